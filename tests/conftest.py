@@ -1,0 +1,19 @@
+"""Shared fixtures: an interpreter with the real TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tensorflow_python() -> str:
+    """Path of an interpreter that has TensorFlow: this one, or the one that TFGPU_TEST_PYTHON names."""
+    if named := os.environ.get("TFGPU_TEST_PYTHON"):
+        return named
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.fail("no TensorFlow here: python -m pip install -e '.[test]', or set TFGPU_TEST_PYTHON")
+    return sys.executable

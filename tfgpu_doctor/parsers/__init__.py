@@ -1,0 +1,1 @@
+"""Pure text → facts; shared by the probes and, later, by pasted text."""

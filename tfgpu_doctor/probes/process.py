@@ -1,0 +1,278 @@
+"""The one place that starts child processes.
+
+Every child has a deadline, is never started through a shell, has both of its streams drained all the
+time, and is killed with its whole process tree when it hangs. A child that cannot even be killed (it
+sleeps in the kernel, as behind a dead driver) is left behind after a second instead of being waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO
+
+KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
+DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
+KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
+
+_EOF = object()
+
+
+@dataclass(frozen=True)
+class Completed:
+    """How a child ended.
+
+    `returncode` is None when it never started (`error` says why) or could not be killed;
+    negative for a signal, as in :mod:`subprocess`.
+    """
+
+    argv: tuple[str, ...]
+    returncode: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+    error: str | None = None
+
+    @property
+    def signal_name(self) -> str | None:
+        """ "SIGSEGV" when a signal ended the child."""
+        return signal_name(self.returncode)
+
+
+def signal_name(returncode: int | None) -> str | None:
+    """Name the signal behind a negative return code; None for an ordinary exit."""
+    if returncode is None or returncode >= 0:
+        return None
+    try:
+        return signal.Signals(-returncode).name
+    except ValueError:
+        return f"signal {-returncode}"
+
+
+@dataclass
+class _Kept:
+    """The first and the last `KEEP` bytes of a stream."""
+
+    head: bytearray = field(default_factory=bytearray)
+    tail: deque[bytes] = field(default_factory=deque)
+    tail_size: int = 0
+    dropped: int = 0
+
+    def add(self, data: bytes) -> None:
+        if room := KEEP - len(self.head):
+            self.head += data[:room]
+            data = data[room:]
+        if not data:
+            return
+        self.tail.append(data)
+        self.tail_size += len(data)
+        while self.tail_size > KEEP and len(self.tail) > 1:
+            gone = len(self.tail.popleft())
+            self.tail_size -= gone
+            self.dropped += gone
+
+    def text(self) -> str:
+        gap = f"\n[... {self.dropped} bytes left out ...]\n".encode() if self.dropped else b""
+        return (bytes(self.head) + gap + b"".join(self.tail)).decode("utf-8", "replace")
+
+
+class Child:
+    """A running child whose standard output is read line by line.
+
+    Use as a context manager: leaving the block kills whatever still runs.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None, stdin: bool = False
+    ) -> None:
+        """Start `argv`; with `stdin`, a pipe for :meth:`send` is opened, else the child reads an empty input."""
+        self.argv = tuple(argv)
+        self.started = time.monotonic()
+        self.stderr = _Kept()
+        self.stdout = _Kept()
+        self._lines: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=True,  # a process group of its own, so that the whole group can be killed
+        )
+        self._readers = [
+            threading.Thread(target=self._drain, args=(self.process.stdout, self._take_stdout), daemon=True),
+            threading.Thread(target=self._drain, args=(self.process.stderr, self.stderr.add), daemon=True),
+        ]
+        self._partial = b""
+        for reader in self._readers:
+            reader.start()
+
+    def _drain(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        try:
+            while data := os.read(stream.fileno(), 65536):
+                take(data)
+        except (OSError, ValueError):  # the pipe was closed under us because the child was abandoned
+            pass
+        if stream is self.process.stdout:
+            if self._partial:
+                self._lines.put(self._partial)
+            self._lines.put(_EOF)
+
+    def _take_stdout(self, data: bytes) -> None:
+        self.stdout.add(data)
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        self._partial = self._partial[-KEEP:]  # a line without end must not eat the memory
+        for line in lines:
+            self._lines.put(line)
+
+    def read_line(self, timeout: float) -> str | None:
+        """Return the next line of standard output, or None at its end.
+
+        Raises:
+            TimeoutError: no line came within `timeout` seconds.
+        """
+        try:
+            line = self._lines.get(timeout=max(timeout, 0.0))
+        except queue.Empty:
+            raise TimeoutError(f"{self.argv[0]} wrote nothing for {timeout:.1f} s") from None
+        if line is _EOF:
+            self._lines.put(_EOF)
+            return None
+        assert isinstance(line, bytes)
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def read_line_or_end(self, deadline: float) -> str | None:
+        """Like :meth:`read_line` up to the monotonic time `deadline`; None also when only a grandchild holds the pipe.
+
+        Raises:
+            TimeoutError: the child itself still runs at the deadline.
+        """
+        while True:
+            try:
+                return self.read_line(min(deadline - time.monotonic(), DRAIN_GRACE))
+            except TimeoutError:
+                if self.process.poll() is not None:
+                    return None
+                if time.monotonic() >= deadline:
+                    raise
+
+    def send(self, text: str) -> None:
+        """Write `text` to the child's standard input.
+
+        Raises:
+            BrokenPipeError: the child is gone.
+        """
+        assert self.process.stdin is not None
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def wait(self, timeout: float) -> int | None:
+        """Wait at most `timeout` seconds for the end and for the streams; None when it still runs."""
+        try:
+            code = self.process.wait(max(timeout, 0.0))
+        except subprocess.TimeoutExpired:
+            return None
+        deadline = time.monotonic() + DRAIN_GRACE
+        for reader in self._readers:
+            reader.join(max(deadline - time.monotonic(), 0.0))
+        return code
+
+    def kill(self) -> None:
+        """Kill the child and all of its descendants; give up on one that the kernel does not let go."""
+        if self.process.poll() is None:
+            for pid in _tree(self.process.pid):
+                _kill(pid)
+        if os.name == "posix":
+            # the group may be empty, or hold a setuid program
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.wait(KILL_GRACE)
+
+    def completed(self, *, timed_out: bool = False) -> Completed:
+        """Describe how the child ended, with what it wrote."""
+        return Completed(
+            self.argv,
+            self.process.poll(),
+            self.stdout.text(),
+            self.stderr.text(),
+            time.monotonic() - self.started,
+            timed_out,
+        )
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # the group is killed even after an orderly end: what the child left behind must not outlive it
+        self.kill()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None and not any(reader.is_alive() for reader in self._readers):
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+def _tree(pid: int) -> list[int]:
+    """Return the descendants of `pid`, of any session; empty when it has ended."""
+    import psutil  # deferred: 20 ms that only a kill needs
+
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    on_line: Callable[[str], float | None] | None = None,
+) -> Completed:
+    """Run `argv` to its end or for `timeout` seconds, and return what it wrote; never raises for the child's sake.
+
+    `on_line` sees each line of standard output as it comes; when it returns a number, the deadline
+    becomes that many seconds from now (a deadline for each phase).
+    """
+    started = time.monotonic()
+    try:
+        child = Child(argv, env=env, cwd=cwd)
+    except OSError as error:
+        return Completed(tuple(argv), None, "", "", time.monotonic() - started, error=error.strerror or str(error))
+    with child:
+        deadline = started + timeout
+        try:
+            while (line := child.read_line_or_end(deadline)) is not None:
+                extended = on_line(line) if on_line else None
+                if extended is not None:
+                    deadline = time.monotonic() + extended
+            ended = child.wait(deadline - time.monotonic()) is not None
+        except TimeoutError:
+            ended = False
+        if not ended:
+            child.kill()
+        return child.completed(timed_out=not ended)
