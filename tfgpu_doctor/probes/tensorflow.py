@@ -1,0 +1,296 @@
+"""The patient: TensorFlow, examined phase by phase in a child process of the interpreter under test.
+
+The child (:mod:`tfgpu_doctor.probes.patient`) is started as early as possible and tells each phase as it ends; a
+thread listens and holds it to a deadline for each phase. Whatever happens to the child is a fact, never an error here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from types import TracebackType
+
+from tfgpu_doctor.facts import Fact, Known, Python, TensorFlow
+from tfgpu_doctor.probes import oom, patient_facts
+from tfgpu_doctor.probes.patient import PHASES
+from tfgpu_doctor.probes.patient_facts import Ending, Transcript
+from tfgpu_doctor.probes.process import Child, Completed, run
+
+# Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
+DEADLINES: Mapping[str, float] = {
+    "interpreter": 10.0,
+    "packages": 20.0,
+    "import": 120.0,
+    "build": 20.0,
+    "devices": 60.0,
+    "details": 20.0,
+    "compute": 120.0,
+    "xla": 180.0,
+}
+BETWEEN = 10.0  # seconds between the end of a phase and the start of the next, or the end of the process
+STACK_GRACE = 0.5  # seconds that a hung child gets to write its Python stack
+FOREIGN_LINES = 1000  # lines on standard output that are not the script's: then this is no Python
+INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
+
+SCRIPT = Path(__file__).with_name("patient.py")
+# Through -c, sys.path is what the user's own `python -c` has, and a program that is no Python does nothing with it.
+BOOT = "import sys; p = sys.argv.pop(1); exec(compile(open(p, 'rb').read(), p, 'exec'))"
+ASK_VERSION = "import sys; sys.stdout.write('tfgpu-python %d.%d.%d' % tuple(sys.version_info[:3]))"
+
+
+def scaled_deadlines(import_seconds: float) -> dict[str, float]:
+    """Deadlines in proportion to that of the import, for a machine or a user of another pace."""
+    factor = import_seconds / DEADLINES["import"]
+    return {phase: seconds * factor for phase, seconds in DEADLINES.items()}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The interpreter under test, known long before TensorFlow is imported."""
+
+    python: Python
+    sys_path: tuple[str, ...]
+    site_packages: tuple[str, ...]  # the folders of sys.path that packages are installed in
+    tensorflow_dir: str | None  # of the package that `import tensorflow` finds
+
+
+@dataclass(frozen=True)
+class PatientResult:
+    """All that the child told."""
+
+    python: Python
+    tensorflow: TensorFlow
+    loaded: Fact[tuple[str, ...]]  # CUDA libraries in the child's memory map
+    cudnn_runtime: Fact[str]
+    sys_path: tuple[str, ...]
+    site_packages: tuple[str, ...]
+    tensorflow_dir: str | None
+
+
+class Patient:
+    """One examination; :meth:`start` begins it and returns at once.
+
+    Use as a context manager, or call :meth:`kill`: leaving the block kills what still runs.
+    """
+
+    def __init__(self, executable: str, until: str | None, deadlines: Mapping[str, float] | None) -> None:
+        self._told = Transcript(executable, until or PHASES[-1])
+        self._deadlines = {**DEADLINES, **(deadlines or {})}
+        self._installers: tuple[str, ...] = ()
+        self._environ: Mapping[str, str] | None = None
+        self._cwd: str | None = None
+        self._child: Child | None = None
+        self._ending: Ending | None = None
+        self._changed = threading.Condition()
+        self._phase_started = time.monotonic()
+        self._last = float("inf")  # monotonic time of the total deadline
+        self._total: float | None = None
+        self._stopped = False
+
+    @classmethod
+    def start(
+        cls,
+        executable: str,
+        *,
+        environ: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        until: str | None = None,
+        deadlines: Mapping[str, float] | None = None,
+        total: float | None = None,
+        kind: str = "GPU",
+    ) -> Patient:
+        """Start the examination of `executable` (a path, or a name on PATH); never raises for the child's sake.
+
+        Args:
+            environ: what the child gets as its environment; None: that of this process.
+            cwd: where it runs; None: here.
+            until: the last phase to go through, such as "packages"; None: all of them.
+            deadlines: seconds for a phase, over :data:`DEADLINES`.
+            total: seconds for everything; the phase that runs then has timed out.
+            kind: devices that compute; "CPU" tries the script where there is no GPU.
+        """
+        self = cls(executable, until, deadlines)
+        self._environ, self._cwd, self._total = environ, cwd, total
+        if total is not None:
+            self._last = time.monotonic() + total
+        path = (os.environ if environ is None else environ).get("PATH")
+        argv = [executable, "-c", BOOT, str(SCRIPT), "--tether", "--until", self._told.until, "--kind", kind]
+        kills = oom.read()
+        try:
+            child = Child(argv, env=environ, cwd=cwd, stdin=True)
+        except OSError as error:
+            self._end(Ending("not started", note=_why_not_started(executable, cwd, error)))
+        else:
+            self._child = child
+            threading.Thread(target=self._watch, args=(child, kills), name="patient", daemon=True).start()
+        self._installers = tuple(name for name in INSTALLERS if shutil.which(name, path=path))
+        return self
+
+    # ------------------------------------------------------------------ the thread that listens
+
+    def _watch(self, child: Child, kills: oom.OomKills) -> None:
+        ending = Ending("stopped", note="the doctor lost the child")
+        try:
+            ending = self._follow(child, kills)
+        finally:  # whoever waits for the result must not wait for ever
+            self._end(ending)
+
+    def _follow(self, child: Child, kills: oom.OomKills) -> Ending:
+        with child:
+            ended = self._listen(child)
+            seconds = time.monotonic() - self._phase_started
+            note = None
+            if not ended:
+                note = self._why_timed_out()
+                self._ask_for_stack(child)
+                child.kill()
+            completed = child.completed()
+        outcome = "ended" if ended else "timeout"
+        if self._stopped:
+            outcome, note = "stopped", "stopped by the doctor"
+        elif ended and patient_facts.killed(completed.returncode):
+            note = kills.explain(oom.read())
+        elif ended and not self._told.ends and self._told.running is None:
+            return self._foreign(completed, seconds)
+        return Ending(outcome, completed.returncode, seconds, note, completed.stderr)
+
+    def _listen(self, child: Child) -> bool:
+        """Take in events until the child ends; False when it must be killed because a deadline has passed."""
+        deadline = self._deadline(self._deadlines["interpreter"])
+        foreign = 0
+        while time.monotonic() < deadline and foreign < FOREIGN_LINES:
+            try:
+                line = child.read_line_or_end(deadline)
+            except TimeoutError:
+                return False
+            if line is None:
+                return child.wait(deadline - time.monotonic()) is not None
+            event = patient_facts.parse_event(line)
+            if event is None:
+                foreign += 1
+                continue
+            with self._changed:
+                self._told.add(event)
+                self._changed.notify_all()
+            if event.event in ("start", "end"):
+                self._phase_started = time.monotonic()
+                seconds = self._deadlines.get(event.phase, BETWEEN) if event.event == "start" else BETWEEN
+                deadline = self._deadline(seconds)
+        return False
+
+    def _deadline(self, seconds: float) -> float:
+        return min(time.monotonic() + seconds, self._last)
+
+    def _why_timed_out(self) -> str:
+        phase = self._told.broken_off_in
+        if time.monotonic() >= self._last:
+            return f"the {self._total:g} s for the whole examination were used up"
+        if not self._told.ends and self._told.running is None:
+            return f"no answer within {self._deadlines['interpreter']:g} s; is {self._told.executable} a Python?"
+        return f"no answer within {self._deadlines.get(phase or '', BETWEEN):g} s"
+
+    def _ask_for_stack(self, child: Child) -> None:
+        """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
+        if os.name != "posix" or not (self._told.ends or self._told.running):
+            return
+        before = child.stderr.text().count("(most recent call first)")
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(child.process.pid, signal.SIGUSR1)
+        deadline = time.monotonic() + STACK_GRACE
+        while time.monotonic() < deadline and child.stderr.text().count("(most recent call first)") == before:
+            time.sleep(0.02)
+        time.sleep(0.02)  # the frames follow the headline
+
+    def _foreign(self, completed: Completed, seconds: float) -> Ending:
+        """Find out what a program is that did not run the script: a Python before 3.6, or no Python."""
+        executable = self._told.executable
+        answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
+        name, _, version = answer.stdout.partition(" ")
+        old = version if name == "tfgpu-python" else None
+        if old:
+            note = f"Python {old} is too old to be examined: 3.6 is the oldest"
+        else:
+            wrote = (completed.stdout or completed.stderr).strip().splitlines()
+            note = f"{executable} is no Python interpreter" + (f": it wrote {wrote[0][:100]!r}" if wrote else "")
+        return Ending("foreign", completed.returncode, seconds, note, completed.stderr, old_python=old)
+
+    def _end(self, ending: Ending) -> None:
+        with self._changed:
+            self._ending = ending
+            self._changed.notify_all()
+
+    # ------------------------------------------------------------------------------- for the user
+
+    def python(self, timeout: float = 60.0) -> Environment:
+        """Wait until the interpreter has told about itself and its packages, or has failed to, at most `timeout` s."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending is not None or "packages" in self._told.ends, timeout)
+            return self._environment(self._ending)
+
+    def result(self) -> PatientResult:
+        """Wait for the end, which the deadlines bound, and return everything."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending is not None)
+            ending = self._ending
+        assert ending is not None
+        here = self._environment(ending)
+        return PatientResult(
+            python=here.python,
+            tensorflow=patient_facts.tensorflow(self._told, ending, here.python),
+            loaded=patient_facts.loaded(self._told, ending),
+            cudnn_runtime=patient_facts.cudnn_runtime(self._told, ending),
+            sys_path=here.sys_path,
+            site_packages=here.site_packages,
+            tensorflow_dir=here.tensorflow_dir,
+        )
+
+    def kill(self) -> None:
+        """Stop the examination now; what has been told until here stays."""
+        if self._child is not None and self._ending is None:
+            self._stopped = True
+            self._child.kill()
+
+    def __enter__(self) -> Patient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _environment(self, ending: Ending | None) -> Environment:
+        about = patient_facts.python(self._told, ending, self._installers)
+        folders = patient_facts.sys_path(self._told)
+        paths = about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
+        packages = about.packages.value if isinstance(about.packages, Known) else ()
+        homes = {package.location for package in packages}
+        return Environment(
+            python=about,
+            sys_path=folders,
+            site_packages=tuple(
+                folder for folder in folders if folder in homes or PurePath(folder).name in SITE_FOLDERS
+            ),
+            tensorflow_dir=paths[0] if paths and PurePath(paths[0]).name == "tensorflow" else None,
+        )
+
+
+SITE_FOLDERS = ("site-packages", "dist-packages")
+
+
+def _why_not_started(executable: str, cwd: str | None, error: OSError) -> str:
+    if cwd is not None and not Path(cwd).is_dir():
+        return f"no such folder to run in: {cwd}"
+    if Path(executable).is_dir():
+        return f"{executable} is a folder, not an interpreter"
+    if isinstance(error, FileNotFoundError):
+        if Path(executable).exists():  # a script whose #! line names a missing interpreter, or a missing ELF loader
+            return f"cannot start {executable}: the interpreter that it needs itself is missing"
+        return f"no such program: {executable}"
+    return f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
