@@ -308,10 +308,13 @@ class Python(Record, frozen=True):
     environment: Fact[str] = NOT_EXAMINED  # "venv", "conda", "system", "pyenv"
     conda_name: Fact[str] = NOT_EXAMINED
     externally_managed: Fact[bool] = NOT_EXAMINED  # PEP 668
+    user_site: Fact[str] = NOT_EXAMINED  # the user's own site-packages; unknown("not on sys.path") when switched off
     pip: Fact[bool] = NOT_EXAMINED  # `python -m pip` would start
     installers: Fact[tuple[str, ...]] = NOT_EXAMINED  # of pip, uv, conda, mamba, poetry, pixi: those on PATH
     packages: Fact[tuple[Package, ...]] = NOT_EXAMINED  # TensorFlow's family, nvidia-*, numpy, protobuf, keras
     tensorflow_paths: Fact[tuple[str, ...]] = NOT_EXAMINED  # every `tensorflow` importable over sys.path, winner first
+    # folders named tensorflow without __init__.py (left behind by an uninstall): imported only when nothing else is there
+    tensorflow_leftovers: Fact[tuple[str, ...]] = NOT_EXAMINED
     wheel_platform: Fact[str] = NOT_EXAMINED  # matrix platform: "linux_x86_64", "macos_arm64" ...
 
 
