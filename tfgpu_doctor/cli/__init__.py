@@ -1,1 +1,57 @@
-"""The command line: options, one call, render, exit code."""
+"""The command line: options, one call, render, exit code. Commands are imported only when they are called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+from tfgpu_doctor import __version__
+
+
+class LazyCommand(NamedTuple):
+    """Where a command lives, and the line that stands for it in the list (so that --help imports none)."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "doctor": LazyCommand("tfgpu_doctor.cli.doctor", "Say what keeps TensorFlow from the GPU, why, and what to type."),
+    "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Keep the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of `cmd_name`."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name].module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
+)
+@click.version_option(__version__, prog_name="tfgpu")
+def cli() -> None:
+    """Get TensorFlow to run, and run fast, on NVIDIA GPUs.
+
+    Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
+    """

@@ -1,0 +1,149 @@
+"""`tfgpu doctor`: examine, diagnose, render, exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tfgpu_doctor.cli.output import FORMATS, Output, pair_outputs
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.report import FailOn, Report
+
+
+@click.command(
+    "doctor",
+    short_help="Say what keeps TensorFlow from the GPU, why, and what to type.",
+    epilog="Examples: tfgpu doctor --python ~/env/bin/python; tfgpu doctor --format json --output report.json",
+)
+@click.option(
+    "--python",
+    "executable",
+    metavar="EXE",
+    help="Interpreter whose TensorFlow is examined; nothing is installed into it.  [default: this one]",
+)
+@click.option(
+    "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Diagnose a saved report instead of this machine."
+)
+@click.option(
+    "--matrix", "matrix_file", metavar="FILE", type=click.Path(), help="Judge by another compatibility matrix."
+)
+@click.option("--no-import", is_flag=True, help="Do not start TensorFlow; judge by what is installed.")
+@click.option(
+    "--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Seconds for TensorFlow in all."
+)
+@click.option("--require-gpus", metavar="N", type=click.IntRange(min=0), help="Fail when fewer GPUs can be used.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="What makes the exit code 1.",
+)
+@click.option(
+    "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
+)
+@click.option(
+    "--output",
+    "outputs",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    multiple=True,
+    help="File for the format of the same position; - is standard output.",
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    executable: str | None,
+    saved: str | None,
+    matrix_file: str | None,
+    no_import: bool,
+    timeout: float | None,
+    require_gpus: int | None,
+    fail_on: FailOn,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Say what keeps TensorFlow from the GPU, why, and what to type.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
+    """
+    targets = pair_outputs(formats, outputs)
+    if saved and (executable or no_import or timeout):
+        raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
+    from tfgpu_doctor.report import exit_code
+
+    report = (
+        _from_saved(saved, matrix_file, require_gpus)
+        if saved
+        else _live(executable or sys.executable, matrix_file, no_import, timeout, require_gpus)
+    )
+    write(report, targets)
+    context.exit(exit_code(report, fail_on))
+
+
+def _load_matrix(path: str | None) -> Matrix:
+    from tfgpu_doctor.matrix import Matrix, MatrixError
+
+    try:
+        return Matrix.load(path)
+    except MatrixError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _live(
+    executable: str, matrix_file: str | None, no_import: bool, timeout: float | None, require_gpus: int | None
+) -> Report:
+    from tfgpu_doctor.cli.progress import spinner
+    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.examine import examine
+
+    matrices: list[Matrix] = []
+
+    def load() -> Matrix:
+        matrices.append(_load_matrix(matrix_file))
+        return matrices[0]
+
+    with spinner("examining this machine" if no_import else "examining this machine and starting TensorFlow"):
+        examination = examine(executable, load, import_tensorflow=not no_import, timeout=timeout)
+    return make_report(
+        examination.facts,
+        matrices[0],
+        source="live",
+        timings=examination.timings,
+        require_gpus=require_gpus,
+        matrix_source=matrix_file,
+    )
+
+
+def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) -> Report:
+    from tfgpu_doctor.cli.output import read_bytes
+    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.report import ReportError, load_report
+
+    try:
+        old = load_report(read_bytes(path), path)
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+    return make_report(
+        old.facts,
+        _load_matrix(matrix_file),
+        source="report",
+        timings=old.timings,
+        require_gpus=require_gpus,
+        matrix_source=matrix_file,
+    )
+
+
+def write(report: Report, targets: list[Output]) -> None:
+    """Render the report once for each target."""
+    for target in targets:
+        if target.format == "json":
+            target.write_bytes(report.to_json())
+        else:
+            from tfgpu_doctor.render.text import render
+
+            target.print_with(lambda console: render(report, console))

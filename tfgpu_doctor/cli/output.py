@@ -1,0 +1,128 @@
+"""Where results go: pairs of --format and --output, checked before any work is done."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FORMATS = ("text", "json")
+
+
+class Output(NamedTuple):
+    """A format and the file it goes to; None is standard output."""
+
+    format: str
+    path: Path | None
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write to the file in one step, or to standard output.
+
+        Raises:
+            click.ClickException: the file cannot be written.
+        """
+        if self.path is None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            write_atomically(self.path, data)
+
+    def print_with(self, render: Callable[[Console], None]) -> None:
+        """Let `render` print on a console for this target."""
+        from tfgpu_doctor.render.console import console_for
+
+        if self.path is None:
+            render(console_for())
+            return
+        page = io.StringIO()
+        render(console_for(page))
+        self.write_bytes(page.getvalue().encode("utf-8"))
+
+
+def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[Output]:
+    """Pair formats with files by position; a file without a format takes it from its ending.
+
+    Raises:
+        click.UsageError: two results for standard output, or a file that cannot be written.
+    """
+    if not outputs:
+        formats = formats or ("text",)
+    wanted = list(formats)
+    for path in outputs[len(wanted) :]:
+        wanted.append("json" if path.endswith(".json") else "text")
+    paths = [None if path == "-" else Path(path) for path in outputs]
+    paths += [None] * (len(wanted) - len(paths))
+    if paths.count(None) > 1:
+        raise click.UsageError(
+            f"{paths.count(None)} formats for standard output: give each an --output, "
+            "as in --format text --format json --output - --output report.json"
+        )
+    for path in paths:
+        if path is not None:
+            _check_writable(path)
+    return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
+
+
+def _check_writable(path: Path) -> None:
+    folder = path.parent
+    if path.is_dir():
+        raise click.UsageError(f"--output {path}: is a folder; name a file in it")
+    if not folder.is_dir():
+        raise click.UsageError(f"--output {path}: the folder {folder} does not exist")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise click.UsageError(f"--output {path}: no permission to write there")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write to a file beside `path` and rename it, so that an interrupt leaves the old content or the new.
+
+    What is no regular file (/dev/stdout, a named pipe) is written directly.
+
+    Raises:
+        click.ClickException: the file cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a file, or standard input for "-".
+
+    Raises:
+        click.UsageError: it cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,0 +1,207 @@
+"""Facts and matrix in, findings out: runs the rules, puts root causes first, hangs consequences under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, look_up, value_or
+from tfgpu_doctor.matrix import Matrix
+from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, judge
+from tfgpu_doctor.rules import container, cuda, cudnn, driver, gpu, python, tensorflow  # noqa: F401 - they register
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.derived import DERIVED
+from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches
+
+# Gravest first: what stops TensorFlow from running at all comes before what keeps it from the GPU; then
+# the stack from the bottom up. An annotation (tf.known-bug) never stands before the specific cause.
+ORDER = (
+    "tf.not-installed",
+    "tf.python-unsupported",
+    "tf.package-removed",
+    "tf.shadowed",
+    "tf.package-conflict",
+    "tf.abi-*",
+    "tf.glibc-too-old",
+    "tf.import-*",
+    "gpu.none",
+    "container.*",
+    "wsl.*",
+    "driver.*",
+    "gpu.fault",
+    "gpu.hidden",
+    "gpu.*",
+    "tf.windows-native",
+    "tf.cpu-build",
+    "cuda.*",
+    "cudnn.*",
+    "compute.*",
+    "*",
+    "tf.known-bug",
+)
+_SEVERITIES = tuple(Severity)
+_Found: TypeAlias = tuple[Rule, Finding]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings, root causes first, and the checks that could not be made."""
+
+    findings: tuple[Finding, ...]
+    undetermined: tuple[Undetermined, ...]
+
+
+def diagnose(
+    facts: Facts, matrix: Matrix, *, require_gpus: int | None = None, rules: Iterable[Rule] = RULES
+) -> Diagnosis:
+    """Judge `facts` by `matrix`; never raises for the facts' sake."""
+    context = Context(facts, matrix, require_gpus)
+    fired: list[tuple[Rule, Problem]] = []
+    undetermined: list[tuple[Rule, str]] = []
+    waiting = list(rules)
+    for one in waiting:
+        outcome = _apply(one, context)
+        if isinstance(outcome, Problem):
+            fired.append((one, outcome))
+        elif isinstance(outcome, Unknown):
+            undetermined.append((one, outcome.reason))
+    ids = {one.id for one, _ in fired}
+    kept = [(one, problem) for one, problem in fired if not one.is_silenced_by(ids - {one.id})]
+    findings = _arrange([(one, _finding(one, problem)) for one, problem in kept])
+    ids = {one.id for one, _ in kept}
+    open_questions = tuple(
+        Undetermined(id=one.id, reason=reason)
+        for one, reason in undetermined
+        if not one.is_silenced_by(ids) and not any(matches(i, one.explained_by) for i in ids)
+    )
+    return Diagnosis(findings, open_questions)
+
+
+def _apply(one: Rule, context: Context) -> Problem | Unknown | None:
+    """Hand the rule its inputs; a missing need makes the answer unknown."""
+    needs = [_fetch(path, context) for path in one.needs]
+    for path, fact in zip(one.needs, needs, strict=True):
+        if isinstance(fact, Unknown):
+            return Unknown(f"{path.removeprefix('derived.')}: {fact.reason}")
+    wants = [_fetch(path, context) for path in one.wants]
+    if not needs and wants and all(isinstance(fact, Unknown) for fact in wants):
+        return Unknown(f"{one.wants[0]}: {wants[0].reason}")
+    problem: Problem | None = one.decide(
+        context, *(fact.value for fact in needs), *(value_or(fact, None) for fact in wants)
+    )
+    return problem
+
+
+def _fetch(path: str, context: Context) -> Any:
+    if path.startswith("derived."):
+        return DERIVED[path.removeprefix("derived.")](context)
+    found: Any = look_up(context.facts, path)
+    # a plain field (the phases) counts as known
+    return found if isinstance(found, Known | Unknown) else Known(found, path)
+
+
+def _finding(one: Rule, problem: Problem) -> Finding:
+    return Finding(
+        id=one.id,
+        severity=problem.severity or one.severity,
+        root_cause=True,
+        title=problem.title or one.title,
+        cause=problem.cause,
+        evidence=problem.evidence,
+        fixes=problem.fixes,
+        docs=one.docs,
+    )
+
+
+def _rank(finding: Finding) -> tuple[int, int]:
+    place = next(i for i, pattern in enumerate(ORDER) if matches(finding.id, (pattern,)))
+    if finding.id == "tf.known-bug":
+        place = len(ORDER)
+    return _SEVERITIES.index(finding.severity), place
+
+
+def _arrange(found: list[_Found]) -> tuple[Finding, ...]:
+    """Sort, and turn every finding that another one explains into its consequence."""
+    found = sorted(found, key=lambda pair: _rank(pair[1]))
+    roots = [pair for pair in found if not _explainer(pair, found)]
+    consequences: dict[str, list[str]] = {finding.id: [] for _, finding in roots}
+    followers: list[Finding] = []
+    for pair in found:
+        if pair in roots:
+            continue
+        explainer = _root_of(pair, roots, found)
+        followers.append(msgspec.structs.replace(pair[1], root_cause=False))
+        if explainer:
+            consequences[explainer].append(pair[1].id)
+    shown = [
+        msgspec.structs.replace(finding, consequences=tuple(dict.fromkeys(consequences[finding.id])))
+        for _, finding in roots
+    ]
+    return (*shown, *followers)
+
+
+def _root_of(pair: _Found, roots: list[_Found], found: list[_Found]) -> str | None:
+    """Follow the explanations from finding to finding down to a root cause."""
+    seen: set[str] = set()
+    here = pair
+    while here not in roots and here[1].id not in seen:
+        seen.add(here[1].id)
+        step = _explainer(here, roots) or _explainer(here, found)
+        here = next(other for other in found if other[1].id == step)
+    return here[1].id if here in roots else None
+
+
+def _explainer(pair: _Found, others: list[_Found]) -> str | None:
+    """Return the id of the first finding that explains this one; a note explains nothing, a warning no error."""
+    one, finding = pair
+    for _, other in others:
+        graver = _SEVERITIES.index(other.severity) <= _SEVERITIES.index(finding.severity)
+        if other.id != finding.id and graver and matches(other.id, one.explained_by):
+            return other.id
+    return None
+
+
+def works(facts: Facts) -> bool | None:
+    """Whether a GPU was seen to compute under TensorFlow, or, when it was not started, everything it needs is in place.
+
+    None: could not be determined.
+    """
+    devices = facts.tensorflow.devices
+    if isinstance(devices, Known):
+        return any(device.kind == "GPU" for device in devices.value)
+    skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
+    if "import" not in skipped:
+        return None
+    sonames: Fact[Any] = facts.loader.sonames
+    in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and isinstance(sonames, Known)
+    return True if in_place and all(name.winner for name in sonames.value) else None
+
+
+def make_report(
+    facts: Facts,
+    matrix: Matrix,
+    *,
+    source: Literal["live", "report", "text"],
+    timings: dict[str, float],
+    require_gpus: int | None = None,
+    matrix_source: str | None = None,
+) -> Report:
+    """Diagnose `facts` and put everything into a report, dated now."""
+    diagnosis = diagnose(facts, matrix, require_gpus=require_gpus)
+    return Report(
+        schema=SCHEMA,
+        tool=Tool(name="tfgpu", version=__version__),
+        matrix=MatrixInfo(revision=matrix.revision, source=matrix_source or "bundled"),
+        created=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        source=source,
+        verdict=judge(diagnosis.findings, works=works(facts)),
+        facts=facts,
+        timings=timings,
+        findings=diagnosis.findings,
+        undetermined=diagnosis.undetermined,
+    )

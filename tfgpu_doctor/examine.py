@@ -1,0 +1,154 @@
+"""Examine this machine: the patient is started first of all, and every other probe runs beside it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfgpu_doctor.facts import Cuda, Cudnn, Driver, Fact, Facts, Host, Known, Loader, Record, Unknown, value_or
+from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.probes import cuda, cudnn, driver, host, loader, variables
+from tfgpu_doctor.probes.tensorflow import Environment, Patient
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found, and how many seconds each part took."""
+
+    facts: Facts
+    timings: dict[str, float]
+
+
+class _Probe(Generic[T]):
+    """A probe in a thread of its own. One that fails unexpectedly gives unknowns; the report goes on."""
+
+    def __init__(self, name: str, timings: dict[str, float], call: Callable[[], T], failed: Callable[[str], T]) -> None:
+        self._name, self._timings, self._call, self._failed = name, timings, call, failed
+        self._result: T | None = None
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        started = time.monotonic()
+        try:
+            self._result = self._call()
+        except Exception as error:  # a machine odder than any we know must still get the rest of its report
+            self._result = self._failed(f"the probe {self._name} failed: {type(error).__name__}: {error}")
+        self._timings[self._name] = round(time.monotonic() - started, 4)
+
+    def result(self) -> T:
+        """Wait for the probe; every probe bounds its own time."""
+        self._thread.join()
+        assert self._result is not None
+        return self._result
+
+
+def examine(
+    executable: str,
+    load_matrix: Callable[[], Matrix],
+    *,
+    import_tensorflow: bool = True,
+    timeout: float | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Examination:
+    """Examine the machine and the TensorFlow of `executable`.
+
+    Args:
+        executable: path of the interpreter under test, or its name on PATH.
+        load_matrix: called while TensorFlow starts; what it raises comes out here.
+        import_tensorflow: False stops after the list of packages.
+        timeout: seconds for the whole examination of TensorFlow; None: the deadlines of the phases.
+        environ: the environment that everything is judged by; that of this process by default.
+    """
+    environ = dict(os.environ if environ is None else environ)
+    started = time.monotonic()
+    timings: dict[str, float] = {}
+    until = None if import_tensorflow else "packages"
+    with Patient.start(executable, environ=environ, until=until, total=timeout) as patient:
+        host_probe = _Probe("host", timings, host.examine, lambda why: _all_unknown(Host, why))
+        driver_probe = _Probe(
+            "driver",
+            timings,
+            lambda: driver.examine(environ=environ),
+            lambda why: driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why)),
+        )
+        matrix = load_matrix()
+        here = patient.python()
+        timings["python"] = round(time.monotonic() - started, 4)
+        libraries_probe = _Probe(
+            "libraries",
+            timings,
+            lambda: _libraries(here, matrix, environ),
+            lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
+        )
+        result = patient.result()
+        timings["tensorflow"] = round(time.monotonic() - started, 4)
+        cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
+        driver_facts = driver_probe.result()
+        facts = Facts(
+            host=host_probe.result(),
+            driver=driver_facts.driver,
+            gpus=driver_facts.gpus,
+            peers=driver_facts.peers,
+            cuda=cuda_facts,
+            loader=msgspec.structs.replace(loader_facts, loaded=result.loaded),
+            cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
+            python=result.python,
+            variables=variables.examine(environ),
+            tensorflow=result.tensorflow,
+        )
+    timings["total"] = round(time.monotonic() - started, 4)
+    return Examination(facts, timings)
+
+
+R = TypeVar("R", bound=Record)
+
+
+def _all_unknown(kind: type[R], reason: str) -> R:
+    """A record in which every field is unknown for the same reason."""
+    return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
+
+
+def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Cuda, Loader, Cudnn]:
+    """What depends on the environment under test: toolkits, the loader's answers for this TensorFlow, cuDNN."""
+    prefix = value_or(here.python.prefix, None)
+    cuda_facts = cuda.examine(environ=environ, prefix=prefix)
+    toolkits = value_or(cuda_facts.toolkits, ())
+    row = installed_release(here, matrix)
+    if isinstance(row, Known):
+        sonames = [(library.soname, library.component) for library in row.value.libraries]
+        loader_facts = loader.examine(
+            sonames,
+            environ=environ,
+            tensorflow_dir=here.tensorflow_dir,
+            site_packages=here.site_packages,
+            toolkits=toolkits,
+        )
+    else:
+        loader_facts = _all_unknown(Loader, row.reason)
+    cudnn_facts = cudnn.examine(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
+    return cuda_facts, loader_facts, cudnn_facts
+
+
+def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:
+    """The matrix row of the TensorFlow that is installed, known before it is imported."""
+    package = next(
+        (p for p in value_or(here.python.packages, ()) if p.name.startswith(("tensorflow", "tf-nightly"))), None
+    )
+    platform = here.python.wheel_platform
+    if package is None:
+        return Unknown("no TensorFlow is installed")
+    if isinstance(platform, Unknown):
+        return platform
+    row = matrix.tensorflow(package.version, platform.value, package.name)
+    if row is None:
+        return Unknown(f"the matrix has no row for {package.name} {package.version} on {platform.value}")
+    return Known(row, "compat_matrix.yaml")

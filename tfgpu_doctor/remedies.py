@@ -1,0 +1,141 @@
+"""Commands that can be pasted here: right for this OS, this Python and this package manager. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from tfgpu_doctor.facts import Facts, value_or
+from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.plan import best_release
+from tfgpu_doctor.report import Fix
+
+NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
+_SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """Builds fixes for the machine that `facts` describe."""
+
+    facts: Facts
+    matrix: Matrix
+
+    # ------------------------------------------------------------------ shell
+
+    @property
+    def os(self) -> str:
+        """linux, wsl2, windows or macos; linux when unknown, since nearly all CUDA users are there."""
+        return value_or(self.facts.host.os, "linux")
+
+    def quote(self, word: str) -> str:
+        """Quote one word for the user's shell."""
+        if self.os == "windows":
+            return word if _SAFE.fullmatch(word) else '"' + word.replace('"', "") + '"'
+        return shlex.quote(word)
+
+    @property
+    def python(self) -> str:
+        """The interpreter under test, quoted."""
+        default = "python" if self.os == "windows" else "python3"
+        return self.quote(value_or(self.facts.python.executable, default))
+
+    # -------------------------------------------------------------------- pip
+
+    def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
+        """Install `requirements` into the environment under test with the tool that works there.
+
+        A system Python that its distribution manages (PEP 668) gets a virtual environment instead.
+        """
+        wanted = " ".join(self.quote(requirement) for requirement in requirements)
+        env = self.facts.python
+        if python is None and value_or(env.externally_managed, False):
+            folder = "~/tensorflow"
+            return (f"{self.python} -m venv {folder}", f"{folder}/bin/python -m pip install {wanted}")
+        python = python or self.python
+        if not value_or(env.pip, True):
+            if "uv" in value_or(env.installers, ()):
+                return (f"uv pip install --python {python} {wanted}",)
+            return (f"{python} -m ensurepip --upgrade", f"{python} -m pip install {wanted}")
+        return (f"{python} -m pip install {wanted}",)
+
+    def pip_uninstall(self, *names: str) -> str:
+        """Remove distributions from the environment under test."""
+        wanted = " ".join(self.quote(name) for name in names)
+        if not value_or(self.facts.python.pip, True) and "uv" in value_or(self.facts.python.installers, ()):
+            return f"uv pip uninstall --python {self.python} {wanted}"
+        return f"{self.python} -m pip uninstall -y {wanted}"
+
+    def install_tensorflow(self, row: Release) -> tuple[str, ...]:
+        """Install a release together with its CUDA libraries, where it has an extra for them."""
+        return self.pip_install(requirement(row))
+
+    def best_release(self) -> Release | None:
+        """The newest release that fits this Python, platform, driver and card and brings its own CUDA."""
+        return best_release(self.facts, self.matrix)
+
+    def reinstall_best(self, why: str) -> tuple[Fix, ...]:
+        """Advise the best release for this machine; empty when none fits."""
+        row = self.best_release()
+        if row is None:
+            return ()
+        return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+
+    # ----------------------------------------------------------------- driver
+
+    def install_driver(self, minimum: str | None = None) -> Fix:
+        """Install or update the NVIDIA driver the way this distribution does it.
+
+        Sources: Ubuntu Server guide "NVIDIA drivers installation"; Debian wiki NvidiaGraphicsDrivers; RPM Fusion
+        Howto/NVIDIA; Arch wiki NVIDIA; NVIDIA CUDA on WSL user guide ("do not install any Linux display driver").
+        """
+        need = f" {minimum} or newer" if minimum else ""
+        if self.os == "wsl2":
+            return Fix(
+                text=f"Install NVIDIA driver{need} in Windows (none in WSL itself), then restart WSL",
+                commands=("wsl.exe --shutdown",),
+            )
+        if self.os == "windows":
+            return Fix(text=f"Install NVIDIA driver{need} from {NVIDIA_DRIVERS} and restart Windows")
+        if value_or(self.facts.host.container, "none") != "none":
+            return Fix(text=f"On the host, not in this container: install NVIDIA driver{need} and restart")
+        commands = _driver_commands(value_or(self.facts.host.distribution_id, ""))
+        if commands is None:
+            return Fix(text=f"Install NVIDIA driver{need} with your distribution's package, or from {NVIDIA_DRIVERS}")
+        check = f" (check that it is{need}: nvidia-smi)" if minimum else ""
+        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
+
+
+def requirement(row: Release) -> str:
+    """The pip requirement that brings a release and its CUDA libraries: "tensorflow[and-cuda]==2.15.1"."""
+    extra = f"[{row.extra}]" if row.extra and row.gpu else ""
+    return f"{row.package}{extra}=={row.version}"
+
+
+def _driver_commands(distribution: str) -> tuple[str, ...] | None:
+    match distribution:
+        case "ubuntu" | "pop" | "linuxmint":
+            return (
+                "sudo apt-get update",
+                "sudo apt-get install -y ubuntu-drivers-common",
+                "sudo ubuntu-drivers install",
+            )
+        case "debian":
+            return (
+                "sudo sed -i -E '/^(deb|Components)/ s/\\bmain\\b/main contrib non-free non-free-firmware/'"
+                " $(ls /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null)",
+                "sudo apt-get update",
+                "sudo apt-get install -y linux-headers-$(uname -r) nvidia-driver",
+            )
+        case "fedora":
+            return (
+                "sudo dnf install -y https://download1.rpmfusion.org/nonfree/fedora/"
+                "rpmfusion-nonfree-release-$(rpm -E %fedora).noarch.rpm",
+                "sudo dnf install -y akmod-nvidia xorg-x11-drv-nvidia-cuda",
+                "sudo akmods --force",
+            )
+        case "arch" | "manjaro" | "endeavouros":
+            return ("sudo pacman -Syu nvidia-open nvidia-utils",)
+        case _:
+            return None

@@ -1,0 +1,1 @@
+"""Pure Report | BenchResult → text, a file a format."""

@@ -1,0 +1,37 @@
+"""Consoles, symbols that the output can encode, and cleaning of text that came from outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO
+
+from rich.console import Console
+
+_SYMBOLS = {"ok": "✓", "error": "✗", "warning": "!", "note": "i", "unknown": "?", "absent": "–", "from": "←"}
+_ASCII = {"ok": "+", "error": "x", "warning": "!", "note": "i", "unknown": "?", "absent": "-", "from": "<-"}
+
+
+def console_for(stream: IO[str] | None = None) -> Console:
+    """A console on `stream` (standard output by default): colours only on a terminal without NO_COLOR.
+
+    Piped output is 80 columns wide unless COLUMNS says otherwise.
+    """
+    stream = stream or sys.stdout
+    terminal = stream.isatty()
+    width = None if terminal or os.environ.get("COLUMNS", "").isdecimal() else 80
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")  # a terminal of another encoding gets '?', not a traceback
+    return Console(
+        file=stream, width=width, highlight=False, markup=False, emoji=False, legacy_windows=False, soft_wrap=False
+    )
+
+
+def marks(console: Console) -> dict[str, str]:
+    """The symbols of the summary, in ASCII where the encoding has no others."""
+    return _SYMBOLS if console.encoding.lower().startswith("utf") else _ASCII
+
+
+def clean(text: str) -> str:
+    """Make text from outside harmless: control characters (escape sequences) become visible."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text.replace("\t", "    "))

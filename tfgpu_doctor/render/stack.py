@@ -1,0 +1,213 @@
+"""The stack from the hardware up to TensorFlow, one line a layer: what was found and whether a finding is about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, value_or
+from tfgpu_doctor.report import Finding, Report, Severity
+from tfgpu_doctor.rules.engine import matches
+
+Mark = Literal["ok", "error", "warning", "unknown", "absent"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One line of the summary."""
+
+    name: str
+    mark: Mark
+    text: str
+
+
+# which findings speak about which layer
+_ABOUT: dict[str, tuple[str, ...]] = {
+    "Machine": ("tf.import-avx", "tf.glibc-too-old", "container.*", "wsl.*", "shm.*"),
+    "GPU": ("gpu.none", "gpu.arch-*", "gpu.fault", "gpu.mig", "gpu.throttled", "memory.*"),
+    "Driver": ("driver.*",),
+    "CUDA": ("cuda.*", "xla.*"),
+    "cuDNN": ("cudnn.*",),
+    "Python": (
+        "tf.python-unsupported",
+        "tf.wrong-env",
+        "tf.abi-*",
+        "tf.package-conflict",
+        "tf.package-removed",
+        "env.*",
+    ),
+    "TensorFlow": (
+        "tf.not-installed",
+        "tf.cpu-build",
+        "tf.windows-native",
+        "tf.shadowed",
+        "tf.import-*",
+        "tf.known-bug",
+    ),
+    "Devices": ("gpu.not-visible", "gpu.hidden", "gpu.fewer-than-required"),
+    "Compute": ("compute.*", "tf.run-failed", "perf.*"),
+}
+
+
+def stack(report: Report) -> tuple[Layer, ...]:
+    """Describe every layer."""
+    return tuple(_layer(name, report.facts, report.findings) for name in _ABOUT)
+
+
+def _layer(name: str, facts: Facts, findings: tuple[Finding, ...]) -> Layer:
+    text, mark = _DESCRIBE[name](facts)
+    about = [finding for finding in findings if matches(finding.id, _ABOUT[name])]
+    if any(finding.severity is Severity.ERROR for finding in about):
+        mark = "error"
+    elif any(finding.severity is Severity.WARNING for finding in about) and mark == "ok":
+        mark = "warning"
+    return Layer(name, mark, text)
+
+
+def _first_known(*facts: Fact[str]) -> str | None:
+    return next((fact.value for fact in facts if isinstance(fact, Known)), None)
+
+
+def gib(size: int) -> str:
+    """Bytes as GiB, three digits at most."""
+    return f"{size / 2**30:.3g} GiB" if size < 1000 * 2**30 else f"{size / 2**30:.0f} GiB"
+
+
+def _machine(facts: Facts) -> tuple[str, Mark]:
+    host = facts.host
+    parts = [_first_known(host.distribution, host.os) or "unknown system"]
+    if isinstance(host.os, Known) and host.os.value == "wsl2":
+        parts.append("WSL2")
+    parts += [fact.value for fact in (host.machine, host.libc) if isinstance(fact, Known)]
+    if isinstance(host.cpus, Known):
+        parts.append(f"{host.cpus.value} CPUs")
+    if isinstance(host.memory, Known):
+        parts.append(gib(host.memory.value))
+    if value_or(host.container, "none") != "none":
+        parts.append(f"{value_or(host.container, '')} container")
+    return ", ".join(parts), "ok" if isinstance(host.os, Known) else "unknown"
+
+
+def _gpu(facts: Facts) -> tuple[str, Mark]:
+    if isinstance(facts.gpus, Known) and facts.gpus.value:
+        models = Counter(
+            (value_or(g.name, "unknown model"), value_or(g.compute_capability, None), value_or(g.memory_total, None))
+            for g in facts.gpus.value
+        )
+        described = [
+            (f"{count} × " if count > 1 else "")
+            + name
+            + (f", compute capability {capability}" if capability else "")
+            + (f", {gib(memory)}" if memory else "")
+            for (name, capability, memory), count in models.items()
+        ]
+        return "; ".join(described), "ok"
+    pci = facts.host.pci_gpus
+    if isinstance(pci, Known) and pci.value:
+        return "; ".join(f"{gpu.name or gpu.device_id} on the PCI bus" for gpu in pci.value), "ok"
+    if isinstance(pci, Known):
+        return "none", "absent"
+    return pci.reason, "unknown"
+
+
+def _driver(facts: Facts) -> tuple[str, Mark]:
+    driver = facts.driver
+    if isinstance(driver.version, Known):
+        supported = f", CUDA up to {driver.cuda_supported.value}" if isinstance(driver.cuda_supported, Known) else ""
+        kind = f", {driver.kernel_module_kind.value} module" if isinstance(driver.kernel_module_kind, Known) else ""
+        return driver.version.value + supported + kind, "ok"
+    if value_or(driver.libcuda, None) == () and value_or(driver.kernel_module_loaded, None) is False:
+        return "none", "absent"
+    return driver.version.reason, "unknown"
+
+
+def _cuda(facts: Facts) -> tuple[str, Mark]:
+    sonames = facts.loader.sonames
+    toolkits = value_or(facts.cuda.toolkits, ())
+    versions = ", ".join(dict.fromkeys(kit.version for kit in toolkits if kit.version))
+    installed = f"toolkit {versions}" if versions else "no toolkit"
+    if isinstance(sonames, Unknown):
+        return installed, "unknown" if versions else "absent"
+    wanted = [s for s in sonames.value if s.component not in ("cudnn", "driver")]
+    found = sum(s.winner is not None for s in wanted)
+    if not wanted:
+        return installed, "ok"
+    ways = {c.via for s in wanted for c in s.candidates if c.path == s.winner}
+    by = f" ({', '.join(sorted(ways))})" if ways else ""
+    return f"{found} of {len(wanted)} libraries found{by}; {installed}", "ok" if found == len(wanted) else "absent"
+
+
+def _cudnn(facts: Facts) -> tuple[str, Mark]:
+    if isinstance(facts.cudnn.runtime, Known):
+        return f"{facts.cudnn.runtime.value}, loaded", "ok"
+    installed = [file.version or file.path for file in value_or(facts.cudnn.installed, ())]
+    if installed:
+        return f"{', '.join(dict.fromkeys(installed))} on disk", "ok"
+    if isinstance(facts.cudnn.installed, Unknown):
+        return facts.cudnn.installed.reason, "unknown"
+    return "none", "absent"
+
+
+def _python(facts: Facts) -> tuple[str, Mark]:
+    python = facts.python
+    if isinstance(python.version, Unknown):
+        return python.version.reason, "unknown"
+    parts = [python.version.value]
+    parts += [fact.value for fact in (python.environment, python.executable) if isinstance(fact, Known)]
+    return ", ".join(parts), "ok"
+
+
+def _tensorflow(facts: Facts) -> tuple[str, Mark]:
+    tensorflow = facts.tensorflow
+    if isinstance(tensorflow.version, Unknown):
+        return tensorflow.version.reason, "unknown"
+    name = value_or(tensorflow.distribution, "tensorflow")
+    text = tensorflow.version.value + (f" ({name})" if name != "tensorflow" else "")
+    if isinstance(tensorflow.build, Known):
+        build = tensorflow.build.value
+        text += (
+            f", built for CUDA {build.cuda_version or '?'}, cuDNN {build.cudnn_version or '?'}"
+            if build.is_cuda_build
+            else ", built for the CPU"
+        )
+    imported = next((phase for phase in tensorflow.phases if phase.name == "import"), None)
+    if imported is not None and imported.outcome == "skipped":
+        return text + ", not imported", "ok"
+    return text, "ok"
+
+
+def _devices(facts: Facts) -> tuple[str, Mark]:
+    devices = facts.tensorflow.devices
+    if isinstance(devices, Unknown):
+        return devices.reason, "unknown"
+    gpus = [device for device in devices.value if device.kind == "GPU"]
+    if not gpus:
+        return "TensorFlow lists no GPU", "absent"
+    names = Counter(device.device_name or device.name for device in gpus)
+    return f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}: " + ", ".join(names), "ok"
+
+
+def _compute(facts: Facts) -> tuple[str, Mark]:
+    checks = facts.tensorflow.checks
+    if isinstance(checks, Unknown):
+        return checks.reason, "unknown"
+    if not checks.value:
+        return "nothing to verify: no GPU", "absent"
+    good = Counter(check.kind for check in checks.value if check.ok)
+    total = Counter(check.kind for check in checks.value)
+    return "verified: " + ", ".join(f"{kind} on {good[kind]} of {total[kind]}" for kind in total), "ok"
+
+
+_DESCRIBE: dict[str, Callable[[Facts], tuple[str, Mark]]] = {
+    "Machine": _machine,
+    "GPU": _gpu,
+    "Driver": _driver,
+    "CUDA": _cuda,
+    "cuDNN": _cudnn,
+    "Python": _python,
+    "TensorFlow": _tensorflow,
+    "Devices": _devices,
+    "Compute": _compute,
+}

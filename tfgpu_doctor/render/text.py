@@ -1,0 +1,132 @@
+"""A report for people: the stack, the findings, the verdict. Plain where the output is no terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tfgpu_doctor.facts import Known
+from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.stack import Layer, stack
+from tfgpu_doctor.report import Evidence, Finding, Report, Severity
+
+_STYLES = {
+    "ok": "green",
+    "error": "bold red",
+    "warning": "yellow",
+    "note": "cyan",
+    "unknown": "magenta",
+    "absent": "dim",
+}
+_VERDICTS = {
+    "ok": ("ok", "TensorFlow can use the GPU"),
+    "degraded": ("warning", "TensorFlow uses the GPU, but not as it should"),
+    "broken": ("error", "TensorFlow cannot use the GPU"),
+    "unknown": ("unknown", "could not determine whether TensorFlow can use the GPU"),
+}
+
+
+def render(report: Report, console: Console) -> None:
+    """Print the whole report."""
+    console.print(_head(report))
+    console.print()
+    console.print(_stack_table(stack(report), console))
+    shown = [finding for finding in report.findings if finding.root_cause]
+    titles = {finding.id: finding.title for finding in report.findings}
+    for finding in shown:
+        console.print()
+        _finding(finding, titles, console)
+    if report.verdict == "unknown" and report.undetermined:
+        console.print()
+        _undetermined(report, console)
+    console.print()
+    console.print(_verdict(report, console))
+
+
+def _head(report: Report) -> Text:
+    return Text.assemble(
+        ("tfgpu doctor", "bold"), (f" {clean(report.tool.version)}, matrix of {clean(report.matrix.revision)}", "dim")
+    )
+
+
+def _stack_table(layers: tuple[Layer, ...], console: Console) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=3, justify="right")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    symbols = marks(console)
+    for layer in layers:
+        style = _STYLES[layer.mark]
+        table.add_row(
+            Text(symbols[layer.mark], style),
+            Text(layer.name, "bold"),
+            Text(clean(layer.text), "dim" if layer.mark == "absent" else ""),
+        )
+    return table
+
+
+def _finding(finding: Finding, titles: dict[str, str], console: Console) -> None:
+    style = _STYLES[finding.severity.value]
+    symbol = marks(console)[finding.severity.value]
+    console.print(
+        Text.assemble((f"{symbol} ", style), (clean(finding.title), f"bold {style}"), (f"  {finding.id}", "dim")),
+        overflow="fold",
+    )
+    for item in finding.evidence:
+        _labelled("saw", _saw(item, console), console)
+        if item.need:
+            _labelled("need", _need(item, console), console)
+    _labelled("why", Text(clean(finding.cause)), console)
+    for consequence in finding.consequences:
+        _labelled("so", Text.assemble(clean(titles[consequence]), (f"  {consequence}", "dim")), console)
+    for fix in finding.fixes:
+        _labelled("do", Text(clean(fix.text)), console)
+        for command in fix.commands:
+            # never wrapped by us: a command must survive being copied
+            console.print(Text("           " + clean(command), "bold cyan"), soft_wrap=True)
+    if finding.docs:
+        _labelled("see", Text(clean(finding.docs), "dim"), console)
+
+
+def _saw(item: Evidence, console: Console) -> Text:
+    return Text.assemble(
+        clean(item.saw), (f" {marks(console)['from']} {clean(item.source)}" if item.source else "", "dim")
+    )
+
+
+def _need(item: Evidence, console: Console) -> Text:
+    source = f" {marks(console)['from']} {clean(item.need_source)}" if item.need_source else ""
+    return Text.assemble(clean(item.need or ""), (source, "dim"))
+
+
+def _labelled(label: str, text: Text, console: Console) -> None:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=4)
+    table.add_column(overflow="fold", ratio=1)
+    table.add_row(Text(label, "dim"), text)
+    console.print(Padding(table, (0, 0, 0, 4)))
+
+
+def _undetermined(report: Report, console: Console) -> None:
+    symbol = marks(console)["unknown"]
+    console.print(Text(f"{symbol} Could not determine", _STYLES["unknown"]))
+    reasons: dict[str, list[str]] = {}
+    for item in report.undetermined:
+        reasons.setdefault(item.reason, []).append(item.id)
+    for reason, ids in reasons.items():
+        console.print(Padding(Text.assemble(clean(reason), ("  " + ", ".join(ids), "dim")), (0, 0, 0, 4)))
+
+
+def _verdict(report: Report, console: Console) -> Text:
+    style, sentence = _VERDICTS[report.verdict]
+    roots = [finding for finding in report.findings if finding.root_cause]
+    errors = sum(finding.severity is Severity.ERROR for finding in roots)
+    warnings = sum(finding.severity is Severity.WARNING for finding in roots)
+    counts = [f"{n} {word}{'s' * (n != 1)}" for n, word in ((errors, "problem"), (warnings, "warning")) if n]
+    imported = isinstance(report.facts.tensorflow.devices, Known)
+    if report.verdict == "ok" and not imported:
+        sentence = "everything that TensorFlow needs is in place (it was not started)"
+    tail = f" ({', '.join(counts)})" if counts else ""
+    return Text.assemble((f"{marks(console)[style]} {report.verdict}", f"bold {_STYLES[style]}"), f": {sentence}{tail}")

@@ -1,0 +1,141 @@
+"""Findings, the report that carries them, its verdict and its exit code."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+import msgspec
+
+from tfgpu_doctor.facts import Facts, Record
+
+SCHEMA = "tfgpu.report/1"
+
+Verdict = Literal["ok", "degraded", "broken", "unknown"]
+FailOn = Literal["error", "warning", "never"]
+
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class ReportError(Exception):
+    """A saved report cannot be used; the message says where and why."""
+
+
+class Severity(enum.Enum):
+    """How much a finding hurts: TensorFlow cannot use the GPU or run; it runs badly; harmless."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Evidence(Record, frozen=True):
+    """What was seen and where; what it should be and who says so."""
+
+    saw: str
+    source: str
+    need: str | None = None
+    need_source: str | None = None
+
+
+class Fix(Record, frozen=True):
+    """One way out: a sentence, and the commands to paste."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+
+
+class Finding(Record, frozen=True):
+    """One problem. `root_cause` is false when another finding explains it."""
+
+    id: str
+    severity: Severity
+    root_cause: bool
+    title: str
+    cause: str
+    evidence: tuple[Evidence, ...]
+    fixes: tuple[Fix, ...]
+    consequences: tuple[str, ...] = ()
+    docs: str | None = None
+
+
+class Undetermined(Record, frozen=True):
+    """A check that could not be made, and which fact was missing."""
+
+    id: str
+    reason: str
+
+
+class Tool(Record, frozen=True):
+    """The program that wrote the report."""
+
+    name: str
+    version: str
+
+
+class MatrixInfo(Record, frozen=True):
+    """The compatibility matrix that judged."""
+
+    revision: str
+    source: str = "bundled"
+
+
+class Report(Record, frozen=True):
+    """A complete diagnosis; JSON and back is the identity."""
+
+    schema: str
+    tool: Tool
+    matrix: MatrixInfo
+    created: str  # UTC, "2026-11-21T06:36:00Z"
+    source: Literal["live", "report", "text"]
+    verdict: Verdict
+    facts: Facts
+    timings: dict[str, float]  # seconds
+    findings: tuple[Finding, ...]
+    undetermined: tuple[Undetermined, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def load_report(data: bytes, name: str) -> Report:
+    """Decode a saved report; `name` stands in the message.
+
+    Raises:
+        ReportError: not JSON, not a report, or one of another schema version.
+    """
+    try:
+        kind = msgspec.json.decode(data, type=_Header).schema
+    except msgspec.DecodeError as error:
+        raise ReportError(f"{name} is not a saved report: {error}") from error
+    if kind != SCHEMA:
+        raise ReportError(f"{name} has schema {kind!r}; this version of tfgpu reads {SCHEMA!r}")
+    try:
+        return msgspec.json.decode(data, type=Report)
+    except msgspec.DecodeError as error:
+        raise ReportError(f"{name} is not a valid report: {error}") from error
+
+
+class _Header(msgspec.Struct):
+    schema: str
+
+
+def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
+    """Sum the findings up. `works`: the GPU was seen to work; None when that could not be determined."""
+    severities = {finding.severity for finding in findings}
+    if Severity.ERROR in severities:
+        return "broken"
+    if works is None:
+        return "unknown"
+    return "degraded" if Severity.WARNING in severities else "ok"
+
+
+def exit_code(report: Report, fail_on: FailOn) -> int:
+    """Map a report to the exit code of the contract."""
+    if fail_on == "never":
+        return EXIT_OK
+    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
+    if any(finding.severity in failing for finding in report.findings):
+        return EXIT_PROBLEM
+    return EXIT_UNKNOWN if report.verdict == "unknown" else EXIT_OK

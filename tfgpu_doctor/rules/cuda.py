@@ -1,0 +1,132 @@
+"""Rules about the CUDA libraries that TensorFlow opens by soname."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.facts import Nvcc, Package, Soname, Toolkit
+from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.remedies import requirement
+from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.libraries import fix_path, in_state, names, seen_missing, seen_off_path
+
+PIP_GUIDE = "https://www.tensorflow.org/install/pip"
+BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
+NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
+
+
+def _needed_by(release: Release) -> str:
+    return f"TensorFlow {release.version} (wheel)"
+
+
+def install_libraries(context: Context, release: Release) -> tuple[Fix, ...]:
+    """Install the CUDA libraries of the installed TensorFlow; another release where it has no such extra."""
+    broken = any(issue.severity == "error" for issue in release.known_issues)
+    if release.extra and not broken:
+        text = f"Install the CUDA libraries that belong to TensorFlow {release.version}, from pip"
+        return (Fix(text=text, commands=context.remedies.pip_install(requirement(release))),)
+    best = context.remedies.reinstall_best("it brings its CUDA libraries along from pip")
+    own = Fix(
+        text=f"Or keep {release.version} in a conda environment with CUDA {release.cuda} and cuDNN {release.cudnn}",
+        commands=(
+            f"conda install -c conda-forge cudatoolkit={_minor(release.cuda)} 'cudnn>={_minor(release.cudnn)},<9'",
+        ),
+    )
+    return (*best, own) if (release.cuda or "12").startswith("11.") else best
+
+
+def _minor(version: str | None) -> str:
+    return ".".join((version or "").split(".")[:2])
+
+
+@rule(
+    "cuda.version-mismatch",
+    Severity.ERROR,
+    "CUDA is installed, but of another version than TensorFlow loads",
+    needs=("derived.gpu_release", "derived.cuda_sonames"),
+    wants=("cuda.toolkits", "cuda.nvcc"),
+    docs=BUILD_TABLE,
+)
+def version_mismatch(
+    context: Context,
+    release: Release,
+    libraries: tuple[Soname, ...],
+    toolkits: tuple[Toolkit, ...] | None,
+    nvcc: Nvcc | None,
+) -> Problem | None:
+    """Sonames of another CUDA major lie around, or a toolkit of one, and none of the wanted."""
+    wanting = in_state(libraries, "other version", "absent")
+    others = [kit for kit in toolkits or () if kit.version and _major(kit.version) != _major(release.cuda)]
+    same = [kit for kit in toolkits or () if kit.version and _major(kit.version) == _major(release.cuda)]
+    if not wanting or same or not (in_state(wanting, "other version") or others):
+        return None
+    seen = [
+        evidence(f"CUDA {kit.version}", kit.source, f"CUDA {release.cuda}", _needed_by(release)) for kit in others[:3]
+    ]
+    if nvcc and not others:
+        seen.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
+    seen += seen_missing(context, wanting[:3], _needed_by(release))
+    found = ", ".join(dict.fromkeys(_minor(kit.version) for kit in others)) or "another version"
+    return Problem(
+        title=f"TensorFlow {release.version} loads CUDA {_minor(release.cuda)}, but only CUDA {found} is installed",
+        cause=f"{names(wanting)} cannot be found. {NOT_THE_DRIVER}",
+        evidence=tuple(seen),
+        fixes=install_libraries(context, release),
+    )
+
+
+def _major(version: str | None) -> str:
+    return (version or "").split(".")[0]
+
+
+@rule(
+    "cuda.missing",
+    Severity.ERROR,
+    "The CUDA libraries are not installed",
+    needs=("derived.gpu_release", "derived.cuda_sonames"),
+    wants=("python.packages",),
+    requires=("cuda.version-mismatch",),
+    docs=PIP_GUIDE,
+)
+def missing(
+    context: Context, release: Release, libraries: tuple[Soname, ...], packages: tuple[Package, ...] | None
+) -> Problem | None:
+    """No file of the wanted soname anywhere: a plain `pip install tensorflow`, or an incomplete extra."""
+    wanting = in_state(libraries, "absent", "other version", "unloadable")
+    if not wanting:
+        return None
+    partly = len(wanting) < len(libraries)
+    wheels = [p.name for p in packages or () if p.name.startswith("nvidia-")]
+    cause = (
+        "only some of the CUDA libraries are installed"
+        if partly or wheels
+        else "pip installs TensorFlow without CUDA unless the extra and-cuda is asked for"
+        if release.extra
+        else f"TensorFlow {release.version} takes CUDA {_minor(release.cuda)} from the system, which has none"
+    )
+    title = f"{names(wanting)} missing" if partly and len(wanting) <= 3 else None
+    return Problem(
+        title=title,
+        cause=f"{cause}. {NOT_THE_DRIVER}",
+        evidence=seen_missing(context, wanting, _needed_by(release)),
+        fixes=install_libraries(context, release),
+    )
+
+
+@rule(
+    "cuda.lib-path",
+    Severity.ERROR,
+    "The CUDA libraries are installed, but the loader does not find them",
+    needs=("derived.gpu_release", "derived.cuda_sonames"),
+    docs=PIP_GUIDE,
+)
+def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) -> Problem | None:
+    """The right files exist off LD_LIBRARY_PATH, RUNPATH and ldconfig, or behind a broken file."""
+    lost = in_state(libraries, "off path")
+    if not lost:
+        return None
+    return Problem(
+        cause=f"{names(lost)}: present, but not where the dynamic loader looks. {NOT_THE_DRIVER}",
+        evidence=seen_off_path(context, lost, _needed_by(release)),
+        fixes=fix_path(context, lost),
+    )

@@ -1,0 +1,151 @@
+"""Facts that follow from other facts and the matrix; rules name them ``derived.NAME``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tfgpu_doctor.facts import Fact, Facts, Known, Soname, Unknown, value_or
+from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.plan import capability
+from tfgpu_doctor.rules.context import Context
+
+# DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
+OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU model in this machine and where its compute capability was read."""
+
+    name: str
+    compute_capability: str  # "8.9"
+    source: str
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Compute capability as numbers."""
+        return capability(self.compute_capability)
+
+
+def release(context: Context) -> Fact[Release]:
+    """The matrix row of the TensorFlow under test."""
+    facts = context.facts
+    version, platform = facts.tensorflow.version, facts.python.wheel_platform
+    if isinstance(version, Unknown):
+        return version
+    if isinstance(platform, Unknown):
+        return platform
+    package = value_or(facts.tensorflow.distribution, "tensorflow")
+    row = context.matrix.tensorflow(version.value, platform.value, package)
+    if row is None:
+        return Unknown(f"the matrix has no row for {package} {version.value} on {platform.value}")
+    return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
+
+
+def gpu_release(context: Context) -> Fact[Release]:
+    """The same row, for a build that can use a GPU at all."""
+    row = release(context)
+    if isinstance(row, Known) and not row.value.gpu:
+        return Unknown(f"{row.value.package} {row.value.version} on {row.value.platform} is a CPU build")
+    return row
+
+
+def has_gpu(context: Context) -> Fact[bool]:
+    """Whether an NVIDIA GPU is in this machine, by the driver's word or by the PCI bus."""
+    facts = context.facts
+    if isinstance(facts.gpus, Known) and facts.gpus.value:
+        return Known(True, facts.gpus.source)
+    if value_or(facts.host.dxg_device, False):
+        return Known(True, "/dev/dxg")
+    pci = facts.host.pci_gpus
+    return Known(bool(pci.value), pci.source) if isinstance(pci, Known) else Unknown(pci.reason)
+
+
+def cards(context: Context) -> Fact[tuple[Card, ...]]:
+    """The different GPU models with their compute capability, from NVML or else from TensorFlow."""
+    found: dict[str, Card] = {}
+    gpus = context.facts.gpus
+    for gpu in value_or(gpus, ()):
+        if isinstance(gpu.compute_capability, Known):
+            name = value_or(gpu.name, f"GPU {gpu.index}")
+            found[name] = Card(name, gpu.compute_capability.value, gpu.compute_capability.source)
+    for device in value_or(context.facts.tensorflow.devices, ()):
+        if device.compute_capability and device.device_name not in found:
+            name = device.device_name or device.name
+            found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
+    if found:
+        return Known(tuple(found.values()), "GPUs")
+    return Unknown(gpus.reason if isinstance(gpus, Unknown) else "no GPU tells its compute capability")
+
+
+def _components(context: Context, wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:
+    sonames = context.facts.loader.sonames
+    if isinstance(sonames, Unknown):
+        return sonames
+    chosen = tuple(s for s in sonames.value if s.component not in OPTIONAL_COMPONENTS and wanted(s.component))
+    return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
+
+
+def cuda_sonames(context: Context) -> Fact[tuple[Soname, ...]]:
+    """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
+    return _components(context, lambda component: component != "cudnn")
+
+
+def cudnn_sonames(context: Context) -> Fact[tuple[Soname, ...]]:
+    """The cuDNN library that this TensorFlow opens by soname."""
+    return _components(context, lambda component: component == "cudnn")
+
+
+def gpus_usable(context: Context) -> Fact[int]:
+    """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
+    devices, gpus = context.facts.tensorflow.devices, context.facts.gpus
+    if isinstance(devices, Known):
+        return Known(sum(device.kind == "GPU" for device in devices.value), devices.source)
+    if isinstance(gpus, Known):
+        return Known(len(gpus.value), gpus.source)
+    has = has_gpu(context)
+    if isinstance(has, Known) and not has.value:
+        return Known(0, has.source)
+    return Unknown(devices.reason)
+
+
+def required_gpus(context: Context) -> Fact[int]:
+    """The number given with --require-gpus."""
+    if context.require_gpus is None:
+        return Unknown("no number of GPUs was required")
+    return Known(context.require_gpus, "--require-gpus")
+
+
+def tensorflow_distributions(facts: Facts) -> tuple[str, ...]:
+    """Names of the installed distributions that bring the `tensorflow` module."""
+    return tuple(p.name for p in value_or(facts.python.packages, ()) if p.name in PROVIDERS)
+
+
+PROVIDERS = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tensorflow-intel",
+    "tensorflow-macos",
+    "tensorflow-rocm",
+    "tensorflow-aarch64",
+    "tensorflow-cpu-aws",
+    "tf-nightly",
+    "tf-nightly-gpu",
+    "tf-nightly-cpu",
+    "intel-tensorflow",
+    "nvidia-tensorflow",
+)
+
+DERIVED: dict[str, Callable[[Context], Any]] = {
+    "release": release,
+    "gpu_release": gpu_release,
+    "has_gpu": has_gpu,
+    "cards": cards,
+    "cuda_sonames": cuda_sonames,
+    "cudnn_sonames": cudnn_sonames,
+    "gpus_usable": gpus_usable,
+    "required_gpus": required_gpus,
+}

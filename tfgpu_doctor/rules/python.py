@@ -1,0 +1,308 @@
+"""Rules about the Python environment: which TensorFlow is installed here, if any, and beside what."""
+
+from __future__ import annotations
+
+import posixpath
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from tfgpu_doctor.facts import Package, Phase
+from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.derived import PROVIDERS
+from tfgpu_doctor.rules.engine import Problem, evidence, rule
+
+PIP_GUIDE = "https://www.tensorflow.org/install/pip"
+SOURCE_TABLE = "https://www.tensorflow.org/install/source"
+
+# `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
+_HALVES = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
+# same minor as TensorFlow until Keras 3 came with 2.16 (Requires-Dist of the wheels)
+_COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
+
+
+@rule(
+    "tf.not-installed",
+    Severity.ERROR,
+    "TensorFlow is not installed in this Python",
+    needs=("python.packages", "python.tensorflow_paths"),
+    wants=("python.executable",),
+    explained_by=("tf.python-unsupported",),
+    docs=PIP_GUIDE,
+)
+def not_installed(
+    context: Context, packages: tuple[Package, ...], paths: tuple[str, ...], executable: str | None
+) -> Problem | None:
+    """No distribution of TensorFlow and nothing to import."""
+    if paths or any(p.name in PROVIDERS for p in packages):
+        return None
+    fixes = context.remedies.reinstall_best("the newest release for this machine") or (
+        Fix(text="Install it", commands=context.remedies.pip_install("tensorflow")),
+    )
+    elsewhere = Fix(
+        text="If it is installed elsewhere, name that interpreter", commands=("tfgpu doctor --python /path/to/python",)
+    )
+    return Problem(
+        cause=f"{executable or 'this interpreter'} has no distribution that brings the module tensorflow",
+        evidence=(evidence("no tensorflow", context.source("python.packages"), "a tensorflow distribution"),),
+        fixes=(*fixes, elsewhere),
+    )
+
+
+@rule(
+    "tf.python-unsupported",
+    Severity.ERROR,
+    "No TensorFlow is published for this Python",
+    needs=("python.version", "python.wheel_platform", "python.packages"),
+    wants=("python.bits",),
+    docs=PIP_GUIDE,
+)
+def python_unsupported(
+    context: Context, version: str, platform: str, packages: tuple[Package, ...], bits: int | None
+) -> Problem | None:
+    """No wheel of any release the matrix knows for this Python; asked only where none is installed."""
+    if any(p.name in PROVIDERS for p in packages):
+        return None
+    rows = context.matrix.releases(platform=platform, package="tensorflow")
+    minor = ".".join(version.split(".")[:2])
+    if not rows or (any(minor in row.python for row in rows) and bits != 32):
+        return None
+    newest = rows[0]
+    seen = evidence(
+        f"Python {version}" + (" (32-bit)" if bits == 32 else ""),
+        context.source("python.version"),
+        f"64-bit Python {newest.python[0]} to {newest.python[-1]}",
+        f"TensorFlow {newest.version} on {platform} (wheels)",
+    )
+    wanted = newest.python[-1]
+    remedies = context.remedies
+    venv = "py -" if remedies.os == "windows" else "python"
+    pip = "tf\\Scripts\\python" if remedies.os == "windows" else "tf/bin/python"
+    extra = f"[{newest.extra}]" if newest.extra and newest.gpu else ""
+    return Problem(
+        title=f"No TensorFlow is published for Python {minor}",
+        cause='pip says "Could not find a version that satisfies the requirement tensorflow (from versions: none)"',
+        evidence=(seen,),
+        fixes=(
+            Fix(
+                text=f"Make an environment with Python {wanted}, and install TensorFlow there",
+                commands=(f"{venv}{wanted} -m venv tf", f"{pip} -m pip install {remedies.quote(f'tensorflow{extra}')}"),
+            ),
+            Fix(
+                text=f"Where there is no Python {wanted}, uv brings one along",
+                commands=(
+                    f"uv venv --python {wanted} tf",
+                    f"uv pip install --python {pip} {remedies.quote(f'tensorflow{extra}')}",
+                ),
+            ),
+        ),
+    )
+
+
+@rule(
+    "tf.package-removed",
+    Severity.ERROR,
+    "The package tensorflow-gpu is dead",
+    needs=("python.packages",),
+    docs=PIP_GUIDE,
+)
+def package_removed(context: Context, packages: tuple[Package, ...]) -> Problem | None:
+    """tensorflow-gpu 2.12 is an empty package whose only job is to fail."""
+    dead = next((p for p in packages if p.name == "tensorflow-gpu" and _version(p.version) >= Version("2.12")), None)
+    if dead is None:
+        return None
+    return Problem(
+        cause="since 2.12 it is an empty package; tensorflow itself has held the GPU support since 2.0",
+        evidence=(evidence(f"tensorflow-gpu {dead.version}", dead.location or "installed packages", "tensorflow"),),
+        fixes=(
+            Fix(
+                text="Replace it",
+                commands=(
+                    context.remedies.pip_uninstall("tensorflow-gpu"),
+                    *context.remedies.pip_install("tensorflow[and-cuda]"),
+                ),
+            ),
+        ),
+    )
+
+
+@rule(
+    "tf.shadowed",
+    Severity.ERROR,
+    "Something of your own hides the package tensorflow",
+    needs=("python.tensorflow_paths", "python.packages"),
+    docs="https://docs.python.org/3/library/sys_path_init.html",
+)
+def shadowed(context: Context, paths: tuple[str, ...], packages: tuple[Package, ...]) -> Problem | None:
+    """The first `tensorflow` on sys.path lies in no folder that pip or conda installs into."""
+    if not paths:
+        return None
+    homes = {p.location for p in packages if p.name in PROVIDERS and p.location}
+    winner = paths[0]
+    folder = posixpath.dirname(winner.replace("\\", "/"))
+    installed = not homes or folder in {home.replace("\\", "/") for home in homes}
+    if installed and not winner.endswith("tensorflow.py"):
+        return None
+    new = posixpath.join(folder, "my_" + posixpath.basename(winner.replace("\\", "/")))
+    quote = context.remedies.quote
+    return Problem(
+        title=f"{winner} hides the package tensorflow",
+        cause="Python imports the first `tensorflow` on sys.path, and the current folder and PYTHONPATH come first",
+        evidence=(
+            evidence(winner, context.source("python.tensorflow_paths"), next(iter(homes), "an installed tensorflow")),
+        ),
+        fixes=(
+            Fix(text="Rename it, or start Python from another folder", commands=(f"mv {quote(winner)} {quote(new)}",)),
+        ),
+    )
+
+
+@rule(
+    "tf.package-conflict",
+    Severity.ERROR,
+    "Packages of different TensorFlow releases are mixed in this environment",
+    needs=("python.packages",),
+    wants=("derived.release",),
+    requires=("tf.package-removed",),
+    docs=PIP_GUIDE,
+)
+def package_conflict(context: Context, packages: tuple[Package, ...], release: Release | None) -> Problem | None:
+    """Two distributions write into the same folder `tensorflow`, or keras/tensorboard belong to another release."""
+    providers = [p for p in packages if p.name in PROVIDERS and p.name not in _HALVES]
+    seen: list[Evidence] = []
+    if len(providers) > 1:
+        seen += [
+            evidence(f"{p.name} {p.version}", p.location or "installed packages", "one of them") for p in providers
+        ]
+    else:
+        seen += _strangers(packages, release)
+    if not seen:
+        return None
+    twice = len(providers) > 1
+    keep = next((p for p in providers if p.name == "tensorflow"), providers[0]) if providers else None
+    wanted = f"{keep.name}=={keep.version}" if keep else "tensorflow"
+    if release and release.extra and keep and keep.name == "tensorflow":
+        wanted = f"tensorflow[{release.extra}]=={keep.version}"
+    gone = [p.name for p in providers] if twice else [e.saw.split()[0] for e in seen]
+    return Problem(
+        cause="they install into the same folder, and the last one installed overwrote the others"
+        if twice
+        else "it belongs to another TensorFlow release than the one that is installed",
+        evidence=tuple(seen),
+        fixes=(
+            Fix(
+                text="Remove them, and install one release with what belongs to it",
+                commands=(context.remedies.pip_uninstall(*gone), *context.remedies.pip_install(wanted)),
+            ),
+        ),
+    )
+
+
+def _strangers(packages: tuple[Package, ...], release: Release | None) -> list[Evidence]:
+    """Companions whose version the TensorFlow release beside them does not allow."""
+    found = []
+    for package in packages:
+        if release is None or package.name not in _COMPANIONS:
+            continue
+        need = release.keras if package.name == "keras" else _same_minor(package.name, release.version)
+        if need and not allows(need, package.version):
+            found.append(
+                evidence(
+                    f"{package.name} {package.version}",
+                    package.location or "installed packages",
+                    f"{package.name} {need}",
+                    f"TensorFlow {release.version} (wheel)",
+                )
+            )
+    return found
+
+
+def _same_minor(name: str, tensorflow: str) -> str | None:
+    version = _version(tensorflow)
+    if name == "tensorflow-estimator" and version >= Version("2.16"):
+        return None
+    if name == "tensorboard" and version >= Version("2.21"):
+        return None  # 2.21 no longer requires it
+    if name == "tf-keras" and version < Version("2.16"):
+        return None
+    return f"~={version.major}.{version.minor}.0"
+
+
+def allows(specifier: str, version: str) -> bool:
+    """Whether `version` satisfies a requirement's specifier; true where either cannot be parsed."""
+    try:
+        return SpecifierSet(specifier).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return True
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return Version("0")
+
+
+@rule(
+    "tf.abi-numpy",
+    Severity.ERROR,
+    "The installed NumPy does not fit this TensorFlow",
+    needs=("derived.release", "python.packages"),
+    wants=("tensorflow.phases",),
+    docs="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
+)
+def abi_numpy(
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None
+) -> Problem | None:
+    """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
+    return _abi(context, release, packages, phases, "numpy", release.numpy)
+
+
+@rule(
+    "tf.abi-protobuf",
+    Severity.ERROR,
+    "The installed protobuf does not fit this TensorFlow",
+    needs=("derived.release", "python.packages"),
+    wants=("tensorflow.phases",),
+    docs="https://protobuf.dev/support/cross-version-runtime-guarantee/",
+)
+def abi_protobuf(
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None
+) -> Problem | None:
+    """A protobuf whose major the generated code of this TensorFlow does not know."""
+    return _abi(context, release, packages, phases, "protobuf", release.protobuf)
+
+
+def _abi(
+    context: Context,
+    release: Release,
+    packages: tuple[Package, ...],
+    phases: tuple[Phase, ...] | None,
+    name: str,
+    need: str | None,
+) -> Problem | None:
+    """Outside the wheel's bounds is an error when the import failed or the major differs from all that are allowed."""
+    package = next((p for p in packages if p.name == name), None)
+    if package is None or need is None or allows(need, package.version):
+        return None
+    failed = next((p for p in phases or () if p.name == "import" and p.outcome in ("raised", "died")), None)
+    imported = any(p.name == "import" and p.outcome == "ok" for p in phases or ())
+    if imported:
+        return None
+    seen = evidence(
+        f"{name} {package.version}",
+        package.location or "installed packages",
+        f"{name} {need}",
+        f"TensorFlow {release.version} (wheel)",
+    )
+    more = (evidence(failed.exception, "import tensorflow"),) if failed and failed.exception else ()
+    return Problem(
+        cause=f"TensorFlow {release.version} was compiled for another {name}",
+        evidence=(seen, *more),
+        fixes=(
+            Fix(text=f"Install a {name} that fits", commands=context.remedies.pip_install(f"{name}{need}")),
+            *context.remedies.reinstall_best(f"or a release that fits {name} {package.version}")[:1],
+        ),
+    )
