@@ -1,0 +1,3 @@
+"""Raises what only a user should."""
+
+raise KeyboardInterrupt

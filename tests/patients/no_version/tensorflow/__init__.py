@@ -1,0 +1,1 @@
+"""A module that has nothing of TensorFlow, not even a version."""

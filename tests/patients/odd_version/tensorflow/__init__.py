@@ -1,0 +1,3 @@
+"""A version that is no text."""
+
+__version__ = (2, 1)

@@ -1,0 +1,5 @@
+"""Calls sys.exit() on import."""
+
+import sys
+
+sys.exit("no licence found")

@@ -1,0 +1,465 @@
+"""The patient: every way in which a TensorFlow can fail is a fact, in time, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+from tfgpu_doctor.facts import ComputeCheck, Known, Phase, Unknown
+from tfgpu_doctor.probes import tensorflow
+from tfgpu_doctor.probes.patient import NEEDS, PHASES
+from tfgpu_doctor.probes.tensorflow import Patient, PatientResult
+
+PATIENTS = Path(__file__).parents[1] / "patients"
+QUICK = {"import": 1.0, "devices": 1.0, "xla": 1.0}
+
+T = TypeVar("T")
+Examine = Callable[..., PatientResult]
+
+
+def gone(pid: int, within: float = 5.0) -> bool:
+    """Whether the process ends, or is at most a zombie that someone else has to reap."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def examine() -> Iterator[Examine]:
+    """Examine a patient by its folder's name; afterwards no child may be left."""
+    pids: list[int] = []
+
+    def run(
+        case: str | Path, python: str = sys.executable, variables: dict[str, str] | None = None, **options: object
+    ) -> PatientResult:
+        environ = {**os.environ, "PYTHONPATH": str(PATIENTS / case), **(variables or {})}
+        options = {"deadlines": QUICK if "hang" not in str(case) else {"import": 1.0}, **options}
+        with Patient.start(python, environ=environ, **options) as patient:  # type: ignore[arg-type]
+            if patient._child is not None:
+                pids.append(patient._child.process.pid)
+            return patient.result()
+
+    yield run
+    assert all(gone(pid) for pid in pids)
+
+
+def phase(result: PatientResult, name: str) -> Phase:
+    return next(phase for phase in result.tensorflow.phases if phase.name == name)
+
+
+def outcomes(result: PatientResult) -> list[str]:
+    return [phase.outcome for phase in result.tensorflow.phases]
+
+
+def known(fact: Known[T] | Unknown) -> T:
+    assert isinstance(fact, Known), fact
+    return fact.value
+
+
+def reason(fact: Known[T] | Unknown) -> str:
+    assert isinstance(fact, Unknown), fact
+    return fact.reason
+
+
+def pyenv(version: str) -> str:
+    """An interpreter of that version, or skip."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [*sorted(root.glob(f"versions/{version}.*/bin/python")), shutil.which(f"python{version}")]
+    if not found[0]:
+        pytest.skip(f"no Python {version} here")
+    return str(found[0])
+
+
+# ------------------------------------------------------------------------------ imports that fail
+
+
+@pytest.mark.parametrize("python", ["this", "3.6", "3.8", "3.13"])
+def test_raising_import(examine: Examine, python: str) -> None:
+    result = examine("import_error", python=sys.executable if python == "this" else pyenv(python))
+    ended = phase(result, "import")
+    text = "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory"
+    assert (ended.outcome, ended.exception, ended.traceback[-1]) == ("raised", text, text)
+    assert outcomes(result) == ["ok", "ok", "raised", *["skipped"] * 5]
+    assert phase(result, "xla").note == "import raised"
+    assert reason(result.tensorflow.build) == "import raised"
+    assert reason(result.tensorflow.version) == "no distribution of TensorFlow in this interpreter" or python == "this"
+    assert result.tensorflow_dir == str(PATIENTS / "import_error" / "tensorflow")
+    assert python == "this" or str(known(result.python.version)).startswith(python)
+
+
+@pytest.mark.parametrize(
+    ("case", "exception"),
+    [
+        ("system_exit", "SystemExit: no licence found"),
+        ("keyboard_interrupt", "KeyboardInterrupt"),
+        ("unprintable", "Mute: <message cannot be printed>"),
+        ("not_utf8", "ImportError: cannot open /srv/??"),
+        ("chatters", "ImportError: after 5 MB"),
+    ],
+)
+def test_what_an_import_may_raise(examine: Examine, case: str, exception: str) -> None:
+    result = examine(case)
+    assert (phase(result, "import").outcome, phase(result, "import").exception) == ("raised", exception)
+
+
+def test_chatter_is_bounded_and_no_answer(examine: Examine) -> None:
+    result = examine("chatters")
+    log = known(result.tensorflow.log)
+    assert len(log) == 400 and max(map(len, log)) == 2000
+    assert '"version": "6.6.6"' in log[0] and log[-1].startswith("x" * 100)
+    assert result.tensorflow.version != Known("6.6.6", f"tf.__version__ in {sys.executable}")
+    assert isinstance(result.cudnn_runtime, Unknown)
+
+
+@pytest.mark.parametrize("python", ["this", "3.6"])
+@pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV", "SIGABRT", "SIGKILL"])
+def test_deadly_signal(examine: Examine, name: str, python: str) -> None:
+    executable = sys.executable if python == "this" else pyenv(python)
+    result = examine("dies_of_a_signal", executable, {"PATIENT_SIGNAL": name})
+    ended = phase(result, "import")
+    assert (ended.outcome, ended.signal, ended.exit_code) == ("died", name, None)
+    assert "the last words" in ended.log_tail
+    assert name == "SIGKILL" or "dies_of_a_signal" in ended.traceback[-1]  # where in Python it died
+    assert name != "SIGKILL" or "OOM killer" in (ended.note or "")
+    assert reason(result.tensorflow.devices).startswith(f"import: the process died of {name}")
+    assert outcomes(result)[3:] == ["skipped"] * 5
+
+
+def test_signal_behind_a_shell_wrapper(examine: Examine, tmp_path: Path) -> None:
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    ended = phase(examine("dies_of_a_signal", str(wrapper), {"PATIENT_SIGNAL": "SIGILL"}), "import")
+    assert (ended.outcome, ended.signal, ended.exit_code) == ("died", "SIGILL", 128 + signal.SIGILL)
+
+
+def test_silent_exit(examine: Examine) -> None:
+    ended = phase(examine("exits"), "import")
+    assert (ended.outcome, ended.exit_code, ended.signal) == ("died", 0, None)
+
+
+@pytest.mark.parametrize("case", ["sleeps", "ignores_sigterm", "holds_the_gil"])
+def test_hanging_import(examine: Examine, case: str) -> None:
+    started = time.monotonic()
+    result = examine(case)
+    assert time.monotonic() - started < 15
+    ended = phase(result, "import")
+    assert (ended.outcome, ended.note) == ("timeout", "no answer within 1 s")
+    assert ended.seconds is not None and 1.0 <= ended.seconds < 10
+    assert f"{case}/tensorflow/__init__.py" in ended.traceback[-1]  # where it hangs, although nobody could ask Python
+    assert reason(result.tensorflow.file) == "import: no answer within 1 s"
+
+
+def test_grandchild_that_keeps_the_pipes(examine: Examine, tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    started = time.monotonic()
+    result = examine("leaves_a_grandchild", variables={"PATIENT_PIDFILE": str(pidfile)}, deadlines={"import": 60.0})
+    assert time.monotonic() - started < 30
+    assert (phase(result, "import").outcome, phase(result, "import").exit_code) == ("died", 7)
+    assert gone(int(pidfile.read_text()))
+
+
+# --------------------------------------------------------------------------- imports that succeed
+
+
+def test_module_without_version(examine: Examine) -> None:
+    result = examine("no_version")
+    assert phase(result, "import").outcome == "ok"
+    assert reason(result.tensorflow.version) == "the module has no __version__"
+    assert (phase(result, "build").outcome, phase(result, "devices").outcome) == ("raised", "raised")
+    assert phase(result, "compute").note == "devices raised"
+
+
+def test_version_that_is_no_text(examine: Examine) -> None:
+    assert reason(examine("odd_version").tensorflow.version) == "tf.__version__ is no text but a tuple"
+
+
+def test_script_of_the_user_hides_the_package(examine: Examine) -> None:
+    """As in `python -c`, the current folder comes first: the doctor must see the user's tensorflow.py."""
+    environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "odd_version")}
+    with Patient.start(sys.executable, environ=environ, cwd=str(PATIENTS / "shadow"), until="import") as patient:
+        result = patient.result()
+    paths = known(result.python.tensorflow_paths)
+    assert paths[:2] == (
+        str(PATIENTS / "shadow" / "tensorflow.py"),
+        str(PATIENTS / "odd_version" / "tensorflow"),
+    )
+    assert known(result.tensorflow.version) == "my first network"
+    assert result.tensorflow_dir is None
+
+
+def test_leftover_folder_counts_last(examine: Examine) -> None:
+    python = pyenv("3.13")
+    result = examine("leftover", python)
+    assert known(result.python.tensorflow_paths) == ()
+    assert known(result.python.tensorflow_leftovers) == (str(PATIENTS / "leftover" / "tensorflow"),)
+    assert reason(result.tensorflow.file) == "the module has no __file__"
+
+
+def test_our_own_modules_hide_nothing(examine: Examine, tmp_path: Path) -> None:
+    """Started as a script, too, the folder of the doctor's probes (with its own tensorflow.py) is not on the path."""
+    script = tensorflow.SCRIPT
+    done = subprocess.run(
+        [pyenv("3.13"), str(script), "--until", "import"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert "No module named 'tensorflow'" in done.stdout
+    assert str(script.parent) not in done.stdout.split('"sys_path"')[1].split("]")[0]
+
+
+# ----------------------------------------------------------------------------- what is no Python
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("/nowhere/python", "no such program: /nowhere/python"),
+        ("/", "/ is a folder, not an interpreter"),
+        ("ls", "ls is no Python interpreter: it wrote "),
+        ("cat", "cat is no Python interpreter: it wrote "),
+        ("true", "true is no Python interpreter"),
+    ],
+)
+def test_no_python(examine: Examine, program: str, why: str) -> None:
+    result = examine("no_version", program)
+    first = phase(result, "interpreter")
+    assert first.outcome == "died" and (first.note or "").startswith(why)
+    assert why in reason(result.python.version) and why in reason(result.tensorflow.version)
+    assert outcomes(result)[1:] == ["skipped"] * 7
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [("exec sleep 1000", "timeout"), ("exec yes", "timeout"), ("exec cat", "timeout"), ("exit 3", "died")],
+)
+def test_program_that_does_not_answer(examine: Examine, tmp_path: Path, script: str, outcome: str) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    result = examine("no_version", str(program), deadlines={"interpreter": 1.0})
+    assert phase(result, "interpreter").outcome == outcome
+    assert isinstance(result.python.version, Unknown)
+
+
+def test_file_that_may_not_be_started(examine: Examine, tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("")
+    program.chmod(0o644)
+    assert f"cannot start {program}: permission denied" in reason(examine("no_version", str(program)).python.version)
+
+
+def test_script_for_a_missing_interpreter(examine: Examine, tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/nowhere/python3\n")
+    program.chmod(0o755)
+    assert "interpreter that it needs itself is missing" in reason(examine("no_version", str(program)).python.version)
+
+
+def test_python_2(examine: Examine) -> None:
+    result = examine("no_version", pyenv("2.7"))
+    assert str(known(result.python.version)).startswith("2.7.")
+    assert (phase(result, "interpreter").note or "").endswith("is too old to be examined: 3.6 is the oldest")
+
+
+# ---------------------------------------------------------------------------------- GPUs that compute
+
+
+def checks(result: PatientResult) -> list[ComputeCheck]:
+    return list(known(result.tensorflow.checks))
+
+
+@pytest.fixture
+def gpu(examine: Examine, tensorflow_python: str) -> Callable[..., PatientResult]:
+    """Examine the TensorFlow with two imaginary GPUs (it needs NumPy, so the interpreter that has TensorFlow)."""
+
+    def run(fault: str = "", **variables: str) -> PatientResult:
+        deadlines = {"devices": 1.0 if fault == "devices hang" else 60.0, "xla": 1.0 if fault == "xla hang" else 60.0}
+        return examine("gpu", tensorflow_python, {"PATIENT_FAULT": fault, **variables}, deadlines=deadlines)
+
+    return run
+
+
+@pytest.mark.parametrize("fault", ["", "tf32"])
+def test_healthy_gpus(gpu: Callable[..., PatientResult], fault: str) -> None:
+    result = gpu(fault)
+    assert outcomes(result) == ["ok"] * 8
+    found = [(check.device, check.kind, check.ok, check.error) for check in checks(result)]
+    assert found == [
+        ("/GPU:0", "matmul", True, None),
+        ("/GPU:0", "conv2d", True, None),
+        ("/GPU:1", "matmul", True, None),
+        ("/GPU:1", "conv2d", True, None),
+        ("/GPU:0", "xla", True, None),
+    ]
+    assert all(check.residual is not None and check.residual < 1e-3 for check in checks(result))
+    assert checks(result)[2].placed_on == "/job:localhost/replica:0/task:0/device:GPU:1"
+    devices = known(result.tensorflow.devices)
+    assert [(device.kind, device.device_name, device.compute_capability) for device in devices] == [
+        ("CPU", None, None),
+        ("GPU", "NVIDIA Imaginary", "9.0"),
+        ("GPU", "NVIDIA Imaginary", "9.0"),
+    ]
+    assert known(result.tensorflow.build).compute_capabilities == ("sm_60", "compute_90")
+
+
+@pytest.mark.parametrize(
+    ("fault", "failing", "error"),
+    [
+        ("wrong", ["/GPU:1 matmul"], "wrong result: off by 1.4 of its size, at most 0.005 can be rounding"),
+        ("nan", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "the result holds NaN or infinity"),
+        ("shape", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "the result's shape is (1, 128), not (256, 128)"),
+        ("on the CPU", ["/GPU:0 matmul", "/GPU:1 matmul"], "asked for /GPU:0, computed on /job:localhost/replica:0"),
+        ("raises", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "RuntimeError: CUDA_ERROR_INVALID_PTX"),
+    ],
+)
+def test_computation_that_fails(gpu: Callable[..., PatientResult], fault: str, failing: list[str], error: str) -> None:
+    result = gpu(fault)
+    bad = [check for check in checks(result) if not check.ok]
+    assert [f"{check.device} {check.kind}" for check in bad] == failing
+    assert (bad[0].error or "").startswith(error)
+    assert phase(result, "compute").outcome == "ok"  # the phase went through; its checks tell what they found
+
+
+def test_devices_hang(gpu: Callable[..., PatientResult]) -> None:
+    result = gpu("devices hang")
+    assert outcomes(result) == ["ok", "ok", "ok", "ok", "timeout", "skipped", "skipped", "skipped"]
+    assert known(result.tensorflow.version) == "2.99.0"
+    assert "list_physical_devices" in phase(result, "devices").traceback[-1]
+    assert isinstance(result.loaded, Known)  # told after the import already
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("devices raise", ["ok", "raised", "skipped", "skipped", "skipped"]),
+        ("details raise", ["ok", "ok", "raised", "ok", "ok"]),
+        ("build raises", ["raised", "ok", "ok", "ok", "ok"]),
+        ("no libdevice", ["ok", "ok", "ok", "ok", "raised"]),
+        ("xla hang", ["ok", "ok", "ok", "ok", "timeout"]),
+        ("conv segfault", ["ok", "ok", "ok", "died", "skipped"]),
+    ],
+)
+def test_phase_that_fails_stops_only_what_needs_it(
+    gpu: Callable[..., PatientResult], fault: str, expected: list[str]
+) -> None:
+    assert outcomes(gpu(fault))[3:] == expected
+
+
+def test_crash_in_a_computation_names_device_and_kind(gpu: Callable[..., PatientResult]) -> None:
+    result = gpu("conv segfault")
+    last = checks(result)[-1]
+    assert (last.device, last.kind, last.ok, last.error) == ("/GPU:1", "conv2d", False, "the process died of SIGSEGV")
+    assert [check.ok for check in checks(result)] == [True, True, True, False]
+
+
+def test_loaded_libraries_and_cudnn_version(gpu: Callable[..., PatientResult], tmp_path: Path) -> None:
+    source, library = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
+    source.write_text("#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    result = gpu(PATIENT_LIBRARY=str(library))
+    assert known(result.loaded) == (str(library),)
+    assert known(result.cudnn_runtime) == "9.10.2"
+    crashed = gpu("conv segfault", PATIENT_LIBRARY=str(library))
+    assert known(crashed.loaded) == (str(library),)
+
+
+# --------------------------------------------------------------------------------------- the parent
+
+
+def test_python_is_known_while_tensorflow_still_imports() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "sleeps")}
+    with Patient.start(sys.executable, environ=environ) as patient:
+        here = patient.python()
+        assert patient._ending is None
+        assert known(here.python.executable) == sys.executable
+        assert here.site_packages
+        assert here.tensorflow_dir == str(PATIENTS / "sleeps" / "tensorflow")
+        patient.kill()
+        result = patient.result()
+    assert phase(result, "import").note == "stopped by the doctor"
+
+
+def test_until(examine: Examine) -> None:
+    result = examine("dies_of_a_signal", until="packages")
+    assert outcomes(result) == ["ok", "ok", *["skipped"] * 6]
+    assert {phase.note for phase in result.tensorflow.phases[2:]} == {"not asked for"}
+
+
+def test_total_time(examine: Examine) -> None:
+    result = examine("sleeps", deadlines={"import": 60.0}, total=1.5)
+    assert phase(result, "import").outcome == "timeout"
+    assert phase(result, "import").note == "the 1.5 s for the whole examination were used up"
+
+
+def test_scaled_deadlines() -> None:
+    scaled = tensorflow.scaled_deadlines(60.0)
+    assert scaled["import"] == 60.0 and scaled["devices"] == tensorflow.DEADLINES["devices"] / 2
+    assert set(scaled) == set(PHASES) and set(NEEDS) <= set(PHASES)
+
+
+@pytest.mark.parametrize("case", ["sleeps", "holds_the_gil"])
+def test_child_dies_with_its_parent(case: str) -> None:
+    code = (
+        "import sys, time; from tfgpu_doctor.probes.tensorflow import Patient\n"
+        "patient = Patient.start(sys.executable); patient.python(); time.sleep(0.3)\n"
+        "print(patient._child.process.pid, flush=True); time.sleep(1000)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(PATIENTS / case)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert psutil.pid_exists(child)
+        parent.kill()  # it has no chance to clean up
+        assert gone(child)
+
+
+def test_environment_reaches_tensorflow_unchanged(examine: Examine, tmp_path: Path) -> None:
+    (tmp_path / "tensorflow.py").write_text("import os\nraise ImportError(repr(sorted(os.environ)))\n")
+    result = examine(tmp_path)
+    assert phase(result, "import").exception == f"ImportError: {sorted({*os.environ, 'PYTHONPATH'})!r}"[:2000]
+
+
+def test_installers_are_looked_up_on_the_patients_path(tmp_path: Path) -> None:
+    for name in ("pip", "uv"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    with Patient.start(sys.executable, environ={"PATH": str(tmp_path)}, until="packages") as patient:
+        assert known(patient.result().python.installers) == ("pip", "uv")
+
+
+# ------------------------------------------------------------------------------- the real TensorFlow
+
+
+@pytest.mark.tensorflow
+def test_real_tensorflow(tensorflow_python: str) -> None:
+    """With `kind="CPU"` the whole script runs against the real thing on a machine without a GPU, too."""
+    with Patient.start(tensorflow_python, kind="CPU") as patient:
+        assert known(patient.python().python.pip) in (True, False)
+        result = patient.result()
+    assert [phase.outcome for phase in result.tensorflow.phases if phase.name != "details"] == ["ok"] * 7
+    distribution = known(result.tensorflow.distribution)
+    packages = {package.name: package for package in known(result.python.packages)}
+    assert packages["tensorflow"].requires and {"numpy", "protobuf", "keras"} <= set(packages)
+    assert packages[str(distribution)].version == known(result.tensorflow.version)
+    assert str(known(result.tensorflow.file)).startswith(str(result.tensorflow_dir))
+    assert any("libtensorflow_framework" in path for path in known(result.loaded))
+    assert [(check.kind, check.ok) for check in checks(result) if check.device == "/CPU:0"] == [
+        ("matmul", True),
+        ("conv2d", True),
+        ("xla", True),
+    ]
