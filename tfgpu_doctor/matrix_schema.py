@@ -1,0 +1,178 @@
+"""Typed rows of compat_matrix.yaml, as they stand in the file. msgspec validates them: an unknown key is an error.
+
+Versions, compute capabilities and driver numbers are strings ("3.10" is no number), so the file must quote them.
+A `None` means unknown or not applicable, as the field's comment says; it never means "no".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, field
+
+from tfgpu_doctor.facts import Record
+
+SCHEMA = "tfgpu.matrix/1"
+PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
+COMPONENTS = (
+    "driver", "cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse", "cupti", "cudnn", "nccl",
+    "nvjitlink", "nvrtc", "nvinfer", "nvshmem",
+)  # fmt: skip
+PEAK_TYPES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16")
+
+Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64"]
+System: TypeAlias = Literal["linux", "windows"]
+Severity: TypeAlias = Literal["error", "warning", "note"]
+Numbers: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")]  # "12", "12.5", "535.104.05"
+Capability: TypeAlias = Annotated[str, Meta(pattern=r"^[1-9][0-9]?\.[0-9]$")]  # compute capability "8.9"
+ReleaseVersion: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post)[0-9]+)?$")]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
+
+
+class Source(Record, frozen=True, kw_only=True):
+    """Where a value can be read again."""
+
+    title: Text
+    url: Annotated[str, Meta(pattern=r"^https://\S+$")] | None = None  # None: the title says all ("wheel")
+
+
+class Architecture(Record, frozen=True, kw_only=True):
+    """One compute capability: what compiles for it and what drives it."""
+
+    compute_capability: Capability
+    name: Text  # "Ada Lovelace"
+    min_cuda: Numbers | None  # first toolkit that makes SASS for it; None: older than our toolkits
+    max_cuda: Numbers | None = None  # last one; None: still supported
+    first_driver_branch: Numbers | None = None  # None: unknown
+    last_driver_branch: Numbers | None = None  # None: still supported
+    source: SourceKey
+
+
+class Peak(Record, frozen=True, kw_only=True):
+    """Dense FLOP per clock cycle and multiprocessor (a fused multiply-add counts two); a missing type is unknown."""
+
+    compute_capability: Capability
+    float64: float | None = None
+    float64_tensor: float | None = None
+    float32: float | None = None
+    tf32: float | None = None
+    float16: float | None = None  # tensor cores, float32 accumulation where the whitepaper gives it
+    bfloat16: float | None = None
+    source: SourceKey
+
+
+class GpuModel(Record, frozen=True, kw_only=True):
+    """A GPU's marketing name, without "NVIDIA", and its compute capability."""
+
+    name: Text
+    compute_capability: Capability
+    source: SourceKey
+
+
+class CudaToolkit(Record, frozen=True, kw_only=True):
+    """A CUDA toolkit release line and the drivers that run it."""
+
+    version: Numbers  # "12.5"
+    min_driver_linux: Numbers  # driver shipped with the first release of the line: every feature works
+    min_driver_windows: Numbers | None  # None: no Windows driver is shipped with it
+    minor_compat_min_linux: Numbers  # oldest driver that runs any toolkit of this major version
+    minor_compat_min_windows: Numbers | None
+    compute_capabilities: tuple[Capability, ...]  # for which it makes SASS, ascending
+    source: SourceKey
+    capabilities_source: SourceKey
+
+
+class CudnnRelease(Record, frozen=True, kw_only=True):
+    """A cuDNN release line."""
+
+    version: Numbers  # "9.3"
+    cuda_majors: tuple[Numbers, ...]  # ("11", "12")
+    min_compute_capability: Capability | None  # lowest over all its CUDA majors; None: unknown
+    min_compute_capability_by_cuda: dict[Numbers, Capability] = field(default_factory=dict)
+    source: SourceKey
+
+
+class Condition(Record, frozen=True, kw_only=True):
+    """When a known issue bites. Every part that is given must hold."""
+
+    versions: Text  # specifier for the TensorFlow version, "==2.16.1"
+    packages: tuple[Text, ...] = ("tensorflow",)
+    platforms: tuple[Platform, ...] = ()  # empty: all
+    python: Text | None = None  # specifier, ">=3.12"
+    min_compute_capability: Capability | None = None
+    max_compute_capability: Capability | None = None
+    extra: bool = False  # only where the CUDA libraries come from the pip extra
+
+
+class KnownIssue(Record, frozen=True, kw_only=True):
+    """A release that is known to be broken, when, and the way out."""
+
+    id: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    severity: Severity
+    title: Text
+    condition: Condition
+    symptom: Text
+    fix: Text
+    commands: tuple[Text, ...] = ()
+    source: SourceKey
+
+
+class LibrarySet(Record, frozen=True, kw_only=True):
+    """Libraries that a TensorFlow build opens by name: component → soname or DLL."""
+
+    id: SourceKey
+    libraries: dict[str, Text]
+    source: SourceKey
+
+
+class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What the wheels of one release say for one platform. Derived by scripts/refresh_matrix.py."""
+
+    python: tuple[Numbers, ...]  # versions that have a wheel, ascending
+    wheel: Text  # file name of the wheel that was read
+    cuda: Numbers | None = None  # None: the wheel holds no CUDA code
+    cudnn: Numbers | None = None
+    sass: tuple[Capability, ...] = ()
+    ptx: tuple[Capability, ...] = ()
+    libraries: SourceKey | None = None  # id of a library set
+    glibc: Numbers | None = None
+    macos: Numbers | None = None  # oldest macOS
+    extra: Text | None = None  # extra that brings CUDA libraries on this platform
+    pip_nvidia: dict[str, str] = field(default_factory=dict)  # distribution → specifier, of that extra
+    numpy: str | None = None
+    protobuf: str | None = None
+    keras: str | None = None
+    ml_dtypes: str | None = None
+    redirects: str | None = None  # the wheel is empty and requires this one: "tensorflow-intel==2.13.0"
+    yanked: str | None = None  # the index's reason
+
+
+class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """One release of one package; `wheels` has a row for each platform that has wheels."""
+
+    package: Text
+    version: ReleaseVersion
+    wheels: dict[Platform, Wheel]
+
+
+class MatrixFile(Record, frozen=True, kw_only=True):
+    """The whole file."""
+
+    schema: Literal["tfgpu.matrix/1"]
+    revision: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[0-9]+)?$")]
+    sources: dict[SourceKey, Source]
+    architectures: tuple[Architecture, ...] = ()
+    peaks: tuple[Peak, ...] = ()
+    gpus: tuple[GpuModel, ...] = ()
+    cuda: tuple[CudaToolkit, ...] = ()
+    cudnn: tuple[CudnnRelease, ...] = ()
+    libraries: tuple[LibrarySet, ...] = ()
+    known_issues: tuple[KnownIssue, ...] = ()
+    tensorflow: tuple[ReleaseRow, ...] = ()
+
+
+def json_schema() -> dict[str, object]:
+    """JSON Schema of the file."""
+    return msgspec.json.schema(MatrixFile)
