@@ -280,7 +280,8 @@ def test_python_2(examine: Examine) -> None:
 
 
 def checks(result: PatientResult) -> list[ComputeCheck]:
-    return list(known(result.tensorflow.checks))
+    found: tuple[ComputeCheck, ...] = known(result.tensorflow.checks)
+    return list(found)
 
 
 @pytest.fixture

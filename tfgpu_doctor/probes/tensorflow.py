@@ -20,8 +20,8 @@ from types import TracebackType
 from tfgpu_doctor.facts import Fact, Known, Python, TensorFlow
 from tfgpu_doctor.probes import oom, patient_facts
 from tfgpu_doctor.probes.patient import PHASES
-from tfgpu_doctor.probes.patient_facts import Ending, Transcript
 from tfgpu_doctor.probes.process import Child, Completed, run
+from tfgpu_doctor.probes.transcript import Ending, Transcript, killed, parse_event
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {
@@ -155,7 +155,7 @@ class Patient:
         outcome = "ended" if ended else "timeout"
         if self._stopped:
             outcome, note = "stopped", "stopped by the doctor"
-        elif ended and patient_facts.killed(completed.returncode):
+        elif ended and killed(completed.returncode):
             note = kills.explain(oom.read())
         elif ended and not self._told.ends and self._told.running is None:
             return self._foreign(completed, seconds)
@@ -172,7 +172,7 @@ class Patient:
                 return False
             if line is None:
                 return child.wait(deadline - time.monotonic()) is not None
-            event = patient_facts.parse_event(line)
+            event = parse_event(line)
             if event is None:
                 foreign += 1
                 continue

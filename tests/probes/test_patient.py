@@ -1,0 +1,172 @@
+"""The patient script's own small functions, and what its parent makes of their answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import pytest
+
+from tfgpu_doctor.facts import Known, Unknown
+from tfgpu_doctor.probes import patient, patient_facts
+from tfgpu_doctor.probes.patient_facts import cudnn_version
+from tfgpu_doctor.probes.transcript import Ending, Event, Transcript, log_lines, parse_event, phases
+
+
+@pytest.mark.parametrize(
+    ("file", "project"),
+    [
+        ("typing_extensions-4.12.2.dist-info", "typing-extensions"),
+        ("tensorflow_gpu-2.4.1.dist-info", "tensorflow-gpu"),
+        ("nvidia_cudnn_cu12-9.3.0.75.dist-info", "nvidia-cudnn-cu12"),
+        ("numpy-1.24.2.egg-info", "numpy"),
+        ("Keras.egg-info", "keras"),
+    ],
+)
+def test_project_name_of_a_folder(file: str, project: str) -> None:
+    assert patient.normal(file) == project
+    assert patient.matters(project)
+
+
+def test_only_what_matters_is_read() -> None:
+    assert not any(map(patient.matters, ("requests", "tensor-sensor", "mynumpy")))
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_distribution_of_tensorflow(tmp_path: Path) -> None:
+    folder = tmp_path / "tensorflow-2.15.1.dist-info"
+    headers = "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.15.1\nRequires-Dist: numpy <2.0.0,>=1.23.5\n"
+    write(folder / "METADATA", headers + "\nRequires-Dist: not a header\n")
+    write(folder / "INSTALLER", "uv\n")
+    assert patient.distribution(str(folder)) == {
+        "name": "tensorflow",
+        "version": "2.15.1",
+        "location": str(tmp_path),
+        "installer": "uv",
+        "requires": ["numpy <2.0.0,>=1.23.5"],
+    }
+
+
+@pytest.mark.parametrize("name", ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"])
+def test_distribution_of_setuptools_and_distutils(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
+    found = patient.distribution(str(file.parent if file.name == "PKG-INFO" else file))
+    assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", [])
+
+
+def test_distribution_whose_metadata_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "numpy-1.26.4.dist-info").mkdir()
+    assert patient.distribution(str(tmp_path / "numpy-1.26.4.dist-info"))["version"] == "1.26.4"
+
+
+def test_kinds_of_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYENV_ROOT", raising=False)
+    (tmp_path / "conda-meta").mkdir()
+    kind = patient.kind_of_environment
+    assert kind(str(tmp_path), str(tmp_path)) == "conda"
+    assert kind(str(tmp_path), "/usr") == "venv"  # a venv, though it may lie in a conda environment
+    assert kind("/usr", "/usr") == "system"
+    assert kind("/home/me/.pyenv/versions/3.12.1", "/home/me/.pyenv/versions/3.12.1") == "pyenv"
+    monkeypatch.setenv("PYENV_ROOT", "/opt/pythons")
+    assert kind("/opt/pythons/versions/3.12.1", "/opt/pythons/versions/3.12.1") == "pyenv"
+
+
+def test_every_tensorflow_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a/tensorflow/notes.txt", "left behind")
+    write(tmp_path / "b/tensorflow.py", "")
+    write(tmp_path / "c/tensorflow/__init__.py", "")
+    folders = [str(tmp_path / name) for name in "abcb"]
+    monkeypatch.setattr(sys, "path", [*folders, "/nowhere", str(tmp_path / "archive.zip")])
+    assert patient.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
+        "tensorflow_paths": [str(tmp_path / "b/tensorflow.py"), str(tmp_path / "c/tensorflow")],
+        "leftovers": [str(tmp_path / "a/tensorflow")],
+    }
+    elsewhere = PathFinder.find_spec("tensorflow", [folders[2]])  # as the import hook of an editable install finds it
+    assert patient.tensorflow_paths(elsewhere)["tensorflow_paths"][0] == str(tmp_path / "c/tensorflow")
+
+
+def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr(sys, "path", ["", "/usr"])
+    assert list(patient.folders()) == ["/usr"]
+    os.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("about", "name"),
+    [
+        ({"platform": "linux", "machine": "x86_64", "bits": 64}, "linux_x86_64"),
+        ({"platform": "linux", "machine": "aarch64", "bits": 64}, "linux_aarch64"),
+        ({"platform": "linux", "machine": "x86_64", "bits": 32}, "linux_i686"),
+        ({"platform": "win32", "machine": "AMD64", "bits": 64}, "windows_amd64"),
+        ({"platform": "darwin", "machine": "arm64", "bits": 64}, "macos_arm64"),
+    ],
+)
+def test_wheel_platform(about: dict[str, object], name: str) -> None:
+    told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=about)})
+    found = patient_facts.python(told, None, ()).wheel_platform
+    assert isinstance(found, Known) and found.value == name
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name"), [("/opt/conda/envs/tf", "tf"), ("/opt/conda", "base"), ("/home/me/miniconda3", "base")]
+)
+def test_conda_name(prefix: str, name: str) -> None:
+    data = {"prefix": prefix, "environment": "conda"}
+    told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=data)})
+    found = patient_facts.python(told, None, ()).conda_name
+    assert isinstance(found, Known) and found.value == name
+
+
+def test_answer_of_another_shape_is_unknown() -> None:
+    data = {"version": ["3", "11"], "bits": "many"}
+    told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=data)})
+    python = patient_facts.python(told, None, ())
+    assert isinstance(python.version, Unknown) and isinstance(python.bits, Unknown)
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", '{"event": "start"}', '{"tfgpu": "patient/2"}', "\ud800"])
+def test_lines_that_are_no_events(line: str) -> None:
+    assert parse_event(line) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "version"), [(7605, "7.6.5"), (8907, "8.9.7"), (90300, "9.3.0"), (91002, "9.10.2"), (100101, "10.1.1")]
+)
+def test_cudnn_version(number: int, version: str) -> None:
+    assert cudnn_version(number) == version
+
+
+def test_log_keeps_both_ends() -> None:
+    lines = log_lines("".join(f"line {number}\n" for number in range(1000)))
+    assert (len(lines), lines[0], lines[200], lines[-1]) == (400, "line 0", "[... 601 lines left out ...]", "line 999")
+    assert lines[199] == "line 199" and lines[201] == "line 801"
+
+
+def test_stack_of_python_3_14() -> None:
+    """There the C stack follows that of Python under a headline of the same form."""
+    stderr = (
+        "Fatal Python error: Segmentation fault\n\n"
+        "Current thread 0x00007f (most recent call first):\n"
+        '  File "inner.py", line 3 in load\n  File "outer.py", line 9 in <module>\n\n'
+        'Current thread\'s C stack trace (most recent call first):\n  Binary file "python", at +0x1\n'
+    )
+    told = Transcript("python", until="interpreter", running="interpreter")
+    died = phases(told, Ending("ended", returncode=-11, stderr=stderr))[0]
+    assert died.traceback == ('  File "outer.py", line 9 in <module>', '  File "inner.py", line 3 in load')
+    assert (died.signal, died.exit_code) == ("SIGSEGV", None)
+
+
+def test_windows_exit_code() -> None:
+    died = phases(Transcript("python", running="import"), Ending("ended", returncode=0xC000001D))
+    assert (died[2].exit_code, died[2].note) == (0xC000001D, "illegal instruction")

@@ -1,0 +1,236 @@
+"""What the patient script told, line by line, and how its process ended. Pure: no process, no file, no clock."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tfgpu_doctor.facts import ComputeCheck, Fact, Known, Phase, Unknown
+from tfgpu_doctor.probes.patient import NEEDS, PHASES
+
+LOG_LINES = 400
+LOG_WIDTH = 2000
+TAIL_LINES = 20
+FATAL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}  # how a shell wrapper passes a signal on
+WINDOWS_CODES = {
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC0000135: "a DLL was not found",
+    0xC0000409: "stack buffer overrun or abort",
+}
+
+
+class Event(Struct, frozen=True):
+    """One line that the patient script writes."""
+
+    tfgpu: Literal["patient/1"]
+    event: Literal["start", "end", "checking", "check", "loaded", "cudnn"]
+    phase: str
+    outcome: Literal["ok", "raised", "skipped"] = "ok"
+    seconds: float | None = None
+    note: str | None = None
+    exception: str | None = None
+    traceback: tuple[str, ...] = ()
+    data: dict[str, Any] = {}
+
+
+def parse_event(line: str) -> Event | None:
+    """Read a line of the script; None for anything else that came through its standard output."""
+    try:
+        return msgspec.json.decode(line.encode("utf-8", "replace"), type=Event)
+    except msgspec.MsgspecError:
+        return None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the child process ended."""
+
+    outcome: str  # "ended", "timeout", "not started", "stopped", "foreign" (it did not run the script)
+    returncode: int | None = None
+    seconds: float | None = None  # in the phase that was running
+    note: str | None = None
+    stderr: str = ""
+    old_python: str | None = None  # version of a Python that is too old for the script
+
+
+@dataclass
+class Transcript:
+    """All that the script has told until now."""
+
+    executable: str
+    until: str = PHASES[-1]
+    ends: dict[str, Event] = field(default_factory=dict)
+    running: str | None = None
+    checks: list[ComputeCheck] = field(default_factory=list)
+    checking: dict[str, Any] | None = None  # device and kind of the computation that was begun
+    loaded: tuple[str, ...] | None = None
+    cudnn: dict[str, Any] | None = None
+
+    def add(self, event: Event) -> None:
+        """Take in one more event."""
+        if event.event == "start":
+            self.running = event.phase
+        elif event.event == "end":
+            self.ends[event.phase] = event
+            self.running = None
+        elif event.event == "checking":
+            self.checking = event.data
+        elif event.event == "check":
+            self.checks.append(msgspec.convert(event.data, ComputeCheck))
+            self.checking = None
+        elif event.event == "loaded":
+            self.loaded = tuple(event.data["libraries"])
+        else:
+            self.cudnn = event.data
+
+    @property
+    def due(self) -> tuple[str, ...]:
+        """The phases that this script has to go through: those asked for whose needs did not fail."""
+        due: list[str] = []
+        for phase in PHASES[: PHASES.index(self.until) + 1]:
+            needed = NEEDS.get(phase)
+            if needed is None or (needed in due and not self._raised(needed)):
+                due.append(phase)
+        return tuple(due)
+
+    def _raised(self, phase: str) -> bool:
+        return phase in self.ends and self.ends[phase].outcome == "raised"
+
+    @property
+    def broken_off_in(self) -> str | None:
+        """The phase that never ended; None when the script came through."""
+        return self.running or next((phase for phase in self.due if phase not in self.ends), None)
+
+
+# --------------------------------------------------------------------------------------- phases
+
+
+def phases(told: Transcript, ending: Ending) -> tuple[Phase, ...]:
+    """Every phase with its outcome, in order."""
+    return tuple(_phase(name, told, ending) for name in PHASES)
+
+
+def _phase(name: str, told: Transcript, ending: Ending) -> Phase:
+    end = told.ends.get(name)
+    if end is not None:
+        tail = _tail(ending.stderr) if end.outcome == "raised" else ()
+        return Phase(
+            name=name,
+            outcome=end.outcome,
+            seconds=end.seconds,
+            exception=end.exception,
+            traceback=end.traceback,
+            log_tail=tail,
+            note=end.note,
+        )
+    if name == told.broken_off_in:
+        return _broken_off(name, ending)
+    return Phase(name=name, outcome="skipped", note=why_skipped(name, told, ending))
+
+
+def why_skipped(name: str, told: Transcript, ending: Ending) -> str:
+    """Say why a phase never began."""
+    if PHASES.index(name) > PHASES.index(told.until):
+        return "not asked for"
+    if name not in told.due:
+        cause = NEEDS[name]
+        while cause not in told.ends:
+            cause = NEEDS[cause]
+        return f"{cause} raised"
+    return f"{told.broken_off_in}: {describe_ending(ending)}"
+
+
+def _broken_off(name: str, ending: Ending) -> Phase:
+    ended = ending.outcome in ("ended", "foreign")
+    number = _signal_number(ending.returncode) if ended else None
+    return Phase(
+        name=name,
+        outcome="timeout" if ending.outcome == "timeout" else "died",
+        seconds=ending.seconds,
+        traceback=_stack(ending.stderr),
+        signal=_signal_name(number) if number else None,
+        exit_code=ending.returncode if ended and (ending.returncode or 0) >= 0 else None,
+        log_tail=_tail(ending.stderr),
+        note=ending.note or WINDOWS_CODES.get(ending.returncode or 0),
+    )
+
+
+def describe_ending(ending: Ending) -> str:
+    """Say in a few words how the process ended: "SIGSEGV", "no answer within 10 s", "exit code 0"."""
+    if ending.outcome == "timeout":
+        return ending.note or "no answer in time"
+    if ending.outcome != "ended":
+        return ending.note or ending.outcome
+    number = _signal_number(ending.returncode)
+    what = (
+        f"the process died of {_signal_name(number)}" if number else f"the process ended, exit code {ending.returncode}"
+    )
+    return f"{what} ({ending.note})" if ending.note else what
+
+
+def _signal_number(returncode: int | None) -> int | None:
+    if returncode is None:
+        return None
+    return -returncode if returncode < 0 else FATAL.get(returncode)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def killed(returncode: int | None) -> bool:
+    """Whether SIGKILL ended the process (or the one that a shell wrapper started)."""
+    return _signal_number(returncode) == 9
+
+
+# ------------------------------------------------------------------------------------------ log
+
+
+def log_lines(stderr: str) -> tuple[str, ...]:
+    """The first and the last lines of a log, `LOG_LINES` in all, each cut at `LOG_WIDTH` characters."""
+    lines = [line[:LOG_WIDTH] for line in stderr.splitlines()]
+    if len(lines) > LOG_LINES:
+        half = LOG_LINES // 2
+        lines = [*lines[:half], f"[... {len(lines) - LOG_LINES + 1} lines left out ...]", *lines[1 - half :]]
+    return tuple(lines)
+
+
+def _tail(stderr: str) -> tuple[str, ...]:
+    return tuple(line[:LOG_WIDTH] for line in stderr[-LOG_WIDTH * TAIL_LINES :].splitlines()[-TAIL_LINES:])
+
+
+def _stack(stderr: str) -> tuple[str, ...]:
+    """The Python stack that faulthandler wrote last, turned round: the innermost call at the end, as in a traceback."""
+    for after in reversed(stderr.split("(most recent call first):\n")[1:]):
+        frames = []
+        for line in after.splitlines():
+            if not line.startswith("  File "):
+                break
+            frames.append(line[:LOG_WIDTH])
+        if frames:  # from Python 3.14 on, the stack of C frames follows, under the same headline
+            return tuple(reversed(frames[:40]))
+    return ()
+
+
+def answer_of(told: Transcript, ending: Ending | None, phase: str) -> Fact[dict[str, Any]]:
+    """What a phase found out, or why that is unknown."""
+    end = told.ends.get(phase)
+    if end is None:
+        if ending is None:
+            return Unknown("the interpreter has not answered yet")
+        if phase != told.broken_off_in:
+            return Unknown(why_skipped(phase, told, ending))
+        return Unknown(f"{phase}: {describe_ending(ending)}")
+    if end.outcome == "raised":
+        return Unknown(f"{phase} raised {end.exception}")
+    if end.outcome == "skipped":
+        return Unknown(end.note or "skipped")
+    return Known(end.data, told.executable)
