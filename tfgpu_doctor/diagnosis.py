@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, look_up, value_or
+from tfgpu_doctor.facts import Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, judge
 from tfgpu_doctor.rules import container, cuda, cudnn, driver, gpu, python, tensorflow  # noqa: F401 - they register
@@ -177,9 +177,9 @@ def works(facts: Facts) -> bool | None:
     skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
     if "import" not in skipped:
         return None
-    sonames: Fact[Any] = facts.loader.sonames
-    in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and isinstance(sonames, Known)
-    return True if in_place and all(name.winner for name in sonames.value) else None
+    sonames = value_or(facts.loader.sonames, ())
+    in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
+    return True if in_place and all(name.winner for name in sonames) else None
 
 
 def make_report(

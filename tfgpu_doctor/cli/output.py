@@ -59,9 +59,8 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[Out
     if not outputs:
         formats = formats or ("text",)
     wanted = list(formats)
-    for path in outputs[len(wanted) :]:
-        wanted.append("json" if path.endswith(".json") else "text")
-    paths = [None if path == "-" else Path(path) for path in outputs]
+    wanted += ["json" if name.endswith(".json") else "text" for name in outputs[len(wanted) :]]
+    paths = [None if name == "-" else Path(name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
         raise click.UsageError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Nvcc, Package, Soname, Toolkit
+from tfgpu_doctor.facts import Nvcc, Package, Soname, Toolkit, value_or
 from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.plan import broken_here
 from tfgpu_doctor.remedies import requirement
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
@@ -21,7 +22,8 @@ def _needed_by(release: Release) -> str:
 
 def install_libraries(context: Context, release: Release) -> tuple[Fix, ...]:
     """Install the CUDA libraries of the installed TensorFlow; another release where it has no such extra."""
-    broken = any(issue.severity == "error" for issue in release.known_issues)
+    python = value_or(context.facts.python.version, None)
+    broken = broken_here(context.matrix, release, python, [])
     if release.extra and not broken:
         text = f"Install the CUDA libraries that belong to TensorFlow {release.version}, from pip"
         return (Fix(text=text, commands=context.remedies.pip_install(requirement(release))),)

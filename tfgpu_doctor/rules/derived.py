@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfgpu_doctor.facts import Fact, Facts, Known, Soname, Unknown, value_or
-from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.plan import capability
 from tfgpu_doctor.rules.context import Context
 
@@ -98,6 +98,17 @@ def cudnn_sonames(context: Context) -> Fact[tuple[Soname, ...]]:
     return _components(context, lambda component: component == "cudnn")
 
 
+def cudnn_release(context: Context) -> Fact[CudnnRelease]:
+    """The matrix row of the cuDNN that was loaded, or else of the first one on disk."""
+    runtime, installed = context.facts.cudnn.runtime, context.facts.cudnn.installed
+    on_disk = next((file.version for file in value_or(installed, ()) if file.version), None)
+    version = value_or(runtime, on_disk)
+    if version is None:
+        return Unknown(runtime.reason if isinstance(runtime, Unknown) else "no cuDNN is installed")
+    row = context.matrix.cudnn(version)
+    return Known(row, "compat_matrix.yaml") if row else Unknown(f"the matrix has no row for cuDNN {version}")
+
+
 def gpus_usable(context: Context) -> Fact[int]:
     """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
     devices, gpus = context.facts.tensorflow.devices, context.facts.gpus
@@ -146,6 +157,7 @@ DERIVED: dict[str, Callable[[Context], Any]] = {
     "cards": cards,
     "cuda_sonames": cuda_sonames,
     "cudnn_sonames": cudnn_sonames,
+    "cudnn_release": cudnn_release,
     "gpus_usable": gpus_usable,
     "required_gpus": required_gpus,
 }

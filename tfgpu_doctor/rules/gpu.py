@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import CallResult, Gpu, PciGpu, TfDevice, value_or
+from tfgpu_doctor.facts import CallResult, Gpu, Known, PciGpu, TfDevice, value_or
 from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.plan import capability, runs_on
 from tfgpu_doctor.report import Evidence, Fix, Severity
@@ -153,13 +153,13 @@ def arch_too_old(
 )
 def arch_too_new(context: Context, release: Release, cards: tuple[Card, ...]) -> Problem | None:
     """No SASS for the card: PTX is compiled at first use for up to half an hour, or does not run at all."""
-    known = release.sass or release.ptx
+    known = (*release.sass, *release.ptx)
     strangers = [
         card
         for card in cards
         if known
         and runs_on(release, card.compute_capability) != "sass"
-        and any(card.version > capability(one) for one in (*release.sass, *release.ptx))
+        and any(card.version > capability(one) for one in known)
     ]
     if not strangers:
         return None
@@ -187,6 +187,7 @@ def arch_too_new(context: Context, release: Release, cards: tuple[Card, ...]) ->
     if not newer:
         newer = (
             Fix(
+                # TensorFlow 2.17 with CUDA 12.8, the last of these images (tensorflow issue 89272)
                 text="No TensorFlow wheel has kernels for this card yet; NVIDIA's container has",
                 commands=("docker run --gpus all --rm -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3",),
             ),
@@ -240,7 +241,7 @@ def throttled(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
         for reason in value_or(gpu.throttle_reasons, ()):
             if reason in _THROTTLES:
-                hot = f" at {gpu.temperature.value} °C" if value_or(gpu.temperature, None) is not None else ""
+                hot = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
                 seen.append(evidence(f"{name}: {reason}{hot}", "NVML", f"none; {_THROTTLES[reason]}"))
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:

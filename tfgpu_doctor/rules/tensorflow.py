@@ -349,11 +349,17 @@ def known_bug(context: Context, release: Release, python: str | None, cards: obj
     issue = context.matrix.issue_for(release, python=python, compute_capabilities=_capabilities(cards))
     if issue is None:
         return None
+    known = context.matrix.data.sources[issue.source]
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
         evidence=(
-            evidence(f"{release.package} {release.version}", context.source("tensorflow.version"), None, issue.source),
+            evidence(
+                f"{release.package} {release.version}",
+                context.source("tensorflow.version"),
+                None,
+                known.url or known.title,
+            ),
         ),
         fixes=(Fix(text=issue.fix, commands=issue.commands),),
         severity=Severity(issue.severity),

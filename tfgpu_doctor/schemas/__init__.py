@@ -1,0 +1,25 @@
+"""JSON Schemas of what tfgpu writes and reads, derived from the records; shipped as files beside this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FOLDER = Path(__file__).parent
+
+
+def derived() -> dict[str, str]:
+    """File name → JSON text, as the records say it today."""
+    from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.matrix_schema import MatrixFile
+    from tfgpu_doctor.report import Report
+
+    kinds: dict[str, Any] = {"report-1.json": Report, "bench-1.json": BenchResult, "matrix-1.json": MatrixFile}
+    return {name: _text(kind, name) for name, kind in kinds.items()}
+
+
+def _text(kind: Any, name: str) -> str:
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tfgpu.{name}", **msgspec.json.schema(kind)}
+    return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode() + "\n"
