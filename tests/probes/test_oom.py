@@ -32,7 +32,7 @@ def test_no_counters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        (OomKills(0, 0), OomKills(1, 1), "killed by the kernel's OOM killer (its cgroup's count of oom_kill: 0 -> 1)"),
+        (OomKills(0, 0), OomKills(1, 1), "killed by the kernel's OOM killer (oom_kill of its cgroup: 0 -> 1)"),
         (OomKills(None, 7), OomKills(None, 8), "probably killed by the kernel's OOM killer (/proc/vmstat"),
         (OomKills(None, None), OomKills(None, None), "killed from outside, perhaps by the kernel's OOM killer"),
         (OomKills(2, 7), OomKills(2, 7), "killed from outside, and not by the kernel's OOM killer"),

@@ -16,7 +16,7 @@ class OomKills:
     def explain(self, later: OomKills) -> str:
         """Say what a SIGKILL that came between these two readings probably was."""
         if _rose(self.cgroup, later.cgroup):
-            return f"killed by the kernel's OOM killer (its cgroup's count of oom_kill: {self.cgroup} -> {later.cgroup})"
+            return f"killed by the kernel's OOM killer (oom_kill of its cgroup: {self.cgroup} -> {later.cgroup})"
         if _rose(self.machine, later.machine):
             return (
                 f"probably killed by the kernel's OOM killer (/proc/vmstat: oom_kill {self.machine} -> {later.machine})"
