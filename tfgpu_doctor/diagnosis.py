@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.facts import Facts, Known, Unknown, look_up, value_or
+from tfgpu_doctor.facts import NOT_ASKED, Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, judge
 from tfgpu_doctor.rules import container, cuda, cudnn, driver, gpu, python, tensorflow  # noqa: F401 - they register
@@ -86,6 +86,8 @@ def _apply(one: Rule, context: Context) -> Problem | Unknown | None:
     """Hand the rule its inputs; a missing need makes the answer unknown."""
     needs = [_fetch(path, context) for path in one.needs]
     for path, fact in zip(one.needs, needs, strict=True):
+        if fact is NOT_ASKED:
+            return None
         if isinstance(fact, Unknown):
             return Unknown(f"{path.removeprefix('derived.')}: {fact.reason}")
     wants = [_fetch(path, context) for path in one.wants]

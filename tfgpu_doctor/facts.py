@@ -39,6 +39,7 @@ class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown
 Fact: TypeAlias = Union[Known[T], Unknown]  # noqa: UP007 - `Known[T] | Unknown` is no generic alias at run time on 3.10
 
 NOT_EXAMINED = Unknown("not examined")
+NOT_ASKED = Unknown("not asked for")  # a question that nobody put is no open one
 
 
 def value_or(fact: Known[T] | Unknown, default: U) -> T | U:
@@ -313,7 +314,7 @@ class Python(Record, frozen=True):
     installers: Fact[tuple[str, ...]] = NOT_EXAMINED  # of pip, uv, conda, mamba, poetry, pixi: those on PATH
     packages: Fact[tuple[Package, ...]] = NOT_EXAMINED  # TensorFlow's family, nvidia-*, numpy, protobuf, keras
     tensorflow_paths: Fact[tuple[str, ...]] = NOT_EXAMINED  # every `tensorflow` importable over sys.path, winner first
-    # folders named tensorflow without __init__.py (left behind by an uninstall): imported only when nothing else is there
+    # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there
     tensorflow_leftovers: Fact[tuple[str, ...]] = NOT_EXAMINED
     wheel_platform: Fact[str] = NOT_EXAMINED  # matrix platform: "linux_x86_64", "macos_arm64" ...
 

@@ -31,10 +31,11 @@ def driver_suffices(matrix: Matrix, row: Release, driver: str, os: str) -> bool 
     return None if minimum is None else Version(driver) >= Version(minimum)
 
 
-def best_release(facts: Facts, matrix: Matrix) -> Release | None:
-    """The newest release that installs its own CUDA and fits Python, platform, driver and cards, where known.
+def best_release(facts: Facts, matrix: Matrix, *, own_cuda: bool = True) -> Release | None:
+    """The newest release that fits Python, platform, driver and cards, where known; None when there is none.
 
-    Releases with an error among their known issues are passed over.
+    Releases with an error among their known issues are passed over. With `own_cuda`, only those count whose extra
+    installs CUDA into the Python under test; without, any, since conda brings CUDA and another Python along.
     """
     platform = value_or(facts.python.wheel_platform, "linux_x86_64")
     python = ".".join(value_or(facts.python.version, "").split(".")[:2])
@@ -46,8 +47,7 @@ def best_release(facts: Facts, matrix: Matrix) -> Release | None:
     for row in matrix.releases(platform=platform, package="tensorflow"):
         fits = (
             row.gpu
-            and row.extra
-            and (not python or python in row.python)
+            and (not own_cuda or (row.extra and (not python or python in row.python)))
             and not broken_here(matrix, row, python, capabilities)
             and (driver is None or driver_suffices(matrix, row, driver, os) is not False)
             and all(runs_on(row, one) == "sass" for one in capabilities)

@@ -71,16 +71,14 @@ class Remedies:
         """Install a release together with its CUDA libraries, where it has an extra for them."""
         return self.pip_install(requirement(row))
 
-    def best_release(self) -> Release | None:
-        """The newest release that fits this Python, platform, driver and card and brings its own CUDA."""
-        return best_release(self.facts, self.matrix)
-
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
-        row = self.best_release()
-        if row is None:
-            return ()
-        return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+        if row := best_release(self.facts, self.matrix):
+            return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+        if row := best_release(self.facts, self.matrix, own_cuda=False):
+            text = f"Install TensorFlow {row.version} with CUDA {row.cuda} from conda: {why}"
+            return (Fix(text=text, commands=conda_environment(row)),)
+        return ()
 
     # ----------------------------------------------------------------- driver
 
@@ -105,6 +103,26 @@ class Remedies:
             return Fix(text=f"Install NVIDIA driver{need} with your distribution's package, or from {NVIDIA_DRIVERS}")
         check = f" (check that it is{need}: nvidia-smi)" if minimum else ""
         return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
+
+
+def conda_environment(row: Release) -> tuple[str, ...]:
+    """A conda environment with the CUDA and cuDNN that a release before the extra and-cuda needs (CUDA 11).
+
+    Source: TensorFlow's install guide of 2.10 to 2.12, which put $CONDA_PREFIX/lib on LD_LIBRARY_PATH.
+    """
+    name = "tf" + row.version.replace(".", "")
+    cuda, cudnn = minor(row.cuda), minor(row.cudnn)
+    return (
+        f"conda create -y -n {name} -c conda-forge python={row.python[-1]} cudatoolkit={cuda} 'cudnn>={cudnn},<9'",
+        f"conda run -n {name} python -m pip install '{row.package}=={row.version}'"
+        + (f" 'numpy{row.numpy}'" if row.numpy else ""),
+        f'conda env config vars set -n {name} LD_LIBRARY_PATH="$(conda info --base)/envs/{name}/lib"',
+    )
+
+
+def minor(version: str | None) -> str:
+    """Cut "11.8.0" down to "11.8"; empty for None."""
+    return ".".join((version or "").split(".")[:2])
 
 
 def requirement(row: Release) -> str:

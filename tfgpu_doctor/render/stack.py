@@ -124,9 +124,10 @@ def _driver(facts: Facts) -> tuple[str, Mark]:
 
 
 def _cuda(facts: Facts) -> tuple[str, Mark]:
-    sonames = facts.loader.sonames
-    toolkits = value_or(facts.cuda.toolkits, ())
-    versions = ", ".join(dict.fromkeys(kit.version for kit in toolkits if kit.version))
+    sonames, toolkits = facts.loader.sonames, facts.cuda.toolkits
+    if isinstance(toolkits, Unknown) and isinstance(sonames, Unknown):
+        return toolkits.reason, "unknown"
+    versions = ", ".join(dict.fromkeys(kit.version for kit in value_or(toolkits, ()) if kit.version))
     installed = f"toolkit {versions}" if versions else "no toolkit"
     if isinstance(sonames, Unknown):
         return installed, "unknown" if versions else "absent"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from tfgpu_doctor.facts import Known
@@ -32,7 +30,7 @@ def render(report: Report, console: Console) -> None:
     """Print the whole report."""
     console.print(_head(report))
     console.print()
-    console.print(_stack_table(stack(report), console))
+    _stack(stack(report), console)
     shown = [finding for finding in report.findings if finding.root_cause]
     titles = {finding.id: finding.title for finding in report.findings}
     for finding in shown:
@@ -42,7 +40,7 @@ def render(report: Report, console: Console) -> None:
         console.print()
         _undetermined(report, console)
     console.print()
-    console.print(_verdict(report, console))
+    _hanging(*_verdict(report, console), console)
 
 
 def _head(report: Report) -> Text:
@@ -51,29 +49,28 @@ def _head(report: Report) -> Text:
     )
 
 
-def _stack_table(layers: tuple[Layer, ...], console: Console) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=3, justify="right")
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", ratio=1)
+def _stack(layers: tuple[Layer, ...], console: Console) -> None:
     symbols = marks(console)
+    widest = max(len(layer.name) for layer in layers)
     for layer in layers:
-        style = _STYLES[layer.mark]
-        table.add_row(
-            Text(symbols[layer.mark], style),
-            Text(layer.name, "bold"),
-            Text(clean(layer.text), "dim" if layer.mark == "absent" else ""),
-        )
-    return table
+        head = Text.assemble((f"  {symbols[layer.mark]} ", _STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
+        _hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
+
+
+def _hanging(head: Text, text: Text, console: Console) -> None:
+    """Print `head`, and `text` beside it, wrapped under itself, without padding at the ends of lines."""
+    indent = len(head)
+    for line in text.wrap(console, max(console.width - indent, 20), overflow="fold"):
+        line.rstrip()
+        console.print(Text.assemble(head, line), soft_wrap=True)
+        head = Text(" " * indent)
 
 
 def _finding(finding: Finding, titles: dict[str, str], console: Console) -> None:
     style = _STYLES[finding.severity.value]
     symbol = marks(console)[finding.severity.value]
-    console.print(
-        Text.assemble((f"{symbol} ", style), (clean(finding.title), f"bold {style}"), (f"  {finding.id}", "dim")),
-        overflow="fold",
-    )
+    title = Text.assemble((clean(finding.title), f"bold {style}"), (f"  {finding.id}", "dim"))
+    _hanging(Text(f"{symbol} ", style), title, console)
     for item in finding.evidence:
         _labelled("saw", _saw(item, console), console)
         if item.need:
@@ -87,7 +84,7 @@ def _finding(finding: Finding, titles: dict[str, str], console: Console) -> None
             # never wrapped by us: a command must survive being copied
             console.print(Text("           " + clean(command), "bold cyan"), soft_wrap=True)
     if finding.docs:
-        _labelled("see", Text(clean(finding.docs), "dim"), console)
+        console.print(Text(f"    see  {clean(finding.docs)}", "dim"), soft_wrap=True)  # a link must survive, too
 
 
 def _saw(item: Evidence, console: Console) -> Text:
@@ -102,11 +99,7 @@ def _need(item: Evidence, console: Console) -> Text:
 
 
 def _labelled(label: str, text: Text, console: Console) -> None:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=4)
-    table.add_column(overflow="fold", ratio=1)
-    table.add_row(Text(label, "dim"), text)
-    console.print(Padding(table, (0, 0, 0, 4)))
+    _hanging(Text(f"    {label:4} ", "dim"), text, console)
 
 
 def _undetermined(report: Report, console: Console) -> None:
@@ -116,10 +109,10 @@ def _undetermined(report: Report, console: Console) -> None:
     for item in report.undetermined:
         reasons.setdefault(item.reason, []).append(item.id)
     for reason, ids in reasons.items():
-        console.print(Padding(Text.assemble(clean(reason), ("  " + ", ".join(ids), "dim")), (0, 0, 0, 4)))
+        _hanging(Text("    "), Text.assemble(clean(reason), ("  " + ", ".join(ids), "dim")), console)
 
 
-def _verdict(report: Report, console: Console) -> Text:
+def _verdict(report: Report, console: Console) -> tuple[Text, Text]:
     style, sentence = _VERDICTS[report.verdict]
     roots = [finding for finding in report.findings if finding.root_cause]
     errors = sum(finding.severity is Severity.ERROR for finding in roots)
@@ -129,4 +122,5 @@ def _verdict(report: Report, console: Console) -> Text:
     if report.verdict == "ok" and not imported:
         sentence = "everything that TensorFlow needs is in place (it was not started)"
     tail = f" ({', '.join(counts)})" if counts else ""
-    return Text.assemble((f"{marks(console)[style]} {report.verdict}", f"bold {_STYLES[style]}"), f": {sentence}{tail}")
+    bold = f"bold {_STYLES[style]}"
+    return Text(f"{marks(console)[style]} ", bold), Text.assemble((report.verdict, bold), f": {sentence}{tail}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfgpu_doctor.facts import Nvcc, Package, Soname, Toolkit, value_or
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.plan import broken_here
-from tfgpu_doctor.remedies import requirement
+from tfgpu_doctor.remedies import conda_environment, minor, requirement
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
@@ -30,15 +30,9 @@ def install_libraries(context: Context, release: Release) -> tuple[Fix, ...]:
     best = context.remedies.reinstall_best("it brings its CUDA libraries along from pip")
     own = Fix(
         text=f"Or keep {release.version} in a conda environment with CUDA {release.cuda} and cuDNN {release.cudnn}",
-        commands=(
-            f"conda install -c conda-forge cudatoolkit={_minor(release.cuda)} 'cudnn>={_minor(release.cudnn)},<9'",
-        ),
+        commands=conda_environment(release),
     )
-    return (*best, own) if (release.cuda or "12").startswith("11.") else best
-
-
-def _minor(version: str | None) -> str:
-    return ".".join((version or "").split(".")[:2])
+    return (*best, own) if (release.cuda or "").startswith("11.") else best
 
 
 @rule(
@@ -68,9 +62,9 @@ def version_mismatch(
     if nvcc and not others:
         seen.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
     seen += seen_missing(context, wanting[:3], _needed_by(release))
-    found = ", ".join(dict.fromkeys(_minor(kit.version) for kit in others)) or "another version"
+    found = ", ".join(dict.fromkeys(minor(kit.version) for kit in others)) or "another version"
     return Problem(
-        title=f"TensorFlow {release.version} loads CUDA {_minor(release.cuda)}, but only CUDA {found} is installed",
+        title=f"TensorFlow {release.version} loads CUDA {minor(release.cuda or '')}, but only CUDA {found} is installed",
         cause=f"{names(wanting)} cannot be found. {NOT_THE_DRIVER}",
         evidence=tuple(seen),
         fixes=install_libraries(context, release),
@@ -104,7 +98,7 @@ def missing(
         if partly or wheels
         else "pip installs TensorFlow without CUDA unless the extra and-cuda is asked for"
         if release.extra
-        else f"TensorFlow {release.version} takes CUDA {_minor(release.cuda)} from the system, which has none"
+        else f"TensorFlow {release.version} takes CUDA {minor(release.cuda or '')} from the system, which has none"
     )
     title = f"{names(wanting)} missing" if partly and len(wanting) <= 3 else None
     return Problem(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.facts import Fact, Facts, Known, Soname, Unknown, value_or
+from tfgpu_doctor.facts import NOT_ASKED, Fact, Facts, Known, Soname, Unknown, value_or
 from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.plan import capability
 from tfgpu_doctor.rules.context import Context
@@ -125,7 +125,7 @@ def gpus_usable(context: Context) -> Fact[int]:
 def required_gpus(context: Context) -> Fact[int]:
     """The number given with --require-gpus."""
     if context.require_gpus is None:
-        return Unknown("no number of GPUs was required")
+        return NOT_ASKED
     return Known(context.require_gpus, "--require-gpus")
 
 

@@ -71,9 +71,11 @@ def seen_off_path(context: Context, libraries: tuple[Soname, ...], needed_by: st
 
 
 def seen_missing(context: Context, libraries: tuple[Soname, ...], needed_by: str) -> tuple[Evidence, ...]:
-    """Evidence for libraries that are nowhere, with what is there instead."""
-    where = context.source("loader.sonames")
+    """Evidence for libraries that are nowhere, with what is there instead; those with nothing at all in one line."""
     seen = []
+    absent = [library for library in libraries if not library.candidates and not library.other_versions]
+    if absent:
+        seen.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), "all of them", needed_by))
     for library in libraries:
         broken = next(iter(library.candidates), None)
         if broken:
@@ -81,8 +83,6 @@ def seen_missing(context: Context, libraries: tuple[Soname, ...], needed_by: str
         elif library.other_versions:
             other = library.other_versions[0]
             seen.append(evidence(posixpath.basename(other), other, library.soname, needed_by))
-        else:
-            seen.append(evidence(f"no {library.soname}", where, library.soname, needed_by))
     return tuple(seen)
 
 

@@ -21,5 +21,5 @@ def derived() -> dict[str, str]:
 
 
 def _text(kind: Any, name: str) -> str:
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tfgpu.{name}", **msgspec.json.schema(kind)}
-    return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode() + "\n"
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tfgpu.{name}"}
+    return msgspec.json.format(msgspec.json.encode({**head, **msgspec.json.schema(kind)}), indent=1).decode() + "\n"

@@ -1,0 +1,214 @@
+"""The command line as a user meets it: help, typos, pipes, files, interrupts; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.rules.test_rules import FIRES
+from tests.test_report import report
+from tfgpu_doctor.cli import COMMANDS, cli
+
+HELP = Path(__file__).parents[2] / "tfgpu_doctor" / "cli" / "help.txt"
+
+
+def tfgpu(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "COLUMNS": "80", **options.pop("environ", {})}  # type: ignore[dict-item]
+    return subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environ,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "report.json"
+    path.write_bytes(report(FIRES["cuda.missing"][0][1]).to_json())
+    return path
+
+
+def test_help_page_is_clicks_own() -> None:
+    context = click.Context(cli, info_name="tfgpu", terminal_width=80, max_content_width=80)
+    context.help_option_names = ["-h", "--help"]
+    assert HELP.read_text() == cli.get_help(context) + "\n"
+    for flag in ("--help", "-h"):
+        done = tfgpu(flag)
+        assert (done.returncode, done.stdout, done.stderr) == (0, HELP.read_text(), "")
+
+
+def test_help_on_a_narrow_terminal_fits() -> None:
+    done = tfgpu("--help", environ={"COLUMNS": "60"})
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=200) == COMMANDS[name].summary
+    done = tfgpu(name, "--help")
+    assert done.returncode == 0
+    assert f"tfgpu {name}" in done.stdout
+    assert "xample" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("docter",), "No such command 'docter'"),
+        (("doctor", "--frmo", "x"), "No such option"),
+        (("doctor", "--format", "xml"), "'xml' is not one of"),
+        (("doctor", "--timeout", "0"), "--timeout"),
+        (("doctor", "--require-gpus", "-1"), "--require-gpus"),
+        (("doctor", "--from", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
+        (("doctor", "--from", "."), "cannot read .: Is a directory"),
+        (("doctor", "--from", "x.json", "--no-import"), "--from reads a saved report"),
+        (("doctor", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+        (("doctor", "--output", "/nowhere/report.json"), "the folder /nowhere does not exist"),
+        (("doctor", "--output", "/"), "is a folder"),
+        (("doctor", "--format", "text", "--format", "json"), "2 formats for standard output"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = tfgpu(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_version() -> None:
+    assert tfgpu("--version").stdout.startswith("tfgpu, version ")
+
+
+def test_saved_report_as_text_and_json_at_once(saved: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.json"
+    done = tfgpu(
+        "doctor", "--from", str(saved), "--format", "text", "--format", "json", "--output", "-", "--output", str(again)
+    )
+    assert done.returncode == 1
+    assert "cuda.missing" in done.stdout
+    new = json.loads(again.read_text())
+    assert new["source"] == "report"
+    assert new["findings"] == json.loads(saved.read_text())["findings"]
+    assert list(tmp_path.glob(".*")) == []  # no temporary file is left
+
+
+def test_output_format_follows_the_ending(saved: Path, tmp_path: Path) -> None:
+    for name, start in (("r.json", "{"), ("r.txt", "tfgpu doctor")):
+        assert tfgpu("doctor", "--from", str(saved), "--output", str(tmp_path / name)).stdout == ""
+        assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_fail_on(saved: Path, tmp_path: Path) -> None:
+    assert tfgpu("doctor", "--from", str(saved), "--fail-on", "never").returncode == 0
+    warm = tmp_path / "warm.json"
+    warm.write_bytes(report(FIRES["gpu.throttled"][0][1]).to_json())
+    assert tfgpu("doctor", "--from", str(warm)).returncode == 0
+    assert tfgpu("doctor", "--from", str(warm), "--fail-on", "warning").returncode == 1
+
+
+def test_report_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.json"
+    path.write_text('{"schema": "tfgpu.report/9"}')
+    done = tfgpu("doctor", "--from", str(path))
+    assert done.returncode == 2
+    assert "'tfgpu.report/9'" in done.stderr
+
+
+def test_closed_pipe(saved: Path) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m tfgpu_doctor doctor --from {saved} | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+
+
+def test_plain_when_piped_and_under_no_color(saved: Path) -> None:
+    assert "\x1b" not in tfgpu("doctor", "--from", str(saved)).stdout
+    assert "\x1b" not in tfgpu("doctor", "--from", str(saved), environ={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout
+
+
+@pytest.mark.parametrize("environ", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}])
+def test_poor_terminals(saved: Path, environ: dict[str, str]) -> None:
+    done = tfgpu("doctor", "--from", str(saved), environ=environ)
+    assert done.returncode == 1
+    assert "cuda.missing" in done.stdout
+    assert done.stderr == ""
+
+
+def test_no_home_and_read_only_folder(saved: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--from", str(saved)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environ,
+        cwd="/proc",
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import tfgpu_doctor.diagnosis as d\n"
+        "def broken(*a, **k): raise RuntimeError('a defect')\n"
+        "d.make_report = broken\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    done = tfgpu("doctor", "--from", str(saved), environ={"PYTHONPATH": path})
+    assert done.returncode == 3
+    assert "internal error: RuntimeError: a defect" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupt_leaves_nothing_running(number: int, code: int, tmp_path: Path) -> None:
+    package = tmp_path / "tensorflow"
+    package.mkdir()
+    (package / "__init__.py").write_text("import time\ntime.sleep(600)\n")
+    marker = f"tfgpu-test-{os.getpid()}-{number}"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tfgpu_doctor", "doctor"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}", "TFGPU_MARKER": marker},
+    )
+    time.sleep(2.5)
+    running.send_signal(number)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == code
+    assert "Traceback" not in errors
+    assert _with_marker(marker) == []
+
+
+def _with_marker(marker: str) -> list[int]:
+    """Processes that inherited the marker in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found

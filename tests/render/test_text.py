@@ -1,0 +1,95 @@
+"""The exact text of a report at width 80 without colour, beside golden files.
+
+TFGPU_UPDATE_GOLDEN=1 writes them anew; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.rules.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
+from tfgpu_doctor.diagnosis import make_report
+from tfgpu_doctor.facts import Facts
+from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.text import render
+
+GOLDEN = Path(__file__).parent / "golden"
+NO_CHECKS = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
+
+MACHINES: dict[str, Facts] = {
+    "healthy": healthy(),
+    "plain-pip": spoil(
+        healthy(), {**NO_CHECKS, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
+    ),
+    "no-driver": spoil(healthy(), {**NO_CHECKS, **NO_DRIVER}),
+    "broken-file-on-the-path": spoil(
+        healthy(), {**NO_CHECKS, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
+    ),
+    "hot": spoil(healthy(), {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93),), "NVML")}),
+    "unknown": Facts(),
+    "hostile": spoil(
+        healthy(),
+        {
+            "gpus": known((gpu(name="[bold]\x1b[31mevil\x1b[0m <script>\n\x07", compute_capability="3.5"),), "NVML"),
+            "python.executable": known("/home/a b/$(reboot)/python"),
+        },
+    ),
+}
+
+
+def printed(facts: Facts, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = io.StringIO()
+    render(report(facts), console_for(stream))
+    return stream.getvalue()
+
+
+def report(facts: Facts, **options: Any) -> Any:
+    return make_report(facts, MATRIX, source="live", timings={}, **options)
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(MACHINES[name], monkeypatch).replace(MATRIX.revision, "REVISION")
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("TFGPU_UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+@pytest.mark.parametrize("columns", [40, 60, 120])
+def test_fits_the_width_and_wraps_no_command(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(MACHINES[name], monkeypatch, columns)
+    commands = {c for f in report(MACHINES[name]).findings if f.root_cause for fix in f.fixes for c in fix.commands}
+    for line in text.splitlines():
+        assert len(line) <= columns or line.strip() in commands, line
+        assert line == line.rstrip()
+    for command in commands:
+        assert command in text
+
+
+def test_healthy_fits_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(printed(healthy(), monkeypatch).splitlines()) <= 24
+
+
+def test_no_control_character_survives(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(MACHINES["hostile"], monkeypatch)
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert "[bold]" in text  # markup is text, not markup
+
+
+def test_ascii_output_has_ascii_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    render(report(MACHINES["plain-pip"]), console_for(stream))
+    stream.flush()
+    assert b"x The CUDA libraries are not installed" in raw.getvalue()
+    assert b"<-" in raw.getvalue()
