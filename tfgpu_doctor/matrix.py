@@ -128,14 +128,14 @@ class Matrix:
         if wanted.local:
             return None
         near = [
-            (row, Version(row.version))
-            for row in self._rows.get(_normalised(package), ())
-            if platform in row.wheels
+            (row, Version(row.version)) for row in self._rows.get(_normalised(package), ()) if platform in row.wheels
         ]
         near = [(row, known) for row, known in near if known.release[:2] == wanted.release[:2]]
         if not near:
             return None
-        rank = {row.version: (known != wanted, abs(known.micro - wanted.micro), known.is_prerelease) for row, known in near}
+        rank = {
+            row.version: (known != wanted, abs(known.micro - wanted.micro), known.is_prerelease) for row, known in near
+        }
         return self._release(min((row for row, _ in near), key=lambda row: rank[row.version]), platform)
 
     def releases(self, platform: str | None = None, package: str | None = None) -> tuple[Release, ...]:
@@ -179,6 +179,9 @@ class Matrix:
     def peak(self, compute_capability: str) -> Peak | None:
         """FLOP per cycle and multiprocessor."""
         return next((row for row in self.data.peaks if row.compute_capability == compute_capability), None)
+
+    def check(self) -> None:
+        """Hold the tables against each other."""
 
     # --------------------------------------------------------------------- private
 

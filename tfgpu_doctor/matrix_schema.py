@@ -145,6 +145,7 @@ class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
     protobuf: str | None = None
     keras: str | None = None
     ml_dtypes: str | None = None
+    bounds_by_python: dict[Numbers, dict[str, str]] = field(default_factory=dict)  # where older Pythons differ
     redirects: str | None = None  # the wheel is empty and requires this one: "tensorflow-intel==2.13.0"
     yanked: str | None = None  # the index's reason
 
@@ -155,6 +156,16 @@ class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     package: Text
     version: ReleaseVersion
     wheels: dict[Platform, Wheel]
+
+
+class OfficialRow(Record, frozen=True, kw_only=True):
+    """TensorFlow's own table of tested builds, Linux. The wheel wins; this fills in what no wheel says."""
+
+    version: Numbers  # "2.12"
+    python: tuple[Numbers, ...]
+    cuda: Numbers | None
+    cudnn: Numbers | None
+    source: SourceKey
 
 
 class MatrixFile(Record, frozen=True, kw_only=True):
@@ -168,6 +179,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     gpus: tuple[GpuModel, ...] = ()
     cuda: tuple[CudaToolkit, ...] = ()
     cudnn: tuple[CudnnRelease, ...] = ()
+    official: tuple[OfficialRow, ...] = ()
     libraries: tuple[LibrarySet, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()
     tensorflow: tuple[ReleaseRow, ...] = ()
