@@ -64,7 +64,7 @@ def version_mismatch(
     seen += seen_missing(context, wanting[:3], _needed_by(release))
     found = ", ".join(dict.fromkeys(minor(kit.version) for kit in others)) or "another version"
     return Problem(
-        title=f"TensorFlow {release.version} loads CUDA {minor(release.cuda or '')}, but only CUDA {found} is installed",
+        title=f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}, but only CUDA {found} is installed",
         cause=f"{names(wanting)} cannot be found. {NOT_THE_DRIVER}",
         evidence=tuple(seen),
         fixes=install_libraries(context, release),
@@ -98,7 +98,7 @@ def missing(
         if partly or wheels
         else "pip installs TensorFlow without CUDA unless the extra and-cuda is asked for"
         if release.extra
-        else f"TensorFlow {release.version} takes CUDA {minor(release.cuda or '')} from the system, which has none"
+        else f"TensorFlow {release.version} takes CUDA {minor(release.cuda)} from the system, which has none"
     )
     title = f"{names(wanting)} missing" if partly and len(wanting) <= 3 else None
     return Problem(
