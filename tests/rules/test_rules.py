@@ -90,6 +90,7 @@ NO_DRIVER = {
     "driver.libcuda": known((), "loader"),
     "driver.kernel_module_loaded": known(False, "/proc/modules"),
     "driver.version": Unknown("no driver"),
+    "driver.device_nodes": known((), "/dev"),
     "gpus": Unknown("no NVML"),
     "host.pci_gpus": known(PCI, "/sys/bus/pci/devices"),
 }

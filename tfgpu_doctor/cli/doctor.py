@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,8 @@ def command(
     targets = pair_outputs(formats, outputs)
     if saved and (executable or no_import or timeout):
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
+    if executable and not shutil.which(executable):
+        raise click.UsageError(f"--python {executable}: no such program, or not executable")
     from tfgpu_doctor.report import exit_code
 
     report = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,13 @@ from tfgpu_doctor.rules.context import Context
 
 # DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
 OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
+
+
+# answers of a driver that has a GPU but cannot serve it. NVML (nvml.h): 18 library and kernel module differ, 15 GPU is
+# lost. CUDA (cuda.h): 101 invalid device, 802 not yet initialised, 803 and 804 mismatch, 999 unknown
+COMPLAINTS = frozenset({15, 18, 101, 802, 803, 804, 999})
+MISMATCH = "driver/library version mismatch"
+_GPU_NODE = re.compile(r"/nvidia\d+$")
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,26 @@ def gpu_release(context: Context) -> Fact[Release]:
 
 
 def has_gpu(context: Context) -> Fact[bool]:
-    """Whether an NVIDIA GPU is in this machine, by the driver's word or by the PCI bus."""
+    """Whether an NVIDIA GPU is in this machine, by the driver's word or by the PCI bus.
+
+    A driver that complains about itself has a GPU below it: its kernel module stays loaded only with one. A sandbox
+    or a virtual machine may show no PCI bus, so that the bus alone says "no" only when the driver is silent.
+    """
     facts = context.facts
+    driver = facts.driver
     if isinstance(facts.gpus, Known) and facts.gpus.value:
         return Known(True, facts.gpus.source)
     if value_or(facts.host.dxg_device, False):
         return Known(True, "/dev/dxg")
+    if value_or(driver.kernel_module_loaded, False) or any(
+        _GPU_NODE.search(n) for n in value_or(driver.device_nodes, ())
+    ):
+        return Known(True, "the driver's kernel module and device nodes")
+    for answer in (driver.nvml_init, driver.cuda_init):
+        if isinstance(answer, Known) and answer.value.code in COMPLAINTS:
+            return Known(True, answer.source)
+    if isinstance(driver.nvidia_smi, Known) and MISMATCH in driver.nvidia_smi.value.output.lower():
+        return Known(True, driver.nvidia_smi.source)
     pci = facts.host.pci_gpus
     return Known(bool(pci.value), pci.source) if isinstance(pci, Known) else Unknown(pci.reason)
 

@@ -8,6 +8,7 @@ from tfgpu_doctor.facts import CallResult, LibraryFile, PciGpu, SmiResult
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.derived import MISMATCH
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 
 NVML_LIB_RM_VERSION_MISMATCH = 18  # nvml.h, nvmlReturn_t
@@ -64,7 +65,7 @@ def version_mismatch(
         seen.append(evidence(f"nvmlInit: {nvml.message} ({nvml.code})", context.source("driver.nvml_init"), "success"))
     if cuda and cuda.code == CUDA_SYSTEM_DRIVER_MISMATCH:
         seen.append(evidence(f"cuInit: {cuda.message} ({cuda.code})", context.source("driver.cuda_init"), "success"))
-    if smi and "driver/library version mismatch" in smi.output.lower():
+    if smi and MISMATCH in smi.output.lower():
         seen.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
     if not seen:
         return None

@@ -24,7 +24,7 @@ def _ended(phase: Phase) -> str:
     """Say in words how a phase ended."""
     match phase.outcome:
         case "timeout":
-            return f"no end after {phase.seconds:.0f} s" if phase.seconds else "no end"
+            return f"no end after {phase.seconds or 0:.0f} s" + (f" ({phase.note})" if phase.note else "")
         case "died" if phase.signal:
             return f"killed by {phase.signal}" + (f" ({phase.note})" if phase.note else "")
         case "died":
