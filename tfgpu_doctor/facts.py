@@ -240,14 +240,17 @@ class Candidate(Record, frozen=True):
     """A file that carries the wanted soname, and the way the loader would come to it."""
 
     path: str
-    # in the loader's reach: "LD_LIBRARY_PATH", "RUNPATH", "RPATH", "ldconfig", "default path"; out of it: "pip wheel",
-    # "toolkit", "conda"
+    # in the loader's reach: "already loaded", "RPATH", "LD_LIBRARY_PATH", "RUNPATH", "ldconfig", "default path" ("PATH"
+    # on Windows); out of it: "pip wheel", "toolkit", "conda"
     via: str
     reachable: bool  # the loader looks there
     version: str | None = None
     problem: str | None = (
         None  # why the loader refuses or skips it: "empty file", "not ELF", "needs libz.so.1, not found"
     )
+    # what follows from the problem: "skipped" (the loader looks further), "ends the list" (of folders), "fatal" (dlopen
+    # fails, whatever lies behind it), "later" (it loads, and fails when used: a part that it opens itself is missing)
+    effect: str | None = None
 
 
 class Soname(Record, frozen=True):
@@ -256,7 +259,7 @@ class Soname(Record, frozen=True):
     soname: str  # "libcudart.so.12"
     component: str  # "cudart", "cublas", "cudnn", "driver" ...
     candidates: tuple[Candidate, ...]  # reachable ones first, in the loader's order
-    winner: str | None  # path of the first reachable candidate without a problem; None when the loader finds none
+    winner: str | None  # path of the file that loads and works; None when there is none, or a broken one in the way
     other_versions: tuple[str, ...] = ()  # files of the same library with another soname: ".../libcudart.so.13"
 
 

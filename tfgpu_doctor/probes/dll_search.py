@@ -1,0 +1,87 @@
+"""Which DLL Windows would pick for each that TensorFlow loads: the system folder, then the folders of PATH."""
+
+from __future__ import annotations
+
+import ntpath
+import os
+from collections.abc import Mapping, Sequence
+
+from tfgpu_doctor.facts import Candidate, Known, Loader, Soname, Toolkit, Unknown
+from tfgpu_doctor.probes.files import below
+
+SYSTEM = "C:\\Windows\\System32"
+# cuDNN 8's parts load it, and no CUDA installer brings it; NVIDIA, "Installing zlib", cuDNN 8.9 installation guide.
+ZLIB = "zlibwapi.dll"
+
+
+def examine(
+    sonames: Sequence[tuple[str, str]],
+    *,
+    environ: Mapping[str, str],
+    site_packages: Sequence[str],
+    toolkits: Sequence[Toolkit],
+    root: str = "/",
+) -> Loader:
+    """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
+    search = tuple(dict.fromkeys(entry.strip('"') for entry in environ.get("PATH", "").split(";") if entry.strip()))
+    path = Known(search, "PATH")
+    if not sonames:
+        return Loader(search_path=path, sonames=Unknown("which libraries this TensorFlow opens is not known"))
+    reach = [(SYSTEM, "default path"), *((folder, "PATH") for folder in search)]
+    beyond = [
+        (ntpath.join(site, "nvidia", package, "bin"), "pip wheel")
+        for site in site_packages
+        for package in _names(root, ntpath.join(site, "nvidia"))
+    ]
+    beyond += [(ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits]
+    found = tuple(_look(name, component, reach, beyond, root) for name, component in sonames)
+    return Loader(
+        search_path=path,
+        runpath=Unknown("Windows has no RUNPATH"),
+        sonames=Known(found, "files in the system folder and the folders of PATH"),
+    )
+
+
+def _look(
+    name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
+) -> Soname:
+    zlib = not name.startswith("cudnn64_8") or any(_has(root, folder, ZLIB) for folder, _ in reach)
+    problem = None if zlib else f"opens {ZLIB}, not found"
+    seen = dict.fromkeys(
+        (ntpath.join(folder, name), via, near)
+        for near, folders in ((True, reach), (False, beyond))
+        for folder, via in folders
+        if _has(root, folder, name)
+    )
+    unique = {ntpath.normcase(path): (path, via, near) for path, via, near in reversed(seen)}
+    effect = "later" if problem else None
+    candidates = tuple(
+        Candidate(
+            path=path, via=via, reachable=near, problem=problem if near else None, effect=effect if near else None
+        )
+        for path, via, near in reversed(unique.values())
+    )
+    winner = next((one.path for one in candidates if one.reachable and not one.problem), None)
+    stem = name.split("_")[0] + "_"  # cudart64_ of cudart64_110.dll
+    others = tuple(
+        ntpath.join(folder, other)
+        for folder in dict.fromkeys(folder for folder, _ in (*reach, *beyond))
+        for other in _names(root, folder)
+        if other.lower().startswith(stem.lower()) and other.lower() != name.lower() and other.lower().endswith(".dll")
+    )
+    return Soname(soname=name, component=component, candidates=candidates, winner=winner, other_versions=others)
+
+
+def _has(root: str, folder: str, name: str) -> bool:
+    return os.path.isfile(_at(root, ntpath.join(folder, name)))
+
+
+def _names(root: str, folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(_at(root, folder)))
+    except OSError:  # PATH is full of folders that are gone
+        return []
+
+
+def _at(root: str, path: str) -> str:
+    return path if root == "/" else below(root, path.replace("\\", "/"))
