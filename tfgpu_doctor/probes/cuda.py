@@ -1,0 +1,157 @@
+"""CUDA toolkits and the CUDA compiler, wherever they were installed, and conda's CUDA packages."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+
+from tfgpu_doctor.facts import Cuda, Fact, Known, Nvcc, Package, Toolkit, Unknown
+from tfgpu_doctor.probes import process
+from tfgpu_doctor.probes.cuda_version import nvcc_version, toolkit_version
+from tfgpu_doctor.probes.files import below, why
+
+# Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
+VARIABLES = (
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_DIR",
+    "CUDA_INSTALL_PATH",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDATOOLKIT_HOME",
+    "CRAY_CUDATOOLKIT_DIR",
+    "EBROOTCUDA",
+    "EBROOTCUDACORE",
+)
+# /usr/lib/cuda and /usr/lib/nvidia-cuda-toolkit are Debian's nvidia-cuda-toolkit, /opt/cuda is Arch's.
+FOLDERS = (
+    ("/usr/local/cuda*", "/usr/local"),
+    ("/opt/cuda*", "/opt"),
+    ("/usr/lib/cuda", "/usr/lib"),
+    ("/usr/lib/nvidia-cuda-toolkit", "/usr/lib"),
+    ("/opt/nvidia/hpc_sdk/Linux_*/*/cuda/[0-9]*", "HPC SDK"),
+    ("/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v*", "Program Files"),
+)
+# nvcc.profile lies beside the real compiler; nvcc alone may be a wrapper script in /usr/local/bin.
+MARKS = (
+    "version.json",
+    "version.txt",
+    "bin/nvcc.profile",
+    "include/cuda.h",
+    "lib64/libcudart.so*",
+    "lib/libcudart.so.*",
+    "bin/cudart64_*.dll",
+)
+CONDA_NAME = re.compile(
+    r"(cuda|cudnn|cudatoolkit|tensorflow|libcu|libnv|nvidia|nccl|tensorrt|_tflow)[\w.-]*|numpy|keras"
+)
+
+
+def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: str | None = None) -> Cuda:
+    """Look for CUDA below `root`; `prefix` is sys.prefix of the interpreter under test. Never raises."""
+    environ = os.environ if environ is None else environ
+    return Cuda(
+        toolkits=_toolkits(root, environ, prefix),
+        nvcc=_nvcc(root, environ),
+        conda_packages=_conda_packages(root, environ, prefix),
+    )
+
+
+def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Toolkit, ...]]:
+    seen: dict[str, Toolkit] = {}
+    for path, via in _places(root, environ, prefix):
+        here = below(root, path)
+        real = os.path.realpath(here)
+        if real in seen or not any(glob.glob(os.path.join(glob.escape(here), mark)) for mark in MARKS):
+            continue
+        version, source = toolkit_version(real)
+        seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
+    return Known(
+        tuple(seen.values()), "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"
+    )
+
+
+def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterator[tuple[str, str]]:
+    """Yield (path, via) of what may be a toolkit; what the user chose comes first."""
+    for name in VARIABLES:
+        if environ.get(name):
+            yield environ[name].rstrip("/"), name
+    if nvcc := _which(root, environ):
+        yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        for entry in environ.get(name, "").split(os.pathsep):
+            for tail in ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64"):
+                if entry.rstrip("/").endswith(tail) and "cuda" in entry.lower():
+                    yield entry.rstrip("/").removesuffix(tail), name
+    drive = os.environ.get("SYSTEMDRIVE", "C:") if sys.platform == "win32" and root == "/" else ""
+    for pattern, via in FOLDERS:
+        for path in sorted(glob.glob(glob.escape(drive) + _glob_below(root, pattern))):
+            yield _without(root, path), via
+    for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
+        if os.path.isdir(below(root, f"{folder}/conda-meta")):
+            yield folder, "conda"
+
+
+def _glob_below(root: str, pattern: str) -> str:
+    return pattern if root == "/" else glob.escape(root.rstrip("/")) + pattern
+
+
+def _without(root: str, path: str) -> str:
+    """Undo :func:`below`."""
+    if root == "/":
+        return path
+    for start in (root, os.path.realpath(root)):
+        if path.startswith(start.rstrip("/") + "/"):
+            return path[len(start.rstrip("/")) :]
+    return path
+
+
+def _which(root: str, environ: Mapping[str, str]) -> str | None:
+    """The nvcc that the shell would start, without the fake root."""
+    folders = [entry for entry in environ.get("PATH", "").split(os.pathsep) if entry]
+    found = shutil.which("nvcc", path=os.pathsep.join(below(root, folder) for folder in folders))
+    return _without(root, found) if found else None
+
+
+def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
+    """The compiler and its version: from the toolkit's version.json, else from the compiler itself."""
+    path = _which(root, environ)
+    if path is None:
+        return Unknown("no nvcc on PATH")
+    program = below(root, path)
+    version = nvcc_version(os.path.realpath(program))
+    if version:
+        return Known(Nvcc(path=path, version=version[0]), _without(root, version[1]))
+    done = process.run([program, "--version"], timeout=5.0)
+    told = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
+    if told:
+        return Known(Nvcc(path=path, version=told[1]), f"{path} --version")
+    how = done.error or (
+        "no answer in 5 s" if done.timed_out else f"exit code {done.returncode}, no version in its output"
+    )
+    return Unknown(f"{path} --version: {how}")
+
+
+def _conda_packages(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Package, ...]]:
+    """conda-meta/NAME-VERSION-BUILD.json; the names tell enough, the files are large."""
+    folder = prefix or environ.get("CONDA_PREFIX")
+    if not folder:
+        return Unknown("the prefix of the interpreter under test is not known")
+    meta = f"{folder.rstrip('/')}/conda-meta"
+    try:
+        names = sorted(os.listdir(below(root, meta)))
+    except FileNotFoundError:
+        return Known((), f"no {meta}: not a conda environment")
+    except OSError as error:
+        return Unknown(why(error, meta))
+    parts = [name.removesuffix(".json").rsplit("-", 2) for name in names if name.endswith(".json")]
+    packages = tuple(
+        Package(name=part[0], version=part[1], location=meta, installer="conda")
+        for part in parts
+        if len(part) == 3 and CONDA_NAME.fullmatch(part[0])
+    )
+    return Known(packages, meta)
