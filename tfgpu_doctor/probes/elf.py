@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 MAGIC = b"\x7fELF"
+CLASS_32, BIG_ENDIAN = 1, 2  # of e_ident; no TensorFlow with CUDA is 32-bit, no machine with CUDA big-endian
 HEADER = 64  # bytes of a 64-bit ELF header; glibc says "file too short" below it
 
 Effect = Literal["skipped", "ends the list", "fatal", "later"]
@@ -28,7 +29,6 @@ class Elf:
 
     path: str
     machine: str  # "EM_X86_64"
-    bits: int
     origin: str
     soname: str | None = None
     needed: tuple[str, ...] = ()
@@ -72,19 +72,23 @@ def _read(stream: IO[bytes], path: str) -> Elf | Refusal:
         return Refusal("not ELF", "fatal")
     if len(head) < HEADER:
         return Refusal("file too short", "fatal")
+    if head[4] == CLASS_32:
+        return Refusal("32-bit", "skipped")
+    if head[5] == BIG_ENDIAN:
+        return Refusal("for another machine: big-endian", "fatal")
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     try:
         return _inspect(ELFFile(stream), path, size)
     # what pyelftools lets through of a damaged file: offsets beyond the end, strings without end
-    except (ELFError, ConstructError, ValueError, OverflowError, AttributeError, TypeError, IndexError) as error:
-        return Refusal(f"damaged ELF file: {error}", "fatal")
+    except (ELFError, ConstructError, ValueError, OverflowError, AttributeError, TypeError, IndexError):
+        return Refusal("damaged ELF file", "fatal")
 
 
 def _inspect(elf: ELFFile, path: str, size: int) -> Elf | Refusal:
     from elftools.elf.dynamic import DynamicSegment
 
-    machine, bits, origin = elf["e_machine"], elf.elfclass, os.path.dirname(os.path.abspath(path))
+    origin = os.path.dirname(os.path.abspath(path))
     if elf["e_type"] not in ("ET_DYN", "ET_EXEC"):
         return Refusal("not a shared library", "fatal")
     dynamic = None
@@ -105,8 +109,7 @@ def _inspect(elf: ELFFile, path: str, size: int) -> Elf | Refusal:
     runpath = names.get("DT_RUNPATH")
     return Elf(
         path=path,
-        machine=machine,
-        bits=bits,
+        machine=elf["e_machine"],
         origin=origin,
         soname=names.get("DT_SONAME", [None])[0],
         needed=tuple(names.get("DT_NEEDED", ())),

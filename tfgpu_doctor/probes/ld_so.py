@@ -25,7 +25,7 @@ ALWAYS_LOADED = (
 DRIVER = frozenset(("libcuda.so.1", "libnvidia-ml.so.1"))
 CACHE_FLAG = {"EM_X86_64": "x86-64", "EM_AARCH64": "AArch64"}
 MULTIARCH = {"EM_X86_64": "x86_64-linux-gnu", "EM_AARCH64": "aarch64-linux-gnu"}
-MACHINE_NAMES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_386": "32-bit x86", "EM_PPC64": "ppc64le"}
+MACHINE_NAMES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_PPC64": "ppc64le"}
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,13 @@ class LdSo:
         self,
         *,
         machine: str,
-        bits: int = 64,
         library_path: Sequence[str] = (),
         cache: Sequence[CacheEntry] = (),
         program: Elf | None = None,
         root: str = "/",
     ) -> None:
         """`machine` is an ELF machine ("EM_X86_64"); `program` the executable, for its DT_RPATH."""
-        self.machine, self.bits, self.root = machine, bits, root
+        self.machine, self.root = machine, root
         self.library_path = tuple(library_path)
         self.program = program
         self.loaded: dict[str, str] = dict.fromkeys(ALWAYS_LOADED, "")  # soname -> path, "" where it matters not
@@ -81,9 +80,8 @@ class LdSo:
 
     def _check(self, path: str) -> Elf | Refusal:
         found = elf.read(path)
-        if isinstance(found, Elf) and (found.machine, found.bits) != (self.machine, self.bits):
-            name = MACHINE_NAMES.get(found.machine, found.machine)
-            return Refusal("32-bit" if found.bits < self.bits else f"for another machine: {name}", "skipped")
+        if isinstance(found, Elf) and found.machine != self.machine:
+            return Refusal(f"for another machine: {MACHINE_NAMES.get(found.machine, found.machine)}", "skipped")
         return found
 
     def places(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:

@@ -110,7 +110,6 @@ def _linker(
     program = elf.read(os.path.realpath(executable)) if executable else None
     linker = LdSo(
         machine=library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64"),
-        bits=library.bits if library else 64,
         library_path=path,
         cache=_cache(root),
         program=program if isinstance(program, Elf) else None,

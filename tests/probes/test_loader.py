@@ -1,0 +1,573 @@
+"""The model of glibc's loader against the real one, and what lies out of its reach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from elf_lab import CALLER, Forge, really_loaded
+
+from tfgpu_doctor.facts import Known, Loader, Soname, Toolkit, Unknown
+from tfgpu_doctor.probes import loader
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
+RUNPATH = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib"
+CUDNN = "libcudnn_x.so.9"  # no cuDNN, so that its parts are not asked for
+
+
+@pytest.fixture(scope="session")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
+    return Forge(tmp_path_factory.mktemp("forge"))
+
+
+class Bench:
+    """A site-packages folder with a stand-in for TensorFlow's library, and folders for LD_LIBRARY_PATH."""
+
+    def __init__(self, home: Path, forge: Forge, **search: str) -> None:
+        self.home, self.forge = home, forge
+        self.prefix = home / "env"
+        self.site = self.prefix / "lib" / "python3.12" / "site-packages"
+        self.tensorflow = self.site / "tensorflow"
+        self.wheel = self.site / "nvidia" / "cudnn" / "lib"
+        self.a, self.b = home / "a", home / "b"
+        self.caller = self.tensorflow / "libtensorflow_framework.so.2"
+        for folder in (self.a, self.b, self.wheel):
+            folder.mkdir(parents=True)
+        forge.library(self.caller, code=CALLER, **(search or {"runpath": RUNPATH}))  # type: ignore[arg-type]
+        (self.tensorflow / "libtensorflow_cc.so.2").touch()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"LD_LIBRARY_PATH": f"{self.a}:{self.b}"}
+
+    def library(self, target: Path, **how: object) -> Path:
+        return self.forge.library(target, **how)  # type: ignore[arg-type]
+
+    def survey(self, *sonames: str, toolkits: Sequence[Toolkit] = ()) -> list[Soname]:
+        """Like `predict`, on a system that has nothing else: what this machine has installed plays no part."""
+        (self.home / "lib64").mkdir(exist_ok=True)
+        (self.home / "lib64" / "ld-linux-x86-64.so.2").touch()
+        return self.predict(*sonames, toolkits=toolkits, root=str(self.home))
+
+    def predict(self, *sonames: str, toolkits: Sequence[Toolkit] = (), root: str = "/") -> list[Soname]:
+        facts = self.examine(*sonames, toolkits=toolkits, root=root)
+        assert isinstance(facts.sonames, Known)
+        return list(facts.sonames.value)
+
+    def examine(
+        self, *sonames: str, toolkits: Sequence[Toolkit] = (), environ: dict[str, str] | None = None, root: str = "/"
+    ) -> Loader:
+        return loader.examine(
+            [(soname, soname.removeprefix("lib").split(".")[0].removesuffix("_x")) for soname in sonames],
+            environ=self.environ if environ is None else environ,
+            tensorflow_dir=str(self.tensorflow),
+            site_packages=[str(self.site)],
+            toolkits=toolkits,
+            root=root,
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path, forge: Forge) -> Bench:
+    return Bench(tmp_path, forge)
+
+
+def patched(bench: Bench, target: Path, offset: int, value: bytes) -> None:
+    """A good library with some bytes of its header replaced."""
+    data = bytearray(bench.library(target).read_bytes())
+    data[offset : offset + len(value)] = value
+    target.write_bytes(data)
+
+
+def cut(bench: Bench, target: Path, size: int) -> None:
+    target.write_bytes(bench.library(target).read_bytes()[:size])
+
+
+def wrong_link(bench: Bench, target: Path) -> None:
+    target.symlink_to(target.name)
+
+
+# What stands first on LD_LIBRARY_PATH; a good library is behind it, and another one in the wheel.
+FIRST: dict[str, tuple[Callable[[Bench, Path], object], str | None, str | None]] = {
+    "nothing": (lambda bench, target: None, None, None),
+    "good": (lambda bench, target: bench.library(target), None, None),
+    "link to good": (
+        lambda bench, target: target.symlink_to(bench.library(target.with_name("libcudnn_x.so.9.3.0"), soname=CUDNN)),
+        None,
+        None,
+    ),
+    "empty": (lambda bench, target: target.touch(), "empty file", "fatal"),
+    "short": (lambda bench, target: cut(bench, target, 40), "file too short", "fatal"),
+    "header only": (lambda bench, target: cut(bench, target, 64), "damaged ELF file", "fatal"),
+    "half": (lambda bench, target: cut(bench, target, 5000), "truncated file", "fatal"),
+    "text": (lambda bench, target: target.write_text("hello " * 50), "not ELF", "fatal"),
+    "linker script": (lambda bench, target: target.write_text("INPUT(libcudnn.so.9)"), "not ELF", "fatal"),
+    "32-bit": (lambda bench, target: patched(bench, target, 4, b"\x01"), "32-bit", "skipped"),
+    "aarch64": (
+        lambda bench, target: patched(bench, target, 18, b"\xb7\x00"),
+        "for another machine: aarch64",
+        "skipped",
+    ),
+    "big-endian": (
+        lambda bench, target: patched(bench, target, 5, b"\x02"),
+        "for another machine: big-endian",
+        "fatal",
+    ),
+    "object file": (lambda bench, target: patched(bench, target, 16, b"\x01\x00"), "not a shared library", "fatal"),
+    "directory": (lambda bench, target: target.mkdir(), "a directory", "fatal"),
+    "dangling link": (lambda bench, target: target.symlink_to("nowhere"), "dangling link", "skipped"),
+    "endless link": (wrong_link, "too many levels of symbolic links", "ends the list"),
+    "needs what is missing": (
+        lambda bench, target: bench.library(target, needed=["libnowhere.so.7"]),
+        "needs libnowhere.so.7, not found",
+        "fatal",
+    ),
+    "needs what is beside it": (
+        lambda bench, target: (
+            bench.library(target, needed=["libbeside.so.1"], runpath="$ORIGIN/deep"),
+            bench.library(target.parent / "deep" / "libbeside.so.1"),
+        ),
+        None,
+        None,
+    ),
+    "needs what is empty": (
+        lambda bench, target: (
+            bench.library(target, needed=["libbeside.so.1"]),
+            (target.parent / "libbeside.so.1").touch(),
+        ),
+        "needs libbeside.so.1: empty file",
+        "fatal",
+    ),
+}
+
+
+@linux
+@pytest.mark.parametrize("case", FIRST)
+def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(case: str, bench: Bench) -> None:
+    put, problem, effect = FIRST[case]
+    for folder in (bench.b, bench.wheel):
+        bench.library(folder / CUDNN)
+    put(bench, bench.a / CUDNN)
+
+    (predicted,) = bench.predict(CUDNN)
+
+    real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
+    assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
+    first = predicted.candidates[0]
+    assert (first.problem, first.effect) == (problem, effect)
+    assert {"LD_LIBRARY_PATH", "RUNPATH"} == {one.via for one in predicted.candidates if one.reachable}
+
+
+@linux
+def test_the_runpath_of_tensorflow_finds_what_the_library_path_lacks(bench: Bench) -> None:
+    bench.library(bench.wheel / CUDNN)
+    (predicted,) = bench.predict(CUDNN)
+    assert predicted.winner == str(bench.wheel / CUDNN)
+    assert really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN] == str(bench.wheel / CUDNN)
+
+
+@linux
+def test_an_rpath_comes_before_the_library_path(tmp_path: Path, forge: Forge) -> None:
+    bench = Bench(tmp_path, forge, rpath="$ORIGIN/../nvidia/cudnn/lib")
+    bench.library(bench.wheel / CUDNN)
+    bench.library(bench.a / CUDNN)
+    (predicted,) = bench.predict(CUDNN)
+    assert predicted.winner == really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN] == str(bench.wheel / CUDNN)
+    assert [one.via for one in predicted.candidates] == ["RPATH", "LD_LIBRARY_PATH"]
+
+
+@linux
+def test_a_library_loaded_for_another_is_found_without_a_search(bench: Bench) -> None:
+    """As libcusparse is by the RUNPATH of libcusolver, where TensorFlow's own names only some wheels."""
+    wheels = bench.site / "nvidia"
+    bench.library(
+        bench.a / "libcusolver_x.so.11", needed=["libcusparse_x.so.12"], runpath=str(wheels / "cusparse" / "lib")
+    )
+    sparse = bench.library(wheels / "cusparse" / "lib" / "libcusparse_x.so.12")
+    names = ["libcusolver_x.so.11", "libcusparse_x.so.12"]
+
+    predicted = bench.predict(*reversed(names))  # in whatever order the question is put
+
+    real = really_loaded(bench.caller, names, bench.environ)
+    assert {one.soname: one.winner for one in predicted} == real
+    assert predicted[0].winner == str(sparse)
+    assert predicted[0].candidates[0].via == "already loaded"
+
+
+@linux
+def test_a_failed_opening_leaves_nothing_loaded(bench: Bench) -> None:
+    wheels = bench.site / "nvidia"
+    needs = ["libcusparse_x.so.12", "libnowhere.so.7"]
+    bench.library(bench.a / "libcusolver_x.so.11", needed=needs, runpath=str(wheels / "cusparse" / "lib"))
+    bench.library(wheels / "cusparse" / "lib" / "libcusparse_x.so.12")
+    names = ["libcusolver_x.so.11", "libcusparse_x.so.12"]
+    real = really_loaded(bench.caller, names, bench.environ)
+    assert {one.soname: one.winner for one in bench.predict(*names)} == real == dict.fromkeys(names)
+
+
+@linux
+def test_a_library_of_the_system_comes_from_the_cache(bench: Bench) -> None:
+    name = "libutil.so.1"  # glibc's own
+    (predicted,) = bench.predict(name)
+    real = really_loaded(bench.caller, [name], bench.environ)[name]
+    assert real is not None
+    assert os.path.realpath(predicted.winner or "") == real
+    assert predicted.candidates[0].via in ("ldconfig", "default path")
+
+
+@linux
+def test_an_empty_entry_of_the_library_path_is_the_current_folder(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.library(bench.b / CUDNN)
+    monkeypatch.chdir(bench.b)
+    environ = {"LD_LIBRARY_PATH": f"{bench.a}:"}
+    found = bench.examine(CUDNN, environ=environ).sonames
+    assert isinstance(found, Known)
+    assert os.path.realpath(found.value[0].winner or "") == str(bench.b / CUDNN)
+    assert really_loaded(bench.caller, [CUDNN], environ, cwd=bench.b)[CUDNN] == str(bench.b / CUDNN)
+
+
+@linux
+def test_a_cache_below_a_root_is_read_with_ldconfig(tmp_path: Path, forge: Forge) -> None:
+    ldconfig = shutil.which("ldconfig", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
+    if ldconfig is None:
+        pytest.skip("no ldconfig here")
+    forge.library(tmp_path / "cuda" / "libcudart.so.12")
+    for folder in ("etc", "lib64"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "lib64" / "ld-linux-x86-64.so.2").touch()
+    (tmp_path / "etc" / "conf").write_text(f"{tmp_path}/cuda\n")
+    cache, conf = tmp_path / "etc" / "ld.so.cache", tmp_path / "etc" / "conf"
+    subprocess.run([ldconfig, "-X", "-C", cache, "-f", conf], check=True, capture_output=True, timeout=60)
+    facts = loader.examine(
+        [("libcudart.so.12", "cudart")],
+        environ={},
+        tensorflow_dir=None,
+        site_packages=[],
+        toolkits=[],
+        root=str(tmp_path),
+    )
+    assert isinstance(facts.sonames, Known)
+    (candidate,) = facts.sonames.value[0].candidates
+    assert candidate.via == "ldconfig"
+    assert facts.sonames.value[0].winner == candidate.path == str(tmp_path / "cuda" / "libcudart.so.12")
+
+
+@linux
+def test_a_preloaded_library_wins(bench: Bench) -> None:
+    chosen = bench.library(bench.home / "mine" / CUDNN)
+    bench.library(bench.a / CUDNN)
+    environ = {**bench.environ, "LD_PRELOAD": str(chosen)}
+    found = bench.examine(CUDNN, environ=environ).sonames
+    assert isinstance(found, Known)
+    assert found.value[0].winner == really_loaded(bench.caller, [CUDNN], environ)[CUDNN] == str(chosen)
+
+
+# ------------------------------------------------------------------------------ out of the loader's reach
+
+
+def dist_info(bench: Bench, *names: str) -> None:
+    for name in names:
+        (bench.site / f"{name}.dist-info").mkdir()
+
+
+@linux
+def test_a_wheel_that_the_runpath_does_not_name_is_listed_out_of_reach(bench: Bench) -> None:
+    """TensorFlow 2.16.1's RUNPATH names cuda_runtime alone; 2.21.0's lacks cusolver."""
+    bench.library(bench.site / "nvidia" / "cusolver" / "lib" / "libcusolver.so.11")
+    dist_info(bench, "nvidia_cusolver_cu12-11.7.5.82")
+    (predicted,) = bench.survey("libcusolver.so.11")
+    assert predicted.winner is None
+    (only,) = predicted.candidates
+    assert (only.via, only.reachable, only.version, only.problem) == ("pip wheel", False, "11.7.5.82", None)
+
+
+@linux
+@pytest.mark.parametrize(
+    ("installed", "version"),
+    [
+        (["nvidia_cudnn_cu12-9.3.0.75"], "9.3.0.75"),
+        (["nvidia_cudnn-9.14.0.64"], "9.14.0.64"),
+        (["nvidia_cudnn_cu11-8.9.6.50", "nvidia_cudnn_cu12-9.3.0.75"], None),  # both unpack into one folder
+        (["nvidia_cudnn_frontend-1.0"], None),
+        ([], None),
+    ],
+)
+def test_the_version_of_a_wheels_library(installed: list[str], version: str | None, bench: Bench) -> None:
+    bench.library(bench.wheel / "libcudnn_ops.so.9")
+    dist_info(bench, *installed)
+    (predicted,) = bench.survey("libcudnn_ops.so.9")
+    assert predicted.candidates[0].version == version
+
+
+@linux
+def test_a_shared_folder_of_cuda_13_wheels_is_told_apart_by_library(bench: Bench) -> None:
+    bench.library(bench.site / "nvidia" / "cu13" / "lib" / "libcudart.so.13")
+    dist_info(bench, "nvidia_cuda_runtime-13.0.96", "nvidia_cublas-13.1.0.3")
+    (predicted,) = bench.survey("libcudart.so.13")
+    assert predicted.candidates[0].version == "13.0.96"
+
+
+@linux
+def test_toolkits_and_conda_are_listed_with_the_version_behind_the_link(bench: Bench) -> None:
+    kit = bench.home / "cuda-12.5"
+    (kit / "lib64").mkdir(parents=True)
+    real = bench.library(kit / "lib64" / "libcudart.so.12.5.82", soname="libcudart.so.12")
+    (kit / "lib64" / "libcudart.so.12").symlink_to(real.name)
+    (bench.prefix / "conda-meta").mkdir()
+    bench.library(bench.prefix / "lib" / "libcudart.so.12")
+    toolkit = Toolkit(path=str(kit), version="12.5", source="version.json", via="/usr/local")
+
+    (predicted,) = bench.survey("libcudart.so.12", toolkits=[toolkit])
+
+    assert predicted.winner is None
+    assert [(one.via, one.version, one.reachable) for one in predicted.candidates] == [
+        ("toolkit", "12.5.82", False),
+        ("conda", None, False),
+    ]
+
+
+@linux
+def test_another_major_version_is_named(bench: Bench) -> None:
+    kit = bench.home / "cuda-13.0"
+    bench.library(kit / "lib64" / "libcudart.so.13")
+    (kit / "lib64" / "libcudart.so").symlink_to("libcudart.so.13")
+    (kit / "lib").symlink_to("lib64")
+    toolkit = Toolkit(path=str(kit), version="13.0", source="cuda.h", via="/usr/local")
+    (predicted,) = bench.survey("libcudart.so.12", toolkits=[toolkit])
+    assert predicted.candidates == ()
+    assert predicted.other_versions == (str(kit / "lib64" / "libcudart.so.13"),)
+
+
+@linux
+def test_the_files_of_one_version_are_not_taken_for_another(bench: Bench) -> None:
+    """All of CUDA 11 has the soname libcudart.so.11.0, behind which libcudart.so.11.8.89 stands."""
+    real = bench.library(bench.a / "libcudart.so.11.8.89", soname="libcudart.so.11.0")
+    (bench.a / "libcudart.so.11.0").symlink_to(real.name)
+    (predicted,) = bench.survey("libcudart.so.11.0")
+    assert predicted.other_versions == ()
+    assert predicted.candidates[0].version == "11.8.89"
+
+
+@linux
+def test_a_library_copied_without_its_link_is_named(bench: Bench) -> None:
+    bench.library(bench.wheel / "libcudnn_ops.so.9.3.0", soname="libcudnn_ops.so.9")
+    (predicted,) = bench.survey("libcudnn_ops.so.9")
+    assert predicted.winner is None
+    assert predicted.candidates[0].problem == "no link named libcudnn_ops.so.9 beside it"
+
+
+# ----------------------------------------------------------------------------------------------- cuDNN's parts
+
+PARTS = ("graph", "ops", "cnn", "adv", "heuristic", "engines_runtime_compiled")
+
+
+def cudnn(bench: Bench, *, without: str = "", needy: str = "") -> None:
+    bench.library(bench.wheel / "libcudnn.so.9", rpath="$ORIGIN")
+    for part in PARTS:
+        needed = ["libnowhere.so.7"] if part == needy else []
+        if part == "engines_runtime_compiled":
+            needed.append("libcuda.so.1")  # the driver's; that it is missing is another finding
+        if part != without:
+            bench.library(bench.wheel / f"libcudnn_{part}.so.9", needed=needed, runpath="$ORIGIN")
+
+
+@linux
+def test_a_whole_cudnn_wins_even_where_there_is_no_driver(bench: Bench) -> None:
+    cudnn(bench)
+    (predicted,) = bench.survey("libcudnn.so.9")
+    assert predicted.winner == str(bench.wheel / "libcudnn.so.9")
+
+
+@linux
+@pytest.mark.parametrize(
+    ("flaw", "problem"),
+    [
+        ({"without": "cnn"}, "opens libcudnn_cnn.so.9, not found"),
+        ({"needy": "ops"}, "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
+    ],
+)
+def test_a_cudnn_with_a_part_missing_loads_and_fails_later(flaw: dict[str, str], problem: str, bench: Bench) -> None:
+    cudnn(bench, **flaw)
+    (predicted,) = bench.survey("libcudnn.so.9")
+    assert predicted.winner is None
+    assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
+
+
+# --------------------------------------------------------------------------------------- what cannot be determined
+
+
+@linux
+def test_without_tensorflow_the_runpath_is_unknown_and_the_rest_is_not(bench: Bench) -> None:
+    bench.library(bench.a / CUDNN)
+    facts = loader.examine([(CUDNN, "x")], environ=bench.environ, tensorflow_dir=None, site_packages=[], toolkits=[])
+    assert facts.runpath == Unknown("there is no TensorFlow whose RUNPATH could be read")
+    assert isinstance(facts.sonames, Known)
+    assert facts.sonames.value[0].winner == str(bench.a / CUDNN)
+
+
+@linux
+def test_a_damaged_tensorflow_library_is_said_to_be_one(bench: Bench) -> None:
+    bench.caller.write_bytes(b"")
+    assert bench.examine(CUDNN).runpath == Unknown(f"empty file: {bench.caller}")
+    bench.caller.unlink()
+    assert bench.examine(CUDNN).runpath == Unknown(f"libtensorflow_framework.so.2 are missing in {bench.tensorflow}")
+
+
+@linux
+def test_before_2_11_another_library_calls(bench: Bench) -> None:
+    (bench.tensorflow / "libtensorflow_cc.so.2").unlink()
+    whole = bench.library(bench.tensorflow / "python" / "_pywrap_tensorflow_internal.so", runpath="$ORIGIN/..")
+    assert bench.examine(CUDNN).runpath == Known((str(bench.tensorflow),), str(whole))
+
+
+@linux
+def test_no_sonames_is_unknown(bench: Bench) -> None:
+    assert bench.examine().sonames == Unknown("which libraries this TensorFlow opens is not known")
+
+
+@pytest.mark.parametrize("system", ["darwin", "freebsd14"])
+def test_systems_without_cuda_are_unknown(system: str) -> None:
+    facts = loader.examine(
+        [("libcudart.so.12", "cudart")],
+        environ={},
+        tensorflow_dir=None,
+        site_packages=[],
+        toolkits=[],
+        platform_name=system,
+    )
+    assert isinstance(facts.sonames, Unknown)
+    assert system in facts.sonames.reason
+
+
+@linux
+def test_musl_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "ld-musl-x86_64.so.1").touch()
+    facts = loader.examine(
+        [("libcudart.so.12", "cudart")],
+        environ={},
+        tensorflow_dir=None,
+        site_packages=[],
+        toolkits=[],
+        root=str(tmp_path),
+    )
+    assert isinstance(facts.sonames, Unknown)
+    assert "musl" in facts.sonames.reason
+
+
+# --------------------------------------------------------------------------------------------------------- Windows
+
+
+def windows(tmp_path: Path, files: Sequence[str], path: str, *dlls: str) -> list[Soname]:
+    for file in files:
+        target = tmp_path / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    facts = loader.examine(
+        [(dll, dll.split("64")[0]) for dll in dlls],
+        environ={"PATH": path},
+        tensorflow_dir=None,
+        site_packages=["C:\\venv\\Lib\\site-packages"],
+        toolkits=[Toolkit(path="C:\\CUDA\\v12.4", version="12.4", source="version.json", via="Program Files")],
+        root=str(tmp_path),
+        platform_name="win32",
+    )
+    assert isinstance(facts.sonames, Known)
+    return list(facts.sonames.value)
+
+
+def test_windows_searches_the_folders_of_path(tmp_path: Path) -> None:
+    files = ["C:/CUDA/v11.2/bin/cudart64_110.dll", "C:/CUDA/v12.4/bin/cudart64_12.dll"]
+    (found,) = windows(tmp_path, files, "C:\\gone;C:\\CUDA\\v11.2\\bin", "cudart64_110.dll")
+    assert found.winner == "C:\\CUDA\\v11.2\\bin\\cudart64_110.dll"
+    assert found.other_versions == ("C:\\CUDA\\v12.4\\bin\\cudart64_12.dll",)
+
+
+def test_windows_wheels_off_path_are_listed(tmp_path: Path) -> None:
+    files = ["C:/venv/Lib/site-packages/nvidia/cudnn/bin/cudnn64_9.dll"]
+    (found,) = windows(tmp_path, files, "", "cudnn64_9.dll")
+    assert found.winner is None
+    assert [(one.via, one.reachable) for one in found.candidates] == [("pip wheel", False)]
+
+
+@pytest.mark.parametrize(("extra", "problem"), [([], "opens zlibwapi.dll, not found"), (["C:/bin/zlibwapi.dll"], None)])
+def test_cudnn_8_on_windows_needs_zlib(extra: list[str], problem: str | None, tmp_path: Path) -> None:
+    (found,) = windows(tmp_path, ["C:/bin/cudnn64_8.dll", *extra], "C:\\bin", "cudnn64_8.dll")
+    assert found.candidates[0].problem == problem
+    assert (found.winner is None) == (problem is not None)
+
+
+# ----------------------------------------------------------------------------------------------- the real TensorFlow
+
+OPEN_ALL = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+try:
+    open_all = library._ZN3tsl8internal9DsoLoader22TryDlopenCUDALibrariesEv
+except AttributeError:
+    sys.exit(77)
+open_all.restype = None
+open_all(ctypes.byref((ctypes.c_uint64 * 8)()))
+print("\\n".join({line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}))
+"""
+CUDA = {
+    "cudart": ("11.0", "12", "13"),
+    "cublas": ("11", "12", "13"),
+    "cublasLt": ("11", "12", "13"),
+    "cufft": ("10", "11", "12"),
+    "cusolver": ("11", "12"),
+    "cusparse": ("11", "12"),
+    "cudnn": ("8", "9"),
+}
+
+
+@linux
+@pytest.mark.tensorflow
+def test_the_real_tensorflow_opens_the_files_that_were_predicted(
+    tensorflow_python: str, tmp_path: Path, forge: Forge
+) -> None:
+    """Its own DsoLoader opens all CUDA libraries: stand-ins on LD_LIBRARY_PATH, of which cuFFT is an empty file."""
+    ask = "import importlib.util as u; print(u.find_spec('tensorflow').submodule_search_locations[0])"
+    home = subprocess.run([tensorflow_python, "-c", ask], capture_output=True, text=True, check=True, timeout=60)
+    package = Path(home.stdout.strip())
+    sonames = [(f"lib{stem}.so.{version}", stem) for stem, versions in CUDA.items() for version in versions]
+    for soname, stem in sonames:
+        if stem == "cufft":
+            (tmp_path / soname).touch()
+        elif stem != "cusparse":
+            forge.library(tmp_path / soname)
+    environ = {"LD_LIBRARY_PATH": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [tensorflow_python, "-c", OPEN_ALL, str(package / "libtensorflow_framework.so.2")],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode == 77:
+        pytest.skip("this TensorFlow was built without CUDA, or keeps its loader's name to itself")
+    assert done.returncode == 0, done.stderr
+    mapped = {os.path.basename(path): path for path in done.stdout.split()}
+    facts = loader.examine(
+        sonames,
+        environ=environ,
+        tensorflow_dir=str(package),
+        site_packages=[str(package.parent)],
+        toolkits=[],
+    )
+    assert isinstance(facts.sonames, Known)
+    opened = [one for one in facts.sonames.value if one.soname in mapped]
+    assert {"cudart", "cublas", "cusolver", "cudnn"} <= {one.component for one in opened}
+    assert not any(one.component == "cufft" for one in opened)
+    for one in opened:
+        decided = one.winner or one.candidates[0].path  # the stand-in for cuDNN lacks its parts, which fails later
+        assert os.path.realpath(decided) == os.path.realpath(mapped[one.soname])
+    assert all(one.winner is None for one in facts.sonames.value if one.component == "cufft")
