@@ -1,0 +1,92 @@
+/* Stand-in for the NVIDIA driver's libcuda.so.1. Its answers are chosen by environment variables:
+ *
+ *   TFGPU_LAB_CUINIT        CUresult of cuInit: 0 (default), 34, 100, 803, 804, 999, ...; hang, segv
+ *   TFGPU_LAB_CUDA_VERSION  what cuDriverGetVersion answers, 12020 by default
+ *   TFGPU_LAB_GPUS          number of devices, 1 by default
+ *   TFGPU_LAB_NAME, TFGPU_LAB_CC (8.9), TFGPU_LAB_SMS (76), TFGPU_LAB_MEMORY_MIB (16376)
+ *
+ * Prototypes as in cuda.h; only what the probes and TensorFlow call up to the list of devices is here.
+ */
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct { int code; const char *name, *message; } errors[] = {
+    {0, "CUDA_SUCCESS", "no error"},
+    {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
+    {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {802, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
+    {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination"},
+    {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "forward compatibility was attempted on non supported HW"},
+    {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+static const char *lab(const char *name, const char *otherwise) {
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+static int number(const char *name, int otherwise) {
+    const char *value = lab(name, NULL);
+    return value ? atoi(value) : otherwise;
+}
+
+int cuInit(unsigned int flags) {
+    const char *answer = lab("TFGPU_LAB_CUINIT", "0");
+    (void)flags;
+    if (!strcmp(answer, "hang"))
+        for (;;) pause();
+    if (!strcmp(answer, "segv")) raise(SIGSEGV);
+    return atoi(answer);
+}
+
+int cuGetErrorName(int code, const char **name) {
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) return *name = errors[i].name, 0;
+    return *name = NULL, 1;
+}
+
+int cuGetErrorString(int code, const char **message) {
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) return *message = errors[i].message, 0;
+    return *message = NULL, 1;
+}
+
+int cuDriverGetVersion(int *version) { return *version = number("TFGPU_LAB_CUDA_VERSION", 12020), 0; }
+
+int cuDeviceGetCount(int *count) { return *count = number("TFGPU_LAB_GPUS", 1), 0; }
+
+int cuDeviceGet(int *device, int ordinal) {
+    if (ordinal < 0 || ordinal >= number("TFGPU_LAB_GPUS", 1)) return 101;
+    return *device = ordinal, 0;
+}
+
+int cuDeviceGetName(char *name, int size, int device) {
+    (void)device;
+    return snprintf(name, size, "%s", lab("TFGPU_LAB_NAME", "NVIDIA Lab GPU")), 0;
+}
+
+int cuDeviceGetPCIBusId(char *bus, int size, int device) {
+    return snprintf(bus, size, "0000:%02x:00.0", 0x41 + device), 0;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    return *bytes = (size_t)number("TFGPU_LAB_MEMORY_MIB", 16376) << 20, 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    const char *capability = lab("TFGPU_LAB_CC", "8.9");
+    (void)device;
+    switch (attribute) {
+    case 16: *value = number("TFGPU_LAB_SMS", 76); return 0;
+    case 75: *value = atoi(capability); return 0;
+    case 76: *value = atoi(strchr(capability, '.') + 1); return 0;
+    default: return 1;
+    }
+}

@@ -1,0 +1,243 @@
+"""The NVIDIA driver and its GPUs, asked in children under one deadline.
+
+A dead driver blocks its callers in the kernel, so NVML, CUDA and nvidia-smi are each asked in a process of
+its own, side by side; what does not answer in time is killed, named, and what it had said before is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tfgpu_doctor.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
+from tfgpu_doctor.parsers import nvidia_smi, nvidia_smi_csv
+from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver
+from tfgpu_doctor.probes.driver_children import Probe, Source, init_result, start_child, told
+from tfgpu_doctor.probes.files import below, why
+
+LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
+OUTPUT_KEPT = 2000  # characters of nvidia-smi's words
+
+
+@dataclass(frozen=True)
+class DriverFacts:
+    """What the driver is and what it knows."""
+
+    driver: Driver
+    gpus: Fact[tuple[Gpu, ...]]
+    peers: Fact[tuple[PeerLink, ...]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The children, or why one was not started."""
+
+    nvml: Source
+    cuda: Source
+    smi: Source
+    end: float  # monotonic time of the one deadline
+    environ: Mapping[str, str]
+
+
+def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] | None = None) -> DriverFacts:
+    """Ask everything about the driver within `deadline` seconds; nothing that was started stays running.
+
+    `root` is where /proc, /sys, /dev and the default library folders are looked for; LD_LIBRARY_PATH and PATH of
+    `environ` are taken as they are.
+    """
+    environ = os.environ if environ is None else environ
+    end = time.monotonic() + deadline
+    program = find_nvidia_smi(environ, root)
+    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown("nvidia-smi is not on PATH")
+    libraries = driver_libraries.find((LIBCUDA, LIBNVIDIA_ML), environ, root, timeout=deadline / 2)
+    asked = _Asked(
+        nvml=_ask("nvml_child", LIBNVIDIA_ML, libraries, environ, end),
+        cuda=_ask("cuda_child", LIBCUDA, libraries, environ, end),
+        smi=smi,
+        end=end,
+        environ=environ,
+    )
+    xid_events = _xid_events(root, asked)
+    for probe in (asked.nvml, asked.cuda, asked.smi):
+        if isinstance(probe, Probe):
+            probe.wait()
+    found = _gpus(asked)
+    peers = _peers(asked, found)
+    return DriverFacts(_driver(root, libraries, asked, xid_events), found, peers)
+
+
+def _ask(
+    module: str,
+    soname: str,
+    libraries: Mapping[str, Fact[tuple[LibraryFile, ...]]],
+    environ: Mapping[str, str],
+    end: float,
+) -> Source:
+    """Start a child when the loader has anything to give it."""
+    files = libraries[soname]
+    if isinstance(files, Unknown):
+        return files
+    if not driver_libraries.reachable(files):
+        return Unknown(f"{soname} is not on the loader's path ({files.source})")
+    return start_child(module, environ, end)
+
+
+def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
+    """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
+    if found := shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath)):
+        return found
+    elsewhere = below(root, "/usr/lib/wsl/lib/nvidia-smi")
+    if sys.platform == "win32":
+        programs = environ.get("PROGRAMFILES", r"C:\Program Files")
+        elsewhere = os.path.join(programs, "NVIDIA Corporation", "NVSMI", "nvidia-smi.exe")
+    return elsewhere if os.access(elsewhere, os.X_OK) else None
+
+
+def _driver(
+    root: str,
+    libraries: Mapping[str, Fact[tuple[LibraryFile, ...]]],
+    asked: _Asked,
+    xid_events: Fact[tuple[str, ...]],
+) -> Driver:
+    smi = _smi_result(asked.smi)
+    module = kernel_driver.version(root)
+    return Driver(
+        version=_best(told(asked.nvml, "driver_version"), module, _banner(smi, "driver_version")),
+        cuda_supported=_best(
+            map_fact(told(asked.cuda, "version"), cuda_version),
+            map_fact(told(asked.nvml, "cuda_version"), cuda_version),
+            _banner(smi, "cuda_version"),
+        ),
+        kernel_module=module,
+        kernel_module_loaded=kernel_driver.loaded(root),
+        kernel_module_kind=kernel_driver.kind(root),
+        kernel_module_on_disk=kernel_driver.on_disk(root),
+        device_nodes=kernel_driver.device_nodes(root),
+        libcuda=libraries[LIBCUDA],
+        libnvidia_ml=libraries[LIBNVIDIA_ML],
+        nvml_init=init_result(asked.nvml),
+        cuda_init=init_result(asked.cuda),
+        cuda_device_count=told(asked.cuda, "count"),
+        nvidia_smi=smi,
+        unresponsive=_unresponsive(asked),
+        xid_events=xid_events,
+    )
+
+
+def cuda_version(number: int) -> str:
+    """CUDA's version number as people write it.
+
+    >>> cuda_version(12020), cuda_version(11080)
+    ('12.2', '11.8')
+    """
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _best(*facts: Fact[str]) -> Fact[str]:
+    """The first known fact, else the reasons of all."""
+    reasons = dict.fromkeys(fact.reason for fact in facts if isinstance(fact, Unknown))
+    return next((fact for fact in facts if isinstance(fact, Known)), Unknown("; ".join(reasons)))
+
+
+def _smi_result(smi: Source) -> Fact[SmiResult]:
+    if isinstance(smi, Unknown):
+        return smi
+    completed = smi.completed
+    if completed is None or smi.hung or completed.returncode is None:
+        return Unknown(smi.why_no_answer())
+    text = completed.stdout + completed.stderr
+    seen = nvidia_smi.parse(text)
+    result = SmiResult(
+        exit_code=completed.returncode,
+        output=text[:OUTPUT_KEPT],
+        driver_version=seen.driver_version,
+        cuda_version=seen.cuda_version,
+    )
+    return Known(result, smi.argv[0])
+
+
+def _banner(smi: Fact[SmiResult], field: str) -> Fact[str]:
+    if isinstance(smi, Unknown):
+        return smi
+    value = getattr(smi.value, field)
+    return Known(value, smi.source) if value else Unknown(f"{smi.source} shows no {field.replace('_', ' ')}")
+
+
+def _unresponsive(asked: _Asked) -> Fact[tuple[str, ...]]:
+    probes = [probe for probe in (asked.nvml, asked.cuda, asked.smi) if isinstance(probe, Probe)]
+    source = (
+        f"asked with one deadline: {', '.join(probe.name for probe in probes)}" if probes else "there is nothing to ask"
+    )
+    return Known(tuple(probe.last_call() for probe in probes if probe.hung), source)
+
+
+def _gpus(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
+    """The GPUs by NVML, else by nvidia-smi, else by CUDA."""
+    count = told(asked.nvml, "count")
+    if isinstance(count, Known) and isinstance(asked.nvml, Probe):
+        found = gpus.from_nvml(asked.nvml.lines(), count.source)
+        if isinstance(asked.cuda, Probe):
+            found = gpus.with_cuda(found, asked.cuda.lines(), "cuDeviceGetAttribute")
+        return Known(found, count.source)
+    by_smi = _gpus_by_smi(asked)
+    if isinstance(by_smi, Known):
+        return by_smi
+    by_cuda = told(asked.cuda, "count")
+    if isinstance(by_cuda, Known) and isinstance(asked.cuda, Probe):
+        return Known(gpus.from_cuda(asked.cuda.lines(), by_cuda.source), by_cuda.source)
+    reasons = (fact.reason for fact in (count, by_smi, by_cuda) if isinstance(fact, Unknown))
+    return Unknown("; ".join(dict.fromkeys(reasons)))
+
+
+def _gpus_by_smi(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
+    """The GPUs by nvidia-smi: its CSV says more than its table, but older drivers lack some columns."""
+    smi = asked.smi
+    if isinstance(smi, Unknown):
+        return smi
+    completed = smi.completed
+    if completed is None or smi.hung or completed.returncode is None:
+        return Unknown(smi.why_no_answer())
+    text = completed.stdout + completed.stderr
+    if lost := nvidia_smi.lost_gpus(text):
+        return Known(gpus.lost(lost, smi.argv[0]), smi.argv[0])
+    seen = nvidia_smi.parse(text)
+    if (seen.failure or "").startswith("No devices were found"):
+        return Known((), smi.argv[0])
+    if completed.returncode or not seen.gpus:
+        return Unknown(f"{smi.argv[0]}: {seen.failure or f'exit code {completed.returncode}, no table'}")
+    query = Probe("nvidia-smi --query-gpu", [smi.argv[0], *nvidia_smi_csv.QUERY], asked.environ, asked.end)
+    query.wait()
+    rich = nvidia_smi_csv.parse(query.completed.stdout) if query.completed and not query.completed.returncode else ()
+    return Known(rich or seen.gpus, smi.argv[0])
+
+
+def _peers(asked: _Asked, found: Fact[tuple[Gpu, ...]]) -> Fact[tuple[PeerLink, ...]]:
+    count = told(asked.nvml, "count")
+    if isinstance(found, Unknown) or isinstance(count, Unknown) or isinstance(asked.nvml, Unknown):
+        return count if isinstance(count, Unknown) else Unknown("no GPU is known")
+    links = gpus.peers(asked.nvml.lines())
+    if asked.nvml.hung and not links:
+        return Unknown(asked.nvml.why_no_answer())
+    return Known(links, "nvmlDeviceGetTopologyCommonAncestor")
+
+
+def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
+    """Xid lines of the kernel's log, or of dmesg where the log itself may not be read."""
+    if root == "/" and sys.platform != "linux":
+        return Unknown(f"no kernel log on {sys.platform}")
+    try:
+        return Known(kernel_driver.xid_events(kernel_driver.read_kernel_log(root)), kernel_driver.KMSG)
+    except OSError as error:
+        refused = Unknown(why(error, kernel_driver.KMSG))
+    program = shutil.which("dmesg", path=asked.environ.get("PATH", os.defpath)) if root == "/" else None
+    if not program:
+        return refused
+    log = Probe("dmesg", [program], asked.environ, asked.end)
+    log.wait()
+    if log.completed is None or log.completed.returncode != 0:
+        return Unknown(f"{refused.reason}; {log.why_no_answer()}")
+    return Known(kernel_driver.xid_events(log.completed.stdout), program)

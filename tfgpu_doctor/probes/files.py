@@ -1,0 +1,61 @@
+"""Small files below a root directory, and why one could not be read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tfgpu_doctor.facts import Fact, Known, Unknown
+
+LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machine
+
+
+def below(root: str, path: str) -> str:
+    """Join the absolute `path` to the root of a (fake) file system."""
+    return path if root == "/" else os.path.join(root, path.lstrip("/"))
+
+
+def read_text(root: str, path: str) -> str:
+    """Return the text of the file `path` below `root`; undecodable bytes are replaced.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with Path(below(root, path)).open("rb") as stream:
+        return stream.read(LIMIT).decode("utf-8", "replace")
+
+
+def why(error: OSError, path: str) -> str:
+    """Say what failed: "permission denied: /proc/kmsg"."""
+    return f"{(error.strerror or str(error)).lower()}: {path}"
+
+
+def text_fact(root: str, path: str) -> Fact[str]:
+    """The stripped text of a file as a fact."""
+    try:
+        return Known(read_text(root, path).strip(), path)
+    except OSError as error:
+        return Unknown(why(error, path))
+
+
+def exists_fact(root: str, path: str) -> Fact[bool]:
+    """Whether `path` is there; unknown when the folder may not be searched."""
+    try:
+        os.stat(below(root, path))
+    except (FileNotFoundError, NotADirectoryError):
+        return Known(False, path)
+    except OSError as error:
+        return Unknown(why(error, path))
+    return Known(True, path)
+
+
+def module_loaded(root: str, name: str) -> Fact[bool]:
+    """Whether the kernel has loaded (or has built in) the module `name`; unknown where neither /proc nor /sys says."""
+    modules = text_fact(root, "/proc/modules")
+    if isinstance(modules, Known):
+        loaded = any(line.split(" ", 1)[0] == name for line in modules.value.splitlines())
+        return Known(loaded, modules.source)
+    # a kernel without loadable modules has no /proc/modules
+    if os.path.isdir(below(root, "/sys/module")):
+        return exists_fact(root, f"/sys/module/{name}")
+    return modules
