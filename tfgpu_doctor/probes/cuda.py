@@ -46,6 +46,7 @@ MARKS = (
     "lib/libcudart.so.*",
     "bin/cudart64_*.dll",
 )
+NVCC_TIMEOUT = 5.0  # seconds; it needs some milliseconds
 CONDA_NAME = re.compile(
     r"(cuda|cudnn|cudatoolkit|tensorflow|libcu|libnv|nvidia|nccl|tensorrt|_tflow)[\w.-]*|numpy|keras"
 )
@@ -126,12 +127,14 @@ def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
     version = nvcc_version(os.path.realpath(program))
     if version:
         return Known(Nvcc(path=path, version=version[0]), _without(root, version[1]))
-    done = process.run([program, "--version"], timeout=5.0)
+    done = process.run([program, "--version"], timeout=NVCC_TIMEOUT)
     told = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
     if told:
         return Known(Nvcc(path=path, version=told[1]), f"{path} --version")
     how = done.error or (
-        "no answer in 5 s" if done.timed_out else f"exit code {done.returncode}, no version in its output"
+        f"no answer in {NVCC_TIMEOUT:g} s"
+        if done.timed_out
+        else f"exit code {done.returncode}, no version in its output"
     )
     return Unknown(f"{path} --version: {how}")
 

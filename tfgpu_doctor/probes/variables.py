@@ -94,10 +94,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "WSL_INTEROP": "Windows Subsystem for Linux",
     }
 )
-# Families: switches of NCCL without secrets, as NCCL_P2P_DISABLE, NCCL_DEBUG, NCCL_SOCKET_IFNAME.
-FAMILIES: Mapping[str, str] = MappingProxyType(
-    {r"NCCL_[A-Z0-9_]+": "changes how GPUs talk to each other", r"JUPYTERHUB_(SERVICE_PREFIX)": "a JupyterHub server"}
-)
+# Families: switches of NCCL, as NCCL_P2P_DISABLE, NCCL_DEBUG, NCCL_SOCKET_IFNAME.
+FAMILIES: Mapping[str, str] = MappingProxyType({r"NCCL_[A-Z0-9_]+": "changes how GPUs talk to each other"})
 _FAMILIES = tuple((re.compile(pattern), text) for pattern, text in FAMILIES.items())
 
 

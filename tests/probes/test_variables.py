@@ -1,0 +1,43 @@
+"""Only the variables of the table are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfgpu_doctor.facts import Known
+from tfgpu_doctor.probes import variables
+
+
+def test_an_empty_environment() -> None:
+    assert variables.examine({}) == Known({}, "environment")
+
+
+def test_an_empty_value_is_a_value() -> None:
+    """CUDA_VISIBLE_DEVICES= hides every GPU; unset hides none."""
+    assert variables.examine({"CUDA_VISIBLE_DEVICES": ""}) == Known({"CUDA_VISIBLE_DEVICES": ""}, "environment")
+
+
+def test_names_are_sorted_and_families_are_seen() -> None:
+    found = variables.examine({"XLA_FLAGS": "x", "NCCL_P2P_DISABLE": "1", "HOME": "/home/ann"})
+    assert isinstance(found, Known)
+    assert list(found.value.items()) == [("NCCL_P2P_DISABLE", "1"), ("XLA_FLAGS", "x")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "SSH_AUTH_SOCK", "USER", "HOME", "NCCL", "PASSWORD", "JUPYTERHUB_API_TOKEN"],
+)
+def test_secrets_and_names_are_never_read(name: str) -> None:
+    assert variables.reason(name) is None
+    assert variables.examine({name: "secret"}) == Known({}, "environment")
+
+
+def test_a_huge_value_is_cut() -> None:
+    found = variables.examine({"LD_LIBRARY_PATH": "/x:" * 10_000})
+    assert isinstance(found, Known)
+    assert len(found.value["LD_LIBRARY_PATH"]) == variables.LONGEST
+
+
+@pytest.mark.parametrize("name", sorted(variables.REASONS))
+def test_every_variable_has_a_reason_in_a_few_words(name: str) -> None:
+    assert 3 < len(variables.REASONS[name]) < 100
