@@ -53,7 +53,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     end = time.monotonic() + deadline
     program = find_nvidia_smi(environ, root)
     smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown("nvidia-smi is not on PATH")
-    libraries = driver_libraries.find((LIBCUDA, LIBNVIDIA_ML), environ, root, timeout=deadline / 2)
+    libraries = driver_libraries.find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     asked = _Asked(
         nvml=_ask("nvml_child", LIBNVIDIA_ML, libraries, environ, end),
         cuda=_ask("cuda_child", LIBCUDA, libraries, environ, end),

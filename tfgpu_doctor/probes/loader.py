@@ -111,7 +111,7 @@ def _linker(
     linker = LdSo(
         machine=library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64"),
         library_path=path,
-        cache=_cache(root),
+        cache=read_cache(root),
         program=program if isinstance(program, Elf) else None,
         root=root,
     )
@@ -124,7 +124,7 @@ def _linker(
     return linker
 
 
-def _cache(root: str) -> tuple[CacheEntry, ...]:
+def read_cache(root: str) -> tuple[CacheEntry, ...]:
     """The loader's cache, as ldconfig prints it; the folders of ld.so.conf when there is no ldconfig."""
     cache = below(root, CACHE)
     if not os.path.exists(cache):
