@@ -88,7 +88,8 @@ def command(
     context.exit(exit_code(report, fail_on))
 
 
-def _load_matrix(path: str | None) -> Matrix:
+def load_matrix(path: str | None) -> Matrix:
+    """Load the matrix; what is wrong with it is wrong usage."""
     from tfgpu_doctor.matrix import Matrix, MatrixError
 
     try:
@@ -107,7 +108,7 @@ def _live(
     matrices: list[Matrix] = []
 
     def load() -> Matrix:
-        matrices.append(_load_matrix(matrix_file))
+        matrices.append(load_matrix(matrix_file))
         return matrices[0]
 
     with spinner("examining this machine" if no_import else "examining this machine and starting TensorFlow"):
@@ -133,7 +134,7 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
         raise click.UsageError(str(error)) from error
     return make_report(
         old.facts,
-        _load_matrix(matrix_file),
+        load_matrix(matrix_file),
         source="report",
         timings=old.timings,
         require_gpus=require_gpus,

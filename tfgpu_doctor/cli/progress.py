@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -17,3 +17,18 @@ def spinner(message: str) -> Iterator[None]:
 
     with Console(stderr=True).status(message, spinner="line"):
         yield
+
+
+@contextmanager
+def bar() -> Iterator[Callable[[str, float], None]]:
+    """Show a bar; the block gets a function that takes what is going on and how far it is, from 0 to 1."""
+    if not sys.stderr.isatty():
+        yield lambda label, done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=1.0)
+        yield lambda label, done: progress.update(task, description=label, completed=done)

@@ -8,8 +8,17 @@ from typing import IO
 
 from rich.console import Console
 
-_SYMBOLS = {"ok": "✓", "error": "✗", "warning": "!", "note": "i", "unknown": "?", "absent": "–", "from": "←"}
-_ASCII = {"ok": "+", "error": "x", "warning": "!", "note": "i", "unknown": "?", "absent": "-", "from": "<-"}
+_SYMBOLS = {
+    "ok": "✓",
+    "error": "✗",
+    "warning": "!",
+    "note": "i",
+    "unknown": "?",
+    "absent": "–",
+    "from": "←",
+    "bar": "━",
+}
+_ASCII = {"ok": "+", "error": "x", "warning": "!", "note": "i", "unknown": "?", "absent": "-", "from": "<-", "bar": "="}
 
 
 def console_for(stream: IO[str] | None = None) -> Console:

@@ -191,11 +191,11 @@ def _devices(facts: Facts) -> tuple[str, Mark]:
 
 
 def _compute(facts: Facts) -> tuple[str, Mark]:
-    checks = facts.tensorflow.checks
+    checks, devices = facts.tensorflow.checks, facts.tensorflow.devices
+    if isinstance(devices, Known) and not any(device.kind == "GPU" for device in devices.value):
+        return "nothing to verify without a GPU", "absent"
     if isinstance(checks, Unknown):
         return checks.reason, "unknown"
-    if not checks.value:
-        return "nothing to verify: no GPU", "absent"
     good = Counter(check.kind for check in checks.value if check.ok)
     total = Counter(check.kind for check in checks.value)
     return "verified: " + ", ".join(f"{kind} on {good[kind]} of {total[kind]}" for kind in total), "ok"

@@ -40,7 +40,7 @@ def render(report: Report, console: Console) -> None:
         console.print()
         _undetermined(report, console)
     console.print()
-    _hanging(*_verdict(report, console), console)
+    hanging(*_verdict(report, console), console)
 
 
 def _head(report: Report) -> Text:
@@ -54,10 +54,10 @@ def _stack(layers: tuple[Layer, ...], console: Console) -> None:
     widest = max(len(layer.name) for layer in layers)
     for layer in layers:
         head = Text.assemble((f"  {symbols[layer.mark]} ", _STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
-        _hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
+        hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
 
 
-def _hanging(head: Text, text: Text, console: Console) -> None:
+def hanging(head: Text, text: Text, console: Console) -> None:
     """Print `head`, and `text` beside it, wrapped under itself, without padding at the ends of lines."""
     indent = len(head)
     for line in text.wrap(console, max(console.width - indent, 20), overflow="fold"):
@@ -70,7 +70,7 @@ def _finding(finding: Finding, titles: dict[str, str], console: Console) -> None
     style = _STYLES[finding.severity.value]
     symbol = marks(console)[finding.severity.value]
     title = Text.assemble((clean(finding.title), f"bold {style}"), (f"  {finding.id}", "dim"))
-    _hanging(Text(f"{symbol} ", style), title, console)
+    hanging(Text(f"{symbol} ", style), title, console)
     for item in finding.evidence:
         _labelled("saw", _saw(item, console), console)
         if item.need:
@@ -99,7 +99,7 @@ def _need(item: Evidence, console: Console) -> Text:
 
 
 def _labelled(label: str, text: Text, console: Console) -> None:
-    _hanging(Text(f"    {label:4} ", "dim"), text, console)
+    hanging(Text(f"    {label:4} ", "dim"), text, console)
 
 
 def _undetermined(report: Report, console: Console) -> None:
@@ -109,7 +109,7 @@ def _undetermined(report: Report, console: Console) -> None:
     for item in report.undetermined:
         reasons.setdefault(item.reason, []).append(item.id)
     for reason, ids in reasons.items():
-        _hanging(Text("    "), Text.assemble(clean(reason), ("  " + ", ".join(ids), "dim")), console)
+        hanging(Text("    "), Text.assemble(clean(reason), ("  " + ", ".join(ids), "dim")), console)
 
 
 def _verdict(report: Report, console: Console) -> tuple[Text, Text]:

@@ -1,0 +1,1 @@
+"""Honest measurement: workloads in worker processes, statistics, verification, results."""

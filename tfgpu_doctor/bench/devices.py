@@ -1,0 +1,142 @@
+"""Which cases to run: from what was asked for and the devices that TensorFlow lists. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SPREADS = ("terms", "rows")
+_DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu)(?::(\d+))?", re.IGNORECASE)
+
+
+class DeviceError(Exception):
+    """Devices were asked for that are not there; the message names what was found."""
+
+
+class DeviceSyntaxError(Exception):
+    """A list of devices that cannot be read; the message says what can be written."""
+
+
+@dataclass(frozen=True)
+class GpuFound:
+    """A GPU as TensorFlow lists it."""
+
+    name: str
+    compute_capability: str | None = None  # "9.0"
+    pci_bus_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One process to be started: a label, physical GPUs to be seen (by index), and how many logical devices."""
+
+    label: str
+    devices: tuple[str, ...]  # "/CPU:0", "/GPU:1", as TensorFlow in the worker will name them
+    gpus: tuple[int, ...]  # physical GPUs that the worker makes visible
+    spread: str = "one device"
+    virtual: bool = False
+
+
+def parse_gpus(text: str) -> int | None:
+    """Read --gpus: a number, or None for "all".
+
+    Raises:
+        DeviceSyntaxError: neither a positive number nor "all".
+    """
+    if text.lower() == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise DeviceSyntaxError(f"--gpus {text}: give a number from 1 up, or all")
+    return int(text)
+
+
+def parse_devices(text: str) -> tuple[str, ...]:
+    """Read --devices "cpu,gpu:0,gpu:1": normalised names, each once.
+
+    Raises:
+        DeviceSyntaxError: a part is no device.
+    """
+    found: list[str] = []
+    for part in text.split(","):
+        match = _DEVICE.fullmatch(part.strip())
+        if match is None:
+            raise DeviceSyntaxError(f"--devices: {part.strip()!r} is no device; write for example cpu,gpu:0,gpu:1")
+        name = f"/{match.group(1).upper()}:{int(match.group(2) or 0)}"
+        if name.startswith("/CPU") and name != "/CPU:0":
+            raise DeviceSyntaxError(f"--devices: {part.strip()!r}: TensorFlow has one CPU device, cpu")
+        if name not in found:
+            found.append(name)
+    return tuple(found)
+
+
+def plan_cases(
+    found: Sequence[GpuFound],
+    *,
+    gpus: int | None = 1,
+    explicit: bool = False,
+    devices: tuple[str, ...] | None = None,
+    virtual: int | None = None,
+    spreads: Sequence[str] = SPREADS,
+) -> tuple[Case, ...]:
+    """The cases: CPU, one GPU, and several GPUs in each way of spreading the work.
+
+    Args:
+        found: the GPUs that TensorFlow lists.
+        gpus: how many to use; None: all.
+        explicit: the number was asked for, and fewer are an error.
+        devices: exactly these instead: each alone, and all GPUs among them together.
+        virtual: split the first GPU (or the CPU, where there is none) into this many logical devices.
+        spreads: ways of spreading the work over several devices.
+
+    Raises:
+        DeviceError: more GPUs were asked for than there are.
+    """
+    if devices is not None:
+        return _named_cases(found, devices, spreads)
+    count = len(found) if gpus is None else gpus
+    if explicit and virtual is None and count > len(found):
+        raise DeviceError(f"{_gpus(count)} {'was' if count == 1 else 'were'} asked for, {describe(found)}")
+    if explicit and gpus is None and not found and virtual is None:
+        raise DeviceError(f"all GPUs were asked for, {describe(found)}")
+    cases = [Case("CPU", ("/CPU:0",), ())]
+    if found:
+        cases.append(Case("1 GPU", ("/GPU:0",), (0,)))
+    if virtual is not None:
+        kind = "GPU" if found else "CPU"
+        names = tuple(f"/{kind}:{index}" for index in range(virtual))
+        cases += [Case(f"{virtual} virtual {kind}s, {way}", names, (0,) if found else (), way, True) for way in spreads]
+    elif count > 1 and found:
+        cases += _together(tuple(range(min(count, len(found)))), spreads)
+    return tuple(cases)
+
+
+def _named_cases(found: Sequence[GpuFound], devices: tuple[str, ...], spreads: Sequence[str]) -> tuple[Case, ...]:
+    cases = []
+    indices = tuple(int(name.rpartition(":")[2]) for name in devices if name.startswith("/GPU"))
+    for index in indices:
+        if index >= len(found):
+            raise DeviceError(f"GPU {index} was asked for, {describe(found)}")
+    if "/CPU:0" in devices:
+        cases.append(Case("CPU", ("/CPU:0",), ()))
+    for index in indices:
+        # the worker sees this GPU alone, so that it is its GPU 0
+        label = "1 GPU" if len(indices) == 1 and index == 0 else f"1 GPU (GPU {index})"
+        cases.append(Case(label, ("/GPU:0",), (index,)))
+    return (*cases, *(_together(indices, spreads) if len(indices) > 1 else ()))
+
+
+def _together(indices: tuple[int, ...], spreads: Sequence[str]) -> list[Case]:
+    names = tuple(f"/GPU:{place}" for place in range(len(indices)))
+    return [Case(f"{_gpus(len(indices))}, {way}", names, indices, way) for way in spreads]
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" + "s" * (count != 1)
+
+
+def describe(found: Sequence[GpuFound]) -> str:
+    """Say what TensorFlow lists."""
+    if not found:
+        return "TensorFlow lists no GPU here (tfgpu doctor says why)"
+    return f"TensorFlow lists {len(found)}: {', '.join(gpu.name for gpu in found)}"

@@ -1,0 +1,102 @@
+"""What a benchmark found out: raw samples, and what follows from them. JSON and schema are derived by msgspec.
+
+Times are seconds. A run whose result was wrong, unverified, or computed elsewhere carries no speed at all.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tfgpu_doctor.facts import Facts, Record
+from tfgpu_doctor.report import Tool
+
+SCHEMA: Literal["tfgpu.bench/1"] = "tfgpu.bench/1"
+
+
+class Throughput(Record, frozen=True):
+    """Work per second."""
+
+    value: float
+    unit: str  # "FLOP/s"
+    ci95: tuple[float, float]
+
+
+class Ratio(Record, frozen=True):
+    """A quotient of two medians, with the interval that their intervals allow."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Verified(Record, frozen=True):
+    """Whether the result is right, and how that is known."""
+
+    ok: bool
+    residual: float | None  # relative rms error; None when it is not a number
+    tolerance: float
+    method: str
+    worst_row: float | None = None  # largest relative error of a single row
+    row_tolerance: float | None = None
+
+
+class GpuTelemetry(Record, frozen=True):
+    """What NVML said of one GPU during the timed blocks; medians, None where it said nothing."""
+
+    device: str  # "/GPU:0"
+    name: str | None = None
+    samples: int = 0
+    utilization: float | None = None  # per cent
+    power_w: float | None = None
+    sm_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    throttled: tuple[str, ...] = ()  # reasons that were active in any sample, idleness aside
+
+
+class Run(Record, frozen=True):
+    """One case: a workload on some devices in one type."""
+
+    label: str  # "CPU", "1 GPU", "2 GPUs, rows"
+    devices: tuple[str, ...]  # asked for: "/GPU:0"
+    dtype: str
+    spread: str  # "one device", "terms", "rows"
+    virtual: bool = False  # logical devices: they prove function, never speed
+    placed_on: tuple[str, ...] = ()  # device that each part of the result names
+    flop: float | None = None  # of one sample
+    cold_start_s: dict[str, float] = msgspec.field(default_factory=dict)  # import, devices, inputs, first call
+    warmup_s: tuple[float, ...] = ()
+    samples_s: tuple[float, ...] = ()
+    cpu_load: tuple[float, ...] = ()  # CPUs that the worker kept busy, for each sample
+    median_s: float | None = None
+    ci95_s: tuple[float, float] | None = None
+    spread_iqr: float | None = None  # interquartile range over the median
+    throughput: Throughput | None = None
+    percent_of_peak: float | None = None
+    verified: Verified | None = None
+    speedup_vs_cpu: Ratio | None = None
+    speedup_vs_1gpu: Ratio | None = None
+    efficiency: Ratio | None = None  # only between physical GPUs
+    gpu: tuple[GpuTelemetry, ...] = ()
+    advice: tuple[str, ...] = ()
+    stopped: str | None = None  # condition of the stopping rule that was not met; None: all were
+    failure: str | None = None  # why there is no result
+
+
+class BenchResult(Record, frozen=True):
+    """A benchmark of one workload."""
+
+    schema: Literal["tfgpu.bench/1"]
+    tool: Tool
+    created: str
+    environment: Facts
+    workload: str
+    parameters: dict[str, int | float | str | None]
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+    software: dict[str, str] = msgspec.field(default_factory=dict)  # "tensorflow", "numpy", "python"
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

@@ -1,0 +1,96 @@
+"""Medians with intervals, the stopping rule, and how many digits a figure deserves. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+CONFIDENCE = 0.95
+
+
+def median(samples: Sequence[float]) -> float:
+    """The median.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    if not samples:
+        raise ValueError("no samples")
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def quantile(samples: Sequence[float], q: float) -> float:
+    """The q-quantile by linear interpolation between order statistics."""
+    ordered = sorted(samples)
+    place = q * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def iqr_spread(samples: Sequence[float]) -> float:
+    """Interquartile range over the median: how wide the bulk of the samples is."""
+    return (quantile(samples, 0.75) - quantile(samples, 0.25)) / median(samples)
+
+
+@lru_cache(maxsize=256)
+def _rank(count: int) -> int:
+    """The largest k for which [x(k), x(n+1-k)] covers the median with at least 95 %; 0 when none does."""
+    tail, best = 0.0, 0
+    for k in range(1, count // 2 + 1):
+        tail += math.comb(count, k - 1) / 2**count
+        if 1 - 2 * tail >= CONFIDENCE:
+            best = k
+    return best
+
+
+def median_interval(samples: Sequence[float]) -> tuple[float, float]:
+    """A 95 % interval for the median from order statistics: no assumption about the distribution.
+
+    Fewer than six samples cannot give 95 %; then it is their whole range.
+    """
+    ordered = sorted(samples)
+    k = _rank(len(ordered)) or 1
+    return ordered[k - 1], ordered[-k]
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """Enough samples, enough time, little spread; or the deadline."""
+
+    min_samples: int = 10
+    min_seconds: float = 0.5
+    max_spread: float = 0.02
+    deadline: float = 120.0  # seconds of sampling
+    max_samples: int = 2000
+
+    def unmet(self, samples: Sequence[float]) -> str | None:
+        """The first condition that the samples do not meet; None when all are met."""
+        if len(samples) < self.min_samples:
+            return f"{len(samples)} of {self.min_samples} samples"
+        if sum(samples) < self.min_seconds:
+            return f"{sum(samples):.2f} of {self.min_seconds} s"
+        if (spread := iqr_spread(samples)) > self.max_spread:
+            return f"spread {spread:.1%} instead of {self.max_spread:.0%}"
+        return None
+
+    def done(self, samples: Sequence[float], elapsed: float) -> bool:
+        """Whether sampling ends: all conditions met, the deadline reached, or samples without number."""
+        if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
+            return True
+        return self.unmet(samples) is None
+
+
+def digits(value: float, low: float, high: float) -> str:
+    """Write `value` with the digits that its interval supports, at least two and at most four significant ones."""
+    if value == 0 or not math.isfinite(value):
+        return str(value)
+    width = max(high - low, 0.0) / 2
+    magnitude = math.floor(math.log10(abs(value)))
+    supported = 4 if width == 0 else magnitude - math.floor(math.log10(width)) + 1
+    decimals = min(max(supported, 2), 4) - 1 - magnitude
+    return f"{value:.{max(decimals, 0)}f}" if decimals >= 0 else f"{round(value, decimals):.0f}"

@@ -1,0 +1,191 @@
+"""The process that measures one case: started in the interpreter under test, told what to do line by line.
+
+Standard library, NumPy and TensorFlow only, since that interpreter need not have tfgpu. Requests are JSON objects,
+one a line on standard input; each gets one JSON object on what was standard output when the process started. Everything that
+TensorFlow prints goes to standard error. When the parent goes away, standard input ends and so does the process.
+
+Requests: {"do": "hello"} → versions and GPUs; {"do": "prepare", ...} → inputs on their devices; {"do": "sample",
+"count": n} → seconds; {"do": "reference"} / {"do": "verify", "reference": ...} → residuals.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load(name: str) -> Any:
+    """Import a file beside this one by its path, without putting its folder on sys.path."""
+    path = os.path.join(HERE, name + ".py")
+    spec = importlib.util.spec_from_file_location("tfgpu_worker_" + name.replace("/", "_"), path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Worker:
+    """State of the process between requests."""
+
+    def __init__(self) -> None:
+        """Nothing is imported yet."""
+        self.tf: Any = None
+        self.work: Any = None
+        self.verification: Any = None
+        self.cold: dict[str, float] = {}
+
+    def hello(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Import TensorFlow and list the GPUs, without touching them."""
+        started = time.perf_counter()
+        import numpy as np
+        import tensorflow as tf
+
+        self.tf = tf
+        self.cold["import"] = time.perf_counter() - started
+        started = time.perf_counter()
+        gpus = tf.config.list_physical_devices("GPU")
+        self.cold["list devices"] = time.perf_counter() - started
+        return {
+            "tensorflow": tf.__version__,
+            "numpy": np.__version__,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "gpus": [self._describe(gpu) for gpu in gpus],
+        }
+
+    def _describe(self, gpu: Any) -> dict[str, Any]:
+        details = {}
+        with suppress(AttributeError, ValueError, RuntimeError):  # before 2.4, or a device that does not say
+            details = self.tf.config.experimental.get_device_details(gpu)
+        capability = details.get("compute_capability")
+        return {
+            "name": details.get("device_name") or gpu.name,
+            "compute_capability": ".".join(map(str, capability)) if capability else None,
+        }
+
+    def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Put the inputs on the devices, which the first call makes visible and splits if they are virtual."""
+        self.tf.config.experimental.enable_tensor_float_32_execution(request["dtype"] == "tf32")
+        if "initialise devices" not in self.cold:
+            self._configure(request)
+        self.work = None  # the old inputs must not stand beside the new ones
+        self.work = load("workloads/" + request["workload"]).Workload(
+            request["size"], request["power"], request["dtype"], request["devices"], request["spread"]
+        )
+        self.cold["make inputs"] = self.work.make_s
+        self.cold["inputs to devices"] = self.work.transfer_s
+        return {"cold": self.cold, "bus_ids": self._bus_ids() if request["gpus"] else []}
+
+    def _configure(self, request: dict[str, Any]) -> None:
+        tf = self.tf
+        physical = tf.config.list_physical_devices("GPU")
+        tf.config.set_visible_devices([physical[index] for index in request["gpus"]], "GPU")
+        if request["virtual"]:
+            self._split(physical, request)
+        else:  # a whole card reserved by one case would leave nothing to the case beside it
+            for index in request["gpus"]:
+                tf.config.experimental.set_memory_growth(physical[index], True)
+        tf.config.set_soft_device_placement(False)
+        started = time.perf_counter()
+        tf.config.list_logical_devices()
+        self.cold["initialise devices"] = time.perf_counter() - started
+
+    def _split(self, physical: list[Any], request: dict[str, Any]) -> None:
+        tf, count = self.tf, len(request["devices"])
+        if request["gpus"]:
+            limit = request["virtual_memory_mib"]
+            parts = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for _ in range(count)]
+            tf.config.set_logical_device_configuration(physical[request["gpus"][0]], parts)
+        else:
+            cpu = tf.config.list_physical_devices("CPU")[0]
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+
+    def _bus_ids(self) -> list[str]:
+        """PCI bus ids of the visible GPUs, in TensorFlow's order: CUDA's order is not NVML's."""
+        from tensorflow.python.client import device_lib
+
+        found = []
+        for device in device_lib.list_local_devices():
+            for part in device.physical_device_desc.split(", "):
+                if device.device_type == "GPU" and part.startswith("pci bus id: "):
+                    found.append(part[len("pci bus id: ") :])
+        return found
+
+    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Take samples; also how many CPUs this process kept busy in each."""
+        samples, loads = [], []
+        for _ in range(request["count"]):
+            busy = time.process_time()
+            seconds = self.work.sample()
+            samples.append(seconds)
+            loads.append((time.process_time() - busy) / seconds)
+        wrong = self.work.misplaced()
+        return {"samples": samples, "loads": loads, "placed_on": self.work.placed_on(), "misplaced": wrong}
+
+    def reference(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compute what the powers of the first `terms` matrices must be, in float64."""
+        made = [self._reference(index) for index in range(request["terms"])]
+        return {"reference": [base64.b64encode(one.tobytes()).decode() for one in made]}
+
+    def _reference(self, index: int) -> Any:
+        self.verification = self.verification or load("verification")
+        known = self.work.matrices
+        matrix = known[index] if index < len(known) else load("workloads/matpow").make_matrix(self.work.size, index)
+        return self.verification.reference(matrix, self.work.power)
+
+    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compare the result of the last sample with the reference."""
+        import numpy as np
+
+        self.verification = check = self.verification or load("verification")
+        work = self.work
+        found = []
+        for encoded, computed in zip(request["reference"], work.results()):
+            expected = np.frombuffer(base64.b64decode(encoded), dtype=np.float64).reshape(work.size, -1)
+            found.append(check.residual(computed, expected))
+        limit = check.tolerance(work.dtype, work.power)
+        return {
+            "ok": len(found) == work.terms and all(check.is_right(one, work.dtype, work.power) for one in found),
+            "residual": _finite(max(found, key=lambda r: _nan_last(r.rms)).rms),
+            "worst_row": _finite(max(found, key=lambda r: _nan_last(r.worst_row)).worst_row),
+            "tolerance": limit,
+            "row_tolerance": limit * check.ROW_FACTOR,
+            "like_float32": all(check.is_right(one, "float32", work.power) for one in found),
+        }
+
+
+def _nan_last(value: float) -> float:
+    return float("inf") if value != value else value
+
+
+def _finite(value: float) -> float | None:
+    return value if abs(value) < float("inf") else None
+
+
+def main() -> None:
+    """Serve requests until standard input ends."""
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = Worker()
+    verbs = {name: getattr(worker, name) for name in ("hello", "prepare", "sample", "reference", "verify")}
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = verbs[request["do"]](request)
+        except Exception as error:  # whatever TensorFlow raises is the answer; the parent decides
+            answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    os._exit(0)  # TensorFlow's own clean-up can hang or crash; there is nothing left to save
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Workloads, a file each. They run inside the worker and import nothing of this package."""

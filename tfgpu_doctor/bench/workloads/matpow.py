@@ -1,0 +1,188 @@
+"""A^n and B^n: n-1 products of N×N matrices each, a chain in which every product needs the one before.
+
+Work: 2·N³ FLOP a product, n-1 products a term. Memory: each device holds the matrices and two products of its share.
+Spread over several devices in two ways:
+  terms  one chain a device (A^n here, B^n there, a further matrix for every further device): the classic example. For
+         more devices than two the work grows with them (weak scaling).
+  rows   every device computes its block of rows of both powers, rows_g(A)·A·A…, without talking to the others: the
+         same work on any number of devices (strong scaling).
+Entries are N(0,1)/√N, rounded to what bfloat16 can represent, so that every power stays near 1/√N in every type and all
+types start from the same numbers. The matrices differ, are arguments of the compiled function, and whole results are
+returned and verified: otherwise compilers fold, share or drop the products.
+
+Runs in the worker: imports TensorFlow and NumPy inside functions, and nothing of this package.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+SEED = 7
+TF_TYPES = {
+    "float64": "float64",
+    "float32": "float32",
+    "tf32": "float32",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+}
+BYTES = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
+UNROLLED = 64  # products up to which the chain is unrolled; beyond, a loop keeps the graph small
+
+
+def flop(size: int, power: int, terms: int) -> float:
+    """Floating-point operations of one sample: multiplications and additions."""
+    return 2.0 * size**3 * (power - 1) * terms
+
+
+def device_bytes(size: int, dtype: str, devices: int, spread: str) -> int:
+    """Memory that one device needs at most: its matrices, the product being read and the one being written."""
+    matrix = size * size * BYTES[dtype]
+    if spread == "rows":
+        return 2 * matrix + 2 * 3 * matrix // devices
+    return (2 if devices == 1 else 1) * 3 * matrix + matrix
+
+
+def host_bytes(size: int, dtype: str, terms: int) -> int:
+    """Memory that the worker needs on the host to make the inputs and to verify the results."""
+    return size * size * (4 * (terms + 1) + BYTES[dtype] * 2 + 8)
+
+
+def make_matrix(size: int, index: int) -> Any:
+    """Matrix number `index`, shape [size, size], float32 holding bfloat16-representable values (rounded to nearest)."""
+    import numpy as np
+
+    rng = np.random.default_rng([SEED, index])
+    matrix = rng.standard_normal((size, size), dtype=np.float32)
+    matrix *= np.float32(1.0 / np.sqrt(size))
+    bits = matrix.view(np.uint32)
+    bits += 0x7FFF + ((bits >> 16) & 1)
+    bits &= np.uint32(0xFFFF0000)
+    return matrix
+
+
+class Workload:
+    """Inputs on their devices and a compiled function; built for one list of devices, one type, one spread."""
+
+    def __init__(self, size: int, power: int, dtype: str, devices: list[str], spread: str) -> None:
+        """Put the inputs on the devices and trace the function; nothing is computed yet."""
+        import tensorflow as tf
+
+        self.size, self.power, self.dtype, self.spread = size, power, dtype, spread
+        self.devices = devices
+        self.terms = len(devices) if spread == "terms" and len(devices) > 1 else 2
+        started = time.perf_counter()
+        self.matrices = [make_matrix(size, index) for index in range(self.terms)]
+        self.make_s = time.perf_counter() - started
+        started = time.perf_counter()
+        self.inputs = self._place(tf, getattr(tf, TF_TYPES[dtype]))
+        self.synchronise()
+        self.transfer_s = time.perf_counter() - started
+        self.function = tf.function(self._chains, jit_compile=False, autograph=False)
+        self.outputs: list[Any] = []
+
+    # A part is (device, which term, first row, row behind the last).
+    def parts(self) -> list[tuple[str, int, int, int]]:
+        """Who computes what, in the order of the outputs."""
+        if len(self.devices) == 1:
+            return [(self.devices[0], term, 0, self.size) for term in range(self.terms)]
+        if self.spread == "terms":
+            return [(device, term, 0, self.size) for term, device in enumerate(self.devices)]
+        edges = [self.size * g // len(self.devices) for g in range(len(self.devices) + 1)]
+        return [
+            (device, term, edges[g], edges[g + 1])
+            for g, device in enumerate(self.devices)
+            for term in range(self.terms)
+        ]
+
+    def _place(self, tf: Any, kind: Any) -> list[tuple[Any, Any]]:
+        """For each part: the rows it starts from, and the matrix, on its device."""
+        placed = []
+        on_device: dict[tuple[str, int], Any] = {}
+        for device, term, first, last in self.parts():
+            with tf.device(device):
+                if (device, term) not in on_device:
+                    on_device[device, term] = tf.cast(tf.constant(self.matrices[term]), kind)
+                whole = on_device[device, term]
+                rows = whole if (first, last) == (0, self.size) else tf.identity(whole[first:last])
+            assert whole.dtype == kind, f"{whole.dtype} instead of {kind}"
+            placed.append((rows, whole))
+        return placed
+
+    def _chains(self, inputs: Any) -> Any:
+        """All chains; each on the device of its part."""
+        import tensorflow as tf
+
+        results = []
+        for (device, *_), (rows, whole) in zip(self.parts(), inputs):
+            with tf.device(device):
+                if self.power - 1 <= UNROLLED:
+                    product = rows
+                    for _ in range(self.power - 1):
+                        product = tf.matmul(product, whole)
+                else:
+                    product = tf.while_loop(
+                        lambda i, p: i < self.power - 1,
+                        lambda i, p, whole=whole: (i + 1, tf.matmul(p, whole)),
+                        (tf.constant(0), rows),
+                    )[1]
+                results.append(tf.identity(product))
+        return results
+
+    def synchronise(self) -> None:
+        """Wait until every device has done what was queued."""
+        import tensorflow as tf
+
+        sync = getattr(tf.test.experimental, "sync_devices", None)
+        if sync is not None:
+            sync()
+        else:  # TensorFlow before 2.12: fetching a number that depends on the result waits for it
+            for output in getattr(self, "outputs", []):
+                float(tf.reduce_sum(tf.cast(output[:1, :1], tf.float32)).numpy())
+
+    def sample(self) -> float:
+        """Seconds of one computation of all powers, from the call to the last device's end."""
+        started = time.perf_counter()
+        self.outputs = self.function(self.inputs)
+        self.synchronise()
+        return time.perf_counter() - started
+
+    def placed_on(self) -> list[str]:
+        """The device whose memory holds each part's result, short: "/GPU:0".
+
+        `backing_device`, because the `device` of a function's output on a second CPU device names the first.
+        """
+        return [_short(output.backing_device) for output in self.outputs]
+
+    def _planned_on(self) -> set[str]:
+        """The devices that the products stand on inside the compiled graph."""
+        graph = self.function.get_concrete_function(self.inputs).graph
+        return {_short(op.device) for op in graph.get_operations() if op.type in ("MatMul", "BatchMatMulV2")}
+
+    def misplaced(self) -> str | None:
+        """Say what was computed elsewhere than asked for, by the results and by the graph; None when nothing was."""
+        for (want, *_), got in zip(self.parts(), self.placed_on()):
+            if want != got:
+                return f"computed on {got} instead of {want}"
+        inside = self._planned_on()
+        if self.power - 1 <= UNROLLED and self.power > 1 and inside != set(self.devices):
+            return f"products on {', '.join(sorted(inside))} instead of {', '.join(self.devices)}"
+        return None
+
+    def results(self) -> list[Any]:
+        """Whole powers, a NumPy array of float32 or float64 for each term, shape [size, size]."""
+        import numpy as np
+        import tensorflow as tf
+
+        kind = tf.float64 if self.dtype == "float64" else tf.float32
+        with tf.device("/CPU:0"):
+            pieces = [tf.cast(output, kind).numpy() for output in self.outputs]
+        found: list[list[Any]] = [[] for _ in range(self.terms)]
+        for (_, term, _, _), piece in zip(self.parts(), pieces):
+            found[term].append(piece)
+        return [np.concatenate(blocks) if len(blocks) > 1 else blocks[0] for blocks in found]
+
+
+def _short(device: str) -> str:
+    """ "/job:localhost/replica:0/task:0/device:GPU:0" as "/GPU:0"."""
+    return "/" + device.rpartition("device:")[2] if "device:" in device else device
