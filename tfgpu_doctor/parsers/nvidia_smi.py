@@ -41,9 +41,9 @@ COMPUTE_MODES = {
 }
 T = TypeVar("T")
 
-# R610 and later write "KMD Version" and "CUDA UMD Version"; `nvidia-smi -q` writes the names before a wide colon
-DRIVER_VERSION = re.compile(r"\b(?:Driver|KMD) Version\s*: *(\d+\.[\d.]*\d)")
-CUDA_VERSION = re.compile(r"\bCUDA (?:UMD )?Version\s*: *(\d+\.\d+)")
+# R610 and later write "KMD Version" and "CUDA UMD Version"; `-q` and `--version` write names before a wide colon
+DRIVER_VERSION = re.compile(r"\b(?:Driver|KMD) Version\s*: *(\d+\.[\d.]*\d)", re.IGNORECASE)
+CUDA_VERSION = re.compile(r"\bCUDA (?:UMD )?Version\s*: *(\d+\.\d+)", re.IGNORECASE)
 FAILURES = re.compile(
     r"(NVIDIA-SMI has failed because .*"
     r"|Failed to initialize NVML: .*"
