@@ -24,6 +24,7 @@ from typing import IO
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
+QUEUED = 50_000  # lines that wait to be read; of a child that writes faster than that, the rest is dropped
 
 _EOF = object()
 
@@ -138,7 +139,8 @@ class Child:
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._partial = self._partial[-KEEP:]  # a line without end must not eat the memory
         for line in lines:
-            self._lines.put(line)
+            if self._lines.qsize() < QUEUED:
+                self._lines.put(line)
 
     def read_line(self, timeout: float) -> str | None:
         """Return the next line of standard output, or None at its end.
@@ -163,6 +165,12 @@ class Child:
             TimeoutError: the child itself still runs at the deadline.
         """
         while True:
+            late = time.monotonic() - deadline
+            # a child that writes without end never lets read_line run dry
+            if late >= 0 and self.process.poll() is None:
+                raise TimeoutError(f"{self.argv[0]} still writes at its deadline")
+            if late >= DRAIN_GRACE:
+                return None
             try:
                 return self.read_line(min(deadline - time.monotonic(), DRAIN_GRACE))
             except TimeoutError:

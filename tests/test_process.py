@@ -1,0 +1,335 @@
+"""The one function that starts children: every child ends in time, whatever it does, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tfgpu_doctor.probes import process
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
+GENEROUS = 30.0  # seconds; a hang would take for ever
+
+
+class Script:
+    """A Python child whose whole family carries a mark, so that survivors can be found."""
+
+    def __init__(self) -> None:
+        self.mark = f"mark-{uuid.uuid4().hex}"
+
+    def argv(self, code: str) -> list[str]:
+        return [sys.executable, "-c", code, self.mark]
+
+    def alive(self) -> list[int]:
+        found = []
+        for one in psutil.process_iter(["cmdline", "status"]):
+            if self.mark in (one.info["cmdline"] or []) and one.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(one.pid)
+        return found
+
+    def gone(self) -> bool:
+        return eventually(lambda: not self.alive())
+
+
+def eventually(holds: Callable[[], bool], seconds: float = GENEROUS) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    one = Script()
+    yield one
+    for pid in one.alive():  # a failed test must not leave anything either
+        os.kill(pid, signal.SIGKILL)
+
+
+def timed(argv: list[str], timeout: float) -> process.Completed:
+    """Run, and fail when the deadline was not kept."""
+    started = time.monotonic()
+    done = process.run(argv, timeout=timeout)
+    assert time.monotonic() - started < timeout + GENEROUS
+    return done
+
+
+# ------------------------------------------------------------------------------------------------ orderly children
+
+
+def test_what_it_wrote_and_how_it_ended(script: Script) -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    done = process.run(script.argv(code), timeout=GENEROUS)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+    assert (done.timed_out, done.error, done.signal_name) == (False, None, None)
+
+
+def test_environment_and_folder(script: Script, tmp_path: Path) -> None:
+    done = process.run(
+        script.argv("import os; print(os.environ['COLOUR'], os.getcwd())"),
+        timeout=GENEROUS,
+        env={"COLOUR": "red"},
+        cwd=str(tmp_path),
+    )
+    assert done.stdout.split() == ["red", os.path.realpath(tmp_path)]
+
+
+def test_the_child_reads_an_empty_input(script: Script) -> None:
+    assert process.run(script.argv("import sys; print(repr(sys.stdin.read()))"), timeout=GENEROUS).stdout == "''\n"
+
+
+def test_nothing_is_given_to_a_shell(script: Script) -> None:
+    done = process.run([sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; echo no"], timeout=GENEROUS)
+    assert done.stdout == "$HOME; echo no\n"
+
+
+@posix
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGILL", "SIGKILL"])
+def test_the_signal_that_ended_it_has_a_name(name: str, script: Script) -> None:
+    done = process.run(script.argv(f"import os, signal; os.kill(os.getpid(), signal.{name})"), timeout=GENEROUS)
+    assert (done.signal_name, done.timed_out) == (name, False)
+
+
+def test_lines_come_one_by_one_and_may_extend_the_deadline(script: Script) -> None:
+    code = "import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(0.4)"
+    lines: list[str] = []
+
+    def on_line(line: str) -> float:
+        lines.append(line)
+        return GENEROUS
+
+    done = process.run(script.argv(code), timeout=GENEROUS, on_line=on_line)
+    assert (lines, done.timed_out) == (["0", "1", "2", "3"], False)
+
+
+def test_a_deadline_can_be_shortened_by_a_line(script: Script) -> None:
+    code = "import time\nprint('phase', flush=True)\ntime.sleep(300)"
+    done = process.run(script.argv(code), timeout=200, on_line=lambda line: 0.2)
+    assert (done.timed_out, done.stdout) == (True, "phase\n")
+    assert script.gone()
+
+
+# --------------------------------------------------------------------------------------------- what cannot start
+
+
+@posix
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda folder: folder / "missing", "No such file or directory"),
+        (lambda folder: folder, "Permission denied"),
+        (lambda folder: plain_file(folder, 0o644), "Permission denied"),
+        (lambda folder: plain_file(folder, 0o755), "Exec format error"),
+    ],
+    ids=["missing", "a directory", "not executable", "not a program"],
+)
+def test_a_program_that_cannot_start_is_an_answer(make: Callable[[Path], Path], error: str, tmp_path: Path) -> None:
+    done = process.run([str(make(tmp_path))], timeout=GENEROUS)
+    assert (done.returncode, done.error, done.timed_out) == (None, error, False)
+
+
+def plain_file(folder: Path, mode: int) -> Path:
+    path = folder / "program"
+    path.write_bytes(b"\x01\x02 not a program")
+    path.chmod(mode)
+    return path
+
+
+def test_a_folder_that_is_gone_is_an_answer(script: Script, tmp_path: Path) -> None:
+    done = process.run(script.argv(""), timeout=GENEROUS, cwd=str(tmp_path / "gone"))
+    assert done.returncode is None
+    assert done.error
+
+
+# -------------------------------------------------------------------------------------------------- what hangs
+
+HANGS = {
+    "sleeps": "import time; time.sleep(300)",
+    "ignores SIGTERM": "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(300)",
+    "spins": "while True: pass",
+    "closed its streams": "import os, time\nos.close(1); os.close(2)\ntime.sleep(300)",
+    "writes for ever": "import os\nwhile True: os.write(1, b'y\\n' * 30_000)",
+    "writes without a line end": "import sys\nwhile True: sys.stdout.write('y' * 9999)",
+    "complains for ever": "import sys\nwhile True: print('y', file=sys.stderr)",
+}
+
+
+@posix
+@pytest.mark.parametrize("habit", HANGS)
+def test_a_child_that_does_not_end_is_killed(habit: str, script: Script) -> None:
+    done = timed(script.argv(HANGS[habit]), 0.5)
+    assert (done.timed_out, done.returncode, done.signal_name) == (True, -signal.SIGKILL, "SIGKILL")
+    assert script.gone()
+
+
+FAMILY = """
+import subprocess, sys, time
+same = [sys.executable, "-c", "import time; time.sleep(300)", sys.argv[1]]
+for own in (False, False, True):
+    subprocess.Popen(same, start_new_session=own)
+deep = "import subprocess, sys, time; subprocess.Popen(sys.argv[2:] + [sys.argv[1]]); time.sleep(300)"
+subprocess.Popen([sys.executable, "-c", deep, sys.argv[1], *same[:-1]])
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+@posix
+def test_the_whole_family_is_killed_even_one_in_a_session_of_its_own(script: Script) -> None:
+    seen: list[int] = []
+
+    def on_line(line: str) -> float:
+        assert eventually(lambda: len(script.alive()) >= 6)
+        seen.extend(script.alive())
+        return 0.1
+
+    done = process.run(script.argv(FAMILY), timeout=GENEROUS, on_line=on_line)
+    assert done.timed_out
+    assert len(seen) == 6  # the child, four children of its own, one grandchild
+    assert script.gone()
+
+
+@posix
+@pytest.mark.parametrize("holds_pipe", [True, False])
+def test_what_an_orderly_child_leaves_behind_is_neither_waited_for_nor_kept(holds_pipe: bool, script: Script) -> None:
+    code = f"""
+import subprocess, sys
+streams = {{}} if {holds_pipe} else dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)", sys.argv[1]], **streams)
+print("done")
+"""
+    done = timed(script.argv(code), 100)
+    assert (done.returncode, done.stdout, done.timed_out) == (0, "done\n", False)
+    assert script.gone()
+
+
+@posix
+def test_a_chatty_grandchild_does_not_keep_us(script: Script) -> None:
+    code = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import os\\nwhile True: os.write(1, b'y\\\\n' * 30_000)", sys.argv[1]])
+"""
+    done = timed(script.argv(code), 1.0)
+    assert done.returncode == 0
+    assert script.gone()
+
+
+# ------------------------------------------------------------------------------------------------- much output
+
+
+@pytest.mark.parametrize("first, second", [("stderr", "stdout"), ("stdout", "stderr")])
+def test_megabytes_on_one_stream_do_not_block_the_other(first: str, second: str, script: Script) -> None:
+    code = f"""
+import sys
+for _ in range(5_000): sys.{first}.write("x" * 999 + "\\n")
+sys.{first}.flush()
+sys.{second}.write("end\\n")
+"""
+    done = process.run(script.argv(code), timeout=GENEROUS)
+    assert (done.returncode, done.timed_out) == (0, False)
+    long, short = getattr(done, first), getattr(done, second)
+    assert short == "end\n"
+    assert "bytes left out" in long
+    assert len(long) < 3 * process.KEEP
+
+
+def test_the_first_and_the_last_bytes_are_kept(script: Script) -> None:
+    code = "import sys; sys.stderr.write('first ' + 'x' * 5_000_000 + ' last')"
+    done = process.run(script.argv(code), timeout=GENEROUS)
+    assert done.stderr.startswith("first xxx")
+    assert done.stderr.endswith("xxx last")
+
+
+def test_a_line_without_an_end_is_still_a_line(script: Script) -> None:
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+
+    code = "import sys; print('one'); sys.stdout.write('x' * 3_000_000 + 'tail')"
+    process.run(script.argv(code), timeout=GENEROUS, on_line=on_line)
+    assert lines[0] == "one"
+    assert len(lines) == 2
+    assert lines[1].endswith("xtail")
+    assert len(lines[1]) <= process.KEEP
+
+
+def test_bytes_that_are_no_text_are_replaced(script: Script) -> None:
+    done = process.run(script.argv(r"import sys; sys.stdout.buffer.write(b'\xff\xfe ok\r\n')"), timeout=GENEROUS)
+    assert done.stdout == "\ufffd\ufffd ok\r\n"
+
+
+# ------------------------------------------------------------------------------------------------- interruption
+
+
+@posix
+def test_control_c_leaves_nothing_behind(script: Script) -> None:
+    code = f"""
+import sys
+from tfgpu_doctor.probes import process
+child = "import subprocess, sys, time; subprocess.Popen(sys.argv[2:]); print('up', flush=True); time.sleep(300)"
+sleeper = [sys.executable, "-c", "import time; time.sleep(300)", {script.mark!r}]
+process.run([sys.executable, "-c", child, {script.mark!r}, *sleeper], timeout=300,
+            on_line=lambda line: print(line, flush=True))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as outer:
+        assert outer.stdout is not None
+        assert outer.stdout.readline() == "up\n"
+        assert eventually(lambda: len(script.alive()) == 2)
+        outer.send_signal(signal.SIGINT)
+        _, complaint = outer.communicate(timeout=GENEROUS)
+    assert "KeyboardInterrupt" in complaint
+    assert script.gone()
+
+
+@posix
+def test_an_error_in_the_callback_leaves_nothing_behind(script: Script) -> None:
+    def on_line(line: str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        process.run(script.argv("import time; print('x', flush=True); time.sleep(300)"), timeout=300, on_line=on_line)
+    assert script.gone()
+
+
+# ------------------------------------------------------------------------------------------- the child as an object
+
+
+def test_a_conversation(script: Script) -> None:
+    code = "import sys\nfor line in sys.stdin: print('got ' + line.strip(), flush=True)"
+    with process.Child(script.argv(code), stdin=True) as child:
+        for word in ("one", "two"):
+            child.send(word + "\n")
+            assert child.read_line(GENEROUS) == f"got {word}"
+        with pytest.raises(TimeoutError):
+            child.read_line(0.05)
+    assert script.gone()
+
+
+def test_the_end_of_the_output_is_told_again_and_again(script: Script) -> None:
+    with process.Child(script.argv("print('x')")) as child:
+        assert [child.read_line(GENEROUS) for _ in range(3)] == ["x", None, None]
+        assert child.wait(GENEROUS) == 0
+
+
+@posix
+def test_open_files_do_not_pile_up(script: Script) -> None:
+    process.run(script.argv(""), timeout=GENEROUS)
+    before = psutil.Process().num_fds()
+    for _ in range(5):
+        process.run(script.argv("print('x')"), timeout=GENEROUS)
+        process.run(script.argv("import time; time.sleep(300)"), timeout=0.1)
+    assert eventually(lambda: psutil.Process().num_fds() <= before + 1)
