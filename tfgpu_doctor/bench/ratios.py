@@ -51,8 +51,6 @@ def _base(runs: Sequence[Run], run: Run, label: str) -> Run | None:
 def _advice(run: Run, cpus: int | None) -> tuple[str, ...]:
     """A closed list: what the figures of this run give reason to say."""
     said = []
-    if run.virtual:
-        said.append("virtual devices share one device: this shows that it works, not how fast it could be")
     if run.stopped:
         said.append(f"the samples did not settle ({run.stopped}): the figure is rough")
     on_gpu = run.devices[0].startswith("/GPU")

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 VECTORS = 4
 SEED = 20260
 # relative rms residual of n products of N(0,1)/√N matrices, nearly independent of N: measured at n = 10 float32
-# 1.05e-6, tf32 6e-4 (2.9e-3 where it truncates), bfloat16 5e-3, float16 6e-4; the limits leave room above them. float64: the
-# limit of float32 scaled by the machine epsilons (2^-53 / 2^-24), doubled because the reference rounds alike
+# 1.05e-6, tf32 6e-4 (2.9e-3 where it truncates), bfloat16 5e-3, float16 6e-4; the limits leave room above them.
+# float64: the limit of float32 scaled by the machine epsilons (2^-53 / 2^-24), doubled as the reference rounds alike
 PER_ROOT_N = {"float64": 6.4e-15, "float32": 1.7e-6, "bfloat16": 5e-3, "float16": 8e-4}
 PER_PRODUCT = {"tf32": 7.5e-4}
 ROW_FACTOR = 8.0  # a single row may be this much worse than the rms of all

@@ -1,8 +1,8 @@
 """The process that measures one case: started in the interpreter under test, told what to do line by line.
 
 Standard library, NumPy and TensorFlow only, since that interpreter need not have tfgpu. Requests are JSON objects,
-one a line on standard input; each gets one JSON object on what was standard output when the process started. Everything that
-TensorFlow prints goes to standard error. When the parent goes away, standard input ends and so does the process.
+one a line on standard input; each gets one JSON object on what was standard output when the process started.
+Everything that TensorFlow prints goes to standard error. When the parent goes away, standard input ends and so does the process.
 
 Requests: {"do": "hello"} → versions and GPUs; {"do": "prepare", ...} → inputs on their devices; {"do": "sample",
 "count": n} → seconds; {"do": "reference"} / {"do": "verify", "reference": ...} → residuals.
@@ -45,8 +45,9 @@ class Worker:
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
         """Import TensorFlow and list the GPUs, without touching them."""
         started = time.perf_counter()
-        import numpy as np
-        import tensorflow as tf
+        import tensorflow as tf  # before NumPy: what is missing first is what the user hears of
+
+        import numpy as np  # isort: skip
 
         self.tf = tf
         self.cold["import"] = time.perf_counter() - started
