@@ -238,7 +238,8 @@ def test_a_cache_below_a_root_is_read_with_ldconfig(tmp_path: Path, forge: Forge
     ldconfig = shutil.which("ldconfig", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
     if ldconfig is None:
         pytest.skip("no ldconfig here")
-    forge.library(tmp_path / "cuda" / "libcudart.so.12")
+    for name in ("libcudart.so.12", "libcudart.so.13"):
+        forge.library(tmp_path / "cuda" / name)
     for folder in ("etc", "lib64"):
         (tmp_path / folder).mkdir()
     (tmp_path / "lib64" / "ld-linux-x86-64.so.2").touch()
@@ -255,6 +256,7 @@ def test_a_cache_below_a_root_is_read_with_ldconfig(tmp_path: Path, forge: Forge
     )
     assert isinstance(facts.sonames, Known)
     (candidate,) = facts.sonames.value[0].candidates
+    assert facts.sonames.value[0].other_versions == (str(tmp_path / "cuda" / "libcudart.so.13"),)
     assert candidate.via == "ldconfig"
     assert facts.sonames.value[0].winner == candidate.path == str(tmp_path / "cuda" / "libcudart.so.12")
 
@@ -444,6 +446,16 @@ def test_systems_without_cuda_are_unknown(system: str) -> None:
     )
     assert isinstance(facts.sonames, Unknown)
     assert system in facts.sonames.reason
+
+
+@linux
+def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not os.path.exists(loader.CACHE):
+        pytest.skip("this system has no cache")
+    monkeypatch.setattr("tfgpu_doctor.probes.loader.shutil.which", lambda *_, **__: None)
+    assert bench.examine(CUDNN).sonames == Unknown("no ldconfig to read /etc/ld.so.cache with")
+    bench.library(bench.a / CUDNN)
+    assert isinstance(bench.examine(CUDNN).sonames, Known)
 
 
 @linux

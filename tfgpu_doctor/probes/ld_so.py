@@ -84,6 +84,10 @@ class LdSo:
             return Refusal(f"for another machine: {MACHINE_NAMES.get(found.machine, found.machine)}", "skipped")
         return found
 
+    def cached(self, start: str) -> list[str]:
+        """The files of the cache whose names begin with `start`."""
+        return [path for name, paths in self._cache.items() if name.startswith(start) for path in paths]
+
     def places(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:
         """Yield (path, via) of every place where `name` is looked for, in order; `callers` is innermost first."""
         caller = callers[0] if callers else None

@@ -66,7 +66,8 @@ def examine(
         reason = "which libraries this TensorFlow opens is not known"
         return Loader(search_path=search_path, runpath=runpath, sonames=Unknown(reason))
     library = caller if isinstance(caller, Elf) else None
-    linker = _linker(library, path, environ, executable, root)
+    cache = _cache(root)
+    linker = _linker(library, path, () if isinstance(cache, Unknown) else cache, environ, executable, root)
     found = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
     listing = Listing(root)
     openings = {
@@ -77,6 +78,10 @@ def examine(
         for soname, component in sonames
     )
     source = f"ld.so's search order, called from {library.path}" if library else "ld.so's search order"
+    if isinstance(cache, Unknown):
+        if any(one.winner is None for one in results):
+            return Loader(search_path=search_path, runpath=runpath, sonames=cache)
+        source += f" ({cache.reason})"
     return Loader(search_path=search_path, runpath=runpath, sonames=Known(results, source))
 
 
@@ -105,13 +110,18 @@ def _caller(tensorflow_dir: str | None, root: str) -> Elf | Unknown:
 
 
 def _linker(
-    library: Elf | None, path: Sequence[str], environ: Mapping[str, str], executable: str | None, root: str
+    library: Elf | None,
+    path: Sequence[str],
+    cache: Sequence[CacheEntry],
+    environ: Mapping[str, str],
+    executable: str | None,
+    root: str,
 ) -> LdSo:
     program = elf.read(os.path.realpath(executable)) if executable else None
     linker = LdSo(
         machine=library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64"),
         library_path=path,
-        cache=read_cache(root),
+        cache=cache,
         program=program if isinstance(program, Elf) else None,
         root=root,
     )
@@ -125,15 +135,20 @@ def _linker(
 
 
 def read_cache(root: str) -> tuple[CacheEntry, ...]:
-    """The loader's cache, as ldconfig prints it; the folders of ld.so.conf when there is no ldconfig."""
+    """The loader's cache, as ldconfig prints it; empty where there is none or it cannot be read."""
+    cache = _cache(root)
+    return () if isinstance(cache, Unknown) else cache
+
+
+def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
     cache = below(root, CACHE)
     if not os.path.exists(cache):
         return ()
     program = shutil.which("ldconfig", path=os.pathsep.join((os.environ.get("PATH", ""), "/sbin", "/usr/sbin")))
     if not program:
-        return ()
+        return Unknown(f"no ldconfig to read {CACHE} with")
     done = process.run([program, "-C", cache, "-p"], timeout=5.0, env={"LC_ALL": "C"})
-    return parse(done.stdout)
+    return parse(done.stdout) if done.returncode == 0 else Unknown(f"ldconfig -p failed: {done.error or done.stderr}")
 
 
 def _open(linker: LdSo, soname: str, library: Elf | None) -> Opening:
@@ -195,7 +210,8 @@ def _describe(
             continue
         known.add(real)
         candidates.append(_out_of_reach(path, place, soname, listing, linker))
-    folders = [os.path.dirname(path) for path, _ in linker.places(soname, (library,) if library else ())]
+    reach = [path for path, _ in linker.places(soname, (library,) if library else ())]
+    folders = [os.path.dirname(path) for path in (*reach, *linker.cached(soname.split(".so.")[0] + ".so."))]
     others = listing.other_versions([*folders, *(place.folder for place in found)], soname)
     return Soname(
         soname=soname, component=component, candidates=tuple(candidates), winner=opening.winner, other_versions=others
