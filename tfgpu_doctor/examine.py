@@ -131,6 +131,7 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
             tensorflow_dir=here.tensorflow_dir,
             site_packages=here.site_packages,
             toolkits=toolkits,
+            executable=value_or(here.python.executable, None),
         )
     else:
         loader_facts = _all_unknown(Loader, row.reason)

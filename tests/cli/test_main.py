@@ -79,7 +79,7 @@ def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name
         (("doctor", "--from", "x.json", "--no-import"), "--from reads a saved report"),
         (("doctor", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("doctor", "--output", "/nowhere/report.json"), "the folder /nowhere does not exist"),
-        (("doctor", "--output", "/"), "is a folder"),
+        (("doctor", "--output", "/"), "is a directory"),
         (("doctor", "--format", "text", "--format", "json"), "2 formats for standard output"),
     ],
 )

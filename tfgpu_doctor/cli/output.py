@@ -75,8 +75,6 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[Out
 
 def _check_writable(path: Path) -> None:
     folder = path.parent
-    if path.is_dir():
-        raise click.UsageError(f"--output {path}: is a folder; name a file in it")
     if not folder.is_dir():
         raise click.UsageError(f"--output {path}: the folder {folder} does not exist")
     if not os.access(path if path.exists() else folder, os.W_OK):

@@ -33,6 +33,12 @@ def in_state(libraries: Iterable[Soname], *states: State) -> tuple[Soname, ...]:
     return tuple(library for library in libraries if state(library) in states)
 
 
+def in_the_way(candidate: Candidate) -> bool:
+    """A broken file at which the loader stops; one that merely misses another library is not broken itself."""
+    stops = candidate.effect in (None, "fatal", "ends the list")
+    return candidate.reachable and stops and candidate.problem is not None and not candidate.problem.startswith("needs")
+
+
 def good_candidate(library: Soname) -> Candidate | None:
     """The file that would serve, were it found."""
     return next((candidate for candidate in library.candidates if candidate.problem is None), None)
@@ -47,7 +53,7 @@ def seen_off_path(context: Context, libraries: tuple[Soname, ...], needed_by: st
     """Evidence for libraries that exist where the loader does not look, or behind a file that it trips over."""
     seen = []
     for library in libraries:
-        blocking = next((one for one in library.candidates if one.reachable and one.problem), None)
+        blocking = next((one for one in library.candidates if in_the_way(one)), None)
         good = good_candidate(library)
         if blocking:
             seen.append(
@@ -89,7 +95,7 @@ def seen_missing(context: Context, libraries: tuple[Soname, ...], needed_by: str
 def fix_path(context: Context, libraries: tuple[Soname, ...]) -> tuple[Fix, ...]:
     """Put the folders of the good files on the path, and take the broken ones off it."""
     good = [one.path for one in map(good_candidate, libraries) if one]
-    blocking = [c.path for library in libraries for c in library.candidates if c.reachable and c.problem]
+    blocking = [c.path for library in libraries for c in library.candidates if in_the_way(c)]
     folders = list(dict.fromkeys(posixpath.dirname(path) for path in good))
     if blocking:
         moves = tuple(
