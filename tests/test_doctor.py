@@ -1,0 +1,186 @@
+"""`tfgpu doctor` from end to end: one fault at a time under a real interpreter; the right finding first, in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import Lab
+
+ROOT = Path(__file__).parents[1]
+PATIENTS = Path(__file__).parent / "patients"
+IN_TIME = 60.0  # seconds; a hang would be stopped by deadlines of seconds
+
+Row = tuple[dict[str, Any], dict[str, str], str]
+
+
+def doctor(*arguments: str, environ: dict[str, str] | None = None, code: int | None = 1) -> dict[str, Any]:
+    """Run it with JSON output, and check that it ends in time, with this code, and leaves no process behind."""
+    marker = f"tfgpu-{os.getpid()}-{time.monotonic_ns()}"
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--format", "json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=2 * IN_TIME,
+        check=False,
+        env={**keep, **(environ or {}), "TFGPU_MARKER": marker},
+        cwd=ROOT,
+    )
+    assert time.monotonic() - started < IN_TIME
+    assert done.stderr == ""
+    assert left_behind(marker) == []
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert code is None or done.returncode == code, [finding["id"] for finding in report["findings"]]
+    return report
+
+
+def left_behind(marker: str) -> list[str]:
+    """Command lines of processes that inherited the marker and still live."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def roots(report: dict[str, Any]) -> list[str]:
+    return [finding["id"] for finding in report["findings"] if finding["root_cause"]]
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter with nothing installed."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    return str(folder / "bin" / "python")
+
+
+@pytest.mark.tensorflow
+def test_this_machine(tensorflow_python: str) -> None:
+    """A true diagnosis of the real TensorFlow, with the driver that this machine has or has not."""
+    report = doctor("--python", tensorflow_python, code=None)
+    assert report["schema"] == "tfgpu.report/1"
+    assert report["facts"]["tensorflow"]["version"]["is"] == "known"
+    assert [phase["outcome"] for phase in report["facts"]["tensorflow"]["phases"][:4]] == ["ok"] * 4
+    if report["facts"]["host"]["pci_gpus"].get("value") == []:
+        assert roots(report)[0] == "gpu.none"
+        assert "gpu.not-visible" in report["findings"][0]["consequences"]
+
+
+# (answers of the lab, further variables, what must be the first finding)
+DRIVER_FAULTS: dict[str, Row] = {
+    "module older than libraries": (
+        {"cuinit": 803, "nvml_init": 18, "nvidia_smi": "mismatch"},
+        {},
+        "driver.version-mismatch",
+    ),
+    "forward compatibility": ({"cuinit": 804}, {}, "driver.too-old"),
+    "stub": ({"cuinit": 34}, {}, "driver.stub-loaded"),
+    "NVML hangs": ({"cuinit": 100, "nvml_init": "hang"}, {}, "driver.unresponsive"),
+    "cuInit hangs": ({"cuinit": "hang"}, {}, "driver.unresponsive"),
+    "nvidia-smi hangs and ignores SIGTERM": (
+        {"cuinit": 100, "nvml_init": 9, "nvidia_smi": "hangs"},
+        {},
+        "driver.unresponsive",
+    ),
+    "hidden": ({"cuinit": 100}, {"CUDA_VISIBLE_DEVICES": "-1"}, "gpu.hidden"),
+    "old driver": ({"cuinit": 100, "driver": "470.256.02"}, {}, "driver.too-old"),
+    "old card": ({"cuinit": 100, "name": "Tesla K80", "cc": "3.7"}, {}, "gpu.arch-too-old"),
+    "new card": (
+        {"cuinit": 100, "name": "NVIDIA GeForce RTX 5090", "cc": "12.0"},
+        {},
+        "gpu.arch-too-new",
+    ),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", sorted(DRIVER_FAULTS))
+def test_driver_faults(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
+    answers, variables, first = DRIVER_FAULTS[name]
+    environ = {**driver_lab.environ(**answers), **variables}
+    report = doctor("--python", tensorflow_python, "--timeout", "30", environ=environ)
+    assert roots(report)[0] == first, roots(report)
+
+
+@pytest.mark.tensorflow
+def test_garbage_from_nvidia_smi_harms_nothing(tensorflow_python: str, driver_lab: Lab) -> None:
+    environ = driver_lab.environ(cuinit=999, nvml_init=999, nvidia_smi="garbage")
+    report = doctor("--python", tensorflow_python, environ=environ)
+    assert report["facts"]["driver"]["nvidia_smi"]["is"] == "known"
+    assert "gpu.none" not in roots(report)  # a driver that answers 999 has a GPU below it
+
+
+@pytest.mark.tensorflow
+def test_empty_cudnn_on_the_path(tensorflow_python: str, tmp_path: Path) -> None:
+    (tmp_path / "libcudnn.so.9").touch()
+    report = doctor("--python", tensorflow_python, environ={"LD_LIBRARY_PATH": str(tmp_path)})
+    found = {finding["id"]: finding for finding in report["findings"]}
+    one = found.get("cudnn.lib-path") or found["cudnn.missing"]
+    assert str(tmp_path / "libcudnn.so.9") in [item["source"] for item in one["evidence"]]
+
+
+@pytest.mark.tensorflow
+def test_toolkit_of_another_major(tensorflow_python: str, tmp_path: Path) -> None:
+    (tmp_path / "version.json").write_text('{"cuda": {"name": "CUDA SDK", "version": "13.0.1"}}')
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "bin").mkdir()
+    report = doctor("--python", tensorflow_python, environ={"CUDA_HOME": str(tmp_path)})
+    if all(s["winner"] for s in report["facts"]["loader"]["sonames"]["value"] if s["component"] != "driver"):
+        pytest.skip("this environment has its CUDA libraries, and a toolkit beside them is harmless")
+    assert "cuda.version-mismatch" in roots(report)
+
+
+# (folder of the patient, arguments, what must be the first finding, phase, how it ended)
+PATIENT_FAULTS = {
+    "import_error": ((), {}, "tf.import-failed", "raised"),
+    "sleeps": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
+    "ignores_sigterm": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
+    "holds_the_gil": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
+    "leaves_a_grandchild": ((), {}, None, "ok"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PATIENT_FAULTS))
+def test_patients(name: str, bare_python: str) -> None:
+    arguments, variables, first, outcome = PATIENT_FAULTS[name]
+    environ = {"PYTHONPATH": str(PATIENTS / name), **variables}
+    report = doctor("--python", bare_python, *arguments, environ=environ, code=None)
+    phase = next(p for p in report["facts"]["tensorflow"]["phases"] if p["name"] == "import")
+    assert phase["outcome"] == outcome
+    if first:
+        assert roots(report)[0] == first
+
+
+def test_nothing_installed(bare_python: str) -> None:
+    report = doctor("--python", bare_python)
+    assert roots(report)[0] == "tf.not-installed"
+    commands = [c for fix in report["findings"][0]["fixes"] for c in fix["commands"]]
+    assert any("-m pip install" in command for command in commands)
+
+
+def test_a_program_that_is_no_python() -> None:
+    report = doctor("--python", "/bin/ls", code=None)
+    assert report["facts"]["python"]["version"]["is"] == "unknown"
+    assert "/bin/ls" in report["facts"]["python"]["version"]["reason"]
+
+
+def test_no_import_leaves_tensorflow_alone(tmp_path: Path, bare_python: str) -> None:
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+    report = doctor("--no-import", "--python", bare_python, environ={"PYTHONPATH": str(tmp_path)}, code=None)
+    assert not (tmp_path / "imported").exists()
+    phase = next(p for p in report["facts"]["tensorflow"]["phases"] if p["name"] == "import")
+    assert phase["outcome"] == "skipped"
