@@ -1,4 +1,4 @@
-"""Shared fixtures: an interpreter with the real TensorFlow."""
+"""Shared fixtures: an interpreter with the real TensorFlow, and a driver whose faults can be chosen."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import os
 import sys
 
 import pytest
+from lab import driver_lab
+
+__all__ = ["driver_lab"]
 
 
 @pytest.fixture(scope="session")

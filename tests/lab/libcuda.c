@@ -2,7 +2,7 @@
  *
  *   TFGPU_LAB_CUINIT        CUresult of cuInit: 0 (default), 34, 100, 803, 804, 999, ...; hang, segv
  *   TFGPU_LAB_CUDA_VERSION  what cuDriverGetVersion answers, 12020 by default
- *   TFGPU_LAB_GPUS          number of devices, 1 by default
+ *   TFGPU_LAB_GPUS          number of devices, 1 by default; CUDA_VISIBLE_DEVICES hides some, as in the real one
  *   TFGPU_LAB_NAME, TFGPU_LAB_CC (8.9), TFGPU_LAB_SMS (76), TFGPU_LAB_MEMORY_MIB (16376)
  *
  * Prototypes as in cuda.h; only what the probes and TensorFlow call up to the list of devices is here.
@@ -36,13 +36,25 @@ static int number(const char *name, int otherwise) {
     return value ? atoi(value) : otherwise;
 }
 
+/* Devices that CUDA_VISIBLE_DEVICES leaves: its indices up to the first that does not exist. */
+static int devices(void) {
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    int all = number("TFGPU_LAB_GPUS", 1), count = 0;
+    if (!list) return all;
+    for (char *end; *list; list = *end ? end + 1 : end, count++) {
+        long index = strtol(list, &end, 10);
+        if (end == list || index < 0 || index >= all) break;
+    }
+    return count;
+}
+
 int cuInit(unsigned int flags) {
     const char *answer = lab("TFGPU_LAB_CUINIT", "0");
     (void)flags;
     if (!strcmp(answer, "hang"))
         for (;;) pause();
     if (!strcmp(answer, "segv")) raise(SIGSEGV);
-    return atoi(answer);
+    return atoi(answer) ? atoi(answer) : devices() ? 0 : 100;
 }
 
 int cuGetErrorName(int code, const char **name) {
@@ -59,10 +71,10 @@ int cuGetErrorString(int code, const char **message) {
 
 int cuDriverGetVersion(int *version) { return *version = number("TFGPU_LAB_CUDA_VERSION", 12020), 0; }
 
-int cuDeviceGetCount(int *count) { return *count = number("TFGPU_LAB_GPUS", 1), 0; }
+int cuDeviceGetCount(int *count) { return *count = devices(), 0; }
 
 int cuDeviceGet(int *device, int ordinal) {
-    if (ordinal < 0 || ordinal >= number("TFGPU_LAB_GPUS", 1)) return 101;
+    if (ordinal < 0 || ordinal >= devices()) return 101;
     return *device = ordinal, 0;
 }
 

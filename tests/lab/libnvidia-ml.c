@@ -95,7 +95,9 @@ const char *nvmlErrorString(int code) {
 int nvmlSystemGetDriverVersion(char *version, unsigned size) {
     return snprintf(version, size, "%s", lab("TFGPU_LAB_DRIVER", "535.113.01")), OK;
 }
-int nvmlSystemGetCudaDriverVersion_v2(int *version) { return *version = (int)number("TFGPU_LAB_CUDA_VERSION", 12020), OK; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    return *version = (int)number("TFGPU_LAB_CUDA_VERSION", 12020), OK;
+}
 int nvmlDeviceGetCount_v2(unsigned *count) { return *count = (unsigned)number("TFGPU_LAB_GPUS", 1), OK; }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *device) {
@@ -107,11 +109,13 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *device) {
 
 int nvmlDeviceGetName(Device device, char *name, unsigned size) {
     ENTER(device);
-    return snprintf(name, size, device - slots < GPUS ? "%s" : "%s MIG 1g.5gb", lab("TFGPU_LAB_NAME", "NVIDIA Lab GPU")), OK;
+    const char *format = device - slots < GPUS ? "%s" : "%s MIG 1g.5gb";
+    return snprintf(name, size, format, lab("TFGPU_LAB_NAME", "NVIDIA Lab GPU")), OK;
 }
 int nvmlDeviceGetUUID(Device device, char *uuid, unsigned size) {
     ENTER(device);
-    return snprintf(uuid, size, "%s-00000000-0000-0000-0000-%012d", device - slots < GPUS ? "GPU" : "MIG", (int)(device - slots)), OK;
+    int slot = (int)(device - slots);
+    return snprintf(uuid, size, "%s-00000000-0000-0000-0000-%012d", slot < GPUS ? "GPU" : "MIG", slot), OK;
 }
 int nvmlDeviceGetPciInfo_v3(Device device, PciInfo *info) {
     ENTER(device);
@@ -166,14 +170,20 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned *count, Pro
     ENTER(device);
     return *count = 0, OK;
 }
-int nvmlDeviceGetUtilizationRates(Device device, Rates *rates) { ENTER(device); return rates->gpu = 7, rates->memory = 3, OK; }
+int nvmlDeviceGetUtilizationRates(Device device, Rates *rates) {
+    ENTER(device);
+    return rates->gpu = 7, rates->memory = 3, OK;
+}
 int nvmlDeviceGetTemperature(Device device, unsigned sensor, unsigned *celsius) {
     (void)sensor;
     ENTER(device);
     return *celsius = 43, OK;
 }
 int nvmlDeviceGetPowerUsage(Device device, unsigned *milliwatts) { ENTER(device); return *milliwatts = 61500, OK; }
-int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned *milliwatts) { ENTER(device); return *milliwatts = 320000, OK; }
+int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned *milliwatts) {
+    ENTER(device);
+    return *milliwatts = 320000, OK;
+}
 int nvmlDeviceGetClockInfo(Device device, unsigned type, unsigned *clock) {
     ENTER(device);
     return *clock = type == 2 ? 9501 : 2100, OK;
@@ -198,14 +208,17 @@ int nvmlDeviceGetTotalEccErrors(Device device, unsigned kind, unsigned counter, 
     if (!lab("TFGPU_LAB_ECC", NULL)) return NOT_SUPPORTED;
     return *errors = (unsigned long long)number("TFGPU_LAB_ECC", 0), OK;
 }
-int nvmlDeviceGetRemappedRows(Device device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+int nvmlDeviceGetRemappedRows(
+    Device device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
     const char *rows = lab("TFGPU_LAB_REMAP", NULL);
     ENTER(device);
     if (!rows) return NOT_SUPPORTED;
     *corrected = (unsigned)nth(rows, 0), *uncorrected = (unsigned)nth(rows, 1);
     return *pending = (unsigned)nth(rows, 2), *failed = (unsigned)nth(rows, 3), OK;
 }
-static int pcie(int place, unsigned *value) { return *value = (unsigned)nth(lab("TFGPU_LAB_PCIE", "4,4,16,16"), place), OK; }
+static int pcie(int place, unsigned *value) {
+    return *value = (unsigned)nth(lab("TFGPU_LAB_PCIE", "4,4,16,16"), place), OK;
+}
 int nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned *value) { ENTER(device); return pcie(0, value); }
 int nvmlDeviceGetMaxPcieLinkGeneration(Device device, unsigned *value) { ENTER(device); return pcie(1, value); }
 int nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned *value) { ENTER(device); return pcie(2, value); }

@@ -46,8 +46,7 @@ class _Asked:
 def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] | None = None) -> DriverFacts:
     """Ask everything about the driver within `deadline` seconds; nothing that was started stays running.
 
-    `root` is where /proc, /sys, /dev and the default library folders are looked for; LD_LIBRARY_PATH and PATH of
-    `environ` are taken as they are.
+    `root` is where /proc, /sys, /dev and library folders are looked for, those of LD_LIBRARY_PATH in `environ`, too.
     """
     environ = os.environ if environ is None else environ
     end = time.monotonic() + deadline

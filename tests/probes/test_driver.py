@@ -1,0 +1,386 @@
+"""Every fault of the lab, through the real NVML bindings and real ctypes, in bounded time and without a trace left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from lab import Lab
+
+from tfgpu_doctor.facts import (
+    CallResult,
+    GpuProcess,
+    Known,
+    NvLink,
+    PeerLink,
+    SmiResult,
+    Unknown,
+    map_fact,
+    value_or,
+)
+from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes.driver import DriverFacts
+
+DEADLINE = 2.0  # seconds given to a driver that hangs
+AT_MOST = 20.0  # generous: this machine may be busy; the point is that it ends
+PROC_VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_running() -> Iterator[None]:
+    """No child may outlive an examination."""
+    yield
+    left = [one.cmdline() for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    assert not [command for command in left if "execnet" not in " ".join(command)]
+
+
+def examine(lab: Lab, root: Path, *, deadline: float = 15.0, **choices: object) -> DriverFacts:
+    """Examine a machine whose files are below `root`; an answer in time, whatever the fault."""
+    started = time.monotonic()
+    found = driver.examine(deadline, str(root), lab.environ(root=root, **choices))  # type: ignore[arg-type]
+    assert time.monotonic() - started < deadline + AT_MOST
+    return found
+
+
+def write(root: Path, path: str, text: str = "") -> None:
+    target = root / path.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def code(fact: Known[CallResult] | Unknown) -> object:
+    return value_or(map_fact(fact, lambda result: (result.code, result.name)), fact)
+
+
+def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, gpus=2, name="NVIDIA A30", cc="8.0", nvlinks=1, topology=20, nvidia_smi="csv")
+    library = f"{tmp_path}/opt/lab/libnvidia-ml.so.1"
+    assert found.driver.nvml_init == Known(
+        CallResult(code=0, message="success", name="NVML_SUCCESS", library=library), f"nvmlInit ({library})"
+    )
+    assert code(found.driver.cuda_init) == (0, "CUDA_SUCCESS")
+    assert found.driver.version == Known("535.113.01", f"NVML ({library})")
+    assert value_or(found.driver.cuda_supported, "") == "12.2"
+    assert value_or(found.driver.cuda_device_count, -1) == 2
+    assert value_or(found.driver.unresponsive, None) == ()
+    first, second = value_or(found.gpus, ())
+    assert first.name == Known("NVIDIA A30", f"NVML ({library})")
+    assert (value_or(first.pci_bus_id, ""), value_or(second.pci_bus_id, "")) == ("0000:41:00.0", "0000:42:00.0")
+    assert value_or(first.compute_capability, "") == "8.0"
+    assert first.multiprocessors == Known(76, "cuDeviceGetAttribute")
+    assert (value_or(first.memory_total, 0), value_or(first.memory_used, 0)) == (16376 << 20, 1024 << 20)
+    assert (value_or(first.power, 0), value_or(first.sm_clock_max, 0)) == (61.5, 2520)
+    assert value_or(first.nvlinks, ()) == (NvLink(link=0, active=True, remote="0000:42:00.0"),)
+    assert first.ecc_mode == first.mig_mode == Unknown("not supported by this GPU")
+    assert first.fault == Unknown("none")
+    assert value_or(found.peers, ()) == (PeerLink(a=0, b=1, topology="multiple", p2p_read="ok"),)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (34, "CUDA_ERROR_STUB_LIBRARY"),
+        (100, "CUDA_ERROR_NO_DEVICE"),
+        (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+        (999, "CUDA_ERROR_UNKNOWN"),
+        (801, "CUDA_ERROR_NOT_SUPPORTED"),  # not in the lab's library: from our own table
+        (4711, "CUDA error 4711"),
+    ],
+)
+def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path, answer: int, name: str) -> None:
+    found = examine(driver_lab, tmp_path, cuinit=answer)
+    assert code(found.driver.cuda_init) == (answer, name)
+    assert isinstance(found.driver.cuda_device_count, Unknown) and name in found.driver.cuda_device_count.reason
+    (gpu,) = value_or(found.gpus, ())  # NVML is fine
+    assert isinstance(gpu.multiprocessors, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "message"),
+    [
+        (9, "NVML_ERROR_DRIVER_NOT_LOADED", "Driver Not Loaded"),
+        (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", "RM has detected an NVML/RM version mismatch."),
+        (999, "NVML_ERROR_UNKNOWN", "Unknown Error"),
+    ],
+)
+def test_what_nvmlinit_answers(driver_lab: Lab, tmp_path: Path, answer: int, name: str, message: str) -> None:
+    found = examine(driver_lab, tmp_path, nvml_init=answer, cuinit=999)
+    result = value_or(found.driver.nvml_init, None)
+    assert result and (result.code, result.name, result.message) == (answer, name, message)
+    assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
+    assert isinstance(found.peers, Unknown)
+
+
+def test_a_driver_update_without_a_restart(driver_lab: Lab, tmp_path: Path) -> None:
+    write(tmp_path, "/proc/driver/nvidia/version", PROC_VERSION)
+    found = examine(driver_lab, tmp_path, nvml_init=18, cuinit=803, nvidia_smi="mismatch").driver
+    assert value_or(found.kernel_module, "") == "535.104.05"
+    assert found.version == Known("535.104.05", "/proc/driver/nvidia/version")
+    smi = value_or(found.nvidia_smi, None)
+    assert smi and smi.exit_code == 18 and "Driver/library version mismatch" in smi.output
+
+
+@pytest.mark.parametrize(
+    ("choices", "hung"),
+    [
+        ({"nvml_init": "hang"}, ("nvmlInit",)),
+        ({"cuinit": "hang"}, ("cuInit",)),
+        ({"nvidia_smi": "hangs"}, ("nvidia-smi",)),
+        ({"nvml_init": "hang", "cuinit": "hang", "nvidia_smi": "hangs"}, ("nvmlInit", "cuInit", "nvidia-smi")),
+    ],
+)
+def test_a_dead_driver_is_named_in_time(
+    driver_lab: Lab, tmp_path: Path, choices: dict[str, object], hung: tuple[str, ...]
+) -> None:
+    found = examine(driver_lab, tmp_path, deadline=DEADLINE, **choices).driver
+    assert value_or(found.unresponsive, None) == hung
+    facts = {"nvmlInit": found.nvml_init, "cuInit": found.cuda_init, "nvidia-smi": found.nvidia_smi}
+    for call in hung:
+        assert facts[call] == Unknown(f"{call} did not answer in time")
+
+
+def test_what_was_known_before_a_hang_is_kept(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, deadline=DEADLINE, gpus=2, nvml_fail="nvmlDeviceGetMemoryInfo=hang@1")
+    assert value_or(found.driver.unresponsive, None) == ("nvmlDeviceGetMemoryInfo of GPU 1",)
+    first, second = value_or(found.gpus, ())
+    assert isinstance(first.memory_total, Known) and isinstance(first.numa_node, Unknown)
+    assert isinstance(second.name, Known)
+    assert second.memory_total == second.temperature == Unknown("NVML did not answer")
+    assert found.peers == Unknown("nvmlDeviceGetMemoryInfo of GPU 1 did not answer in time")
+
+
+@pytest.mark.parametrize(("choices", "call"), [({"nvml_init": "segv"}, "nvmlInit"), ({"cuinit": "segv"}, "cuInit")])
+def test_a_library_that_kills_its_process(
+    driver_lab: Lab, tmp_path: Path, choices: dict[str, object], call: str
+) -> None:
+    found = examine(driver_lab, tmp_path, **choices).driver
+    fact = found.nvml_init if call == "nvmlInit" else found.cuda_init
+    assert fact == Unknown(f"{call} killed its process with SIGSEGV")
+    assert value_or(found.unresponsive, None) == ()
+
+
+def test_a_lost_gpu_beside_a_good_one(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, gpus=2, nvml_fail="nvmlDeviceGetHandleByIndex=15@1")
+    good, lost = value_or(found.gpus, ())
+    assert good.fault == Unknown("none")
+    assert value_or(lost.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
+    assert lost.name == Unknown("NVML_ERROR_GPU_IS_LOST: GPU is lost")
+    assert value_or(found.peers, None) == ()
+
+
+def test_a_gpu_that_is_lost_while_it_is_asked(driver_lab: Lab, tmp_path: Path) -> None:
+    (gpu,) = value_or(examine(driver_lab, tmp_path, nvml_fail="nvmlDeviceGetTemperature=15").gpus, ())
+    assert isinstance(gpu.name, Known)
+    assert value_or(gpu.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
+
+
+def test_heat_errors_processes_and_a_bad_slot(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(
+        driver_lab, tmp_path, throttle=0x48, ecc=3, remap="1,2,0,1", processes="4242:1000,17:5", pcie="1,4,4,16"
+    )
+    (gpu,) = value_or(found.gpus, ())
+    assert value_or(gpu.throttle_reasons, ()) == ("hw_slowdown", "hw_thermal_slowdown")
+    assert (value_or(gpu.ecc_mode, None), value_or(gpu.ecc_uncorrected, None)) == (True, 3)
+    assert (value_or(gpu.remapped_rows_pending, None), value_or(gpu.remapped_rows_failed, None)) == (False, True)
+    assert value_or(gpu.processes, ()) == (GpuProcess(pid=17, memory=5 << 20), GpuProcess(pid=4242, memory=1000 << 20))
+    assert (value_or(gpu.pcie_generation, 0), value_or(gpu.pcie_generation_max, 0)) == (1, 4)
+    assert (value_or(gpu.pcie_width, 0), value_or(gpu.pcie_width_max, 0)) == (4, 16)
+
+
+@pytest.mark.parametrize("instances", [0, 2])
+def test_mig(driver_lab: Lab, tmp_path: Path, instances: int) -> None:
+    (gpu,) = value_or(examine(driver_lab, tmp_path, mig=instances, name="NVIDIA A100").gpus, ())
+    assert value_or(gpu.mig_mode, None) is True
+    assert [name.split(" (")[0] for name in value_or(gpu.mig_instances, ("?",))] == [
+        "NVIDIA A100 MIG 1g.5gb"
+    ] * instances
+    assert gpu.multiprocessors == Unknown("MIG mode is on: CUDA sees slices")
+
+
+def test_a_hidden_gpu_is_there_for_nvml_and_not_for_cuda(driver_lab: Lab, tmp_path: Path) -> None:
+    environ = {**driver_lab.environ(root=tmp_path), "CUDA_VISIBLE_DEVICES": "-1"}
+    found = driver.examine(15.0, str(tmp_path), environ)
+    assert code(found.driver.cuda_init) == (100, "CUDA_ERROR_NO_DEVICE")
+    assert len(value_or(found.gpus, ())) == 1
+
+
+def test_a_name_that_is_not_utf8(driver_lab: Lab, tmp_path: Path) -> None:
+    environ = driver_lab.environ(root=tmp_path)
+    environ["TFGPU_LAB_NAME"] = os.fsdecode(b"NVIDIA \xff\x1b[31m")
+    (gpu,) = value_or(driver.examine(15.0, str(tmp_path), environ).gpus, ())
+    assert isinstance(gpu.name, Unknown) and gpu.name.reason.startswith("UnicodeDecodeError")
+    assert isinstance(gpu.uuid, Known)
+
+
+# ------------------------------------------------------------------------- nvidia-smi instead of NVML
+
+
+def smi(found: DriverFacts) -> SmiResult:
+    result = value_or(found.driver.nvidia_smi, None)
+    assert result is not None
+    return result
+
+
+def test_csv_of_nvidia_smi_when_nvml_fails(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, nvml_init=999, nvidia_smi="csv")
+    assert (smi(found).exit_code, smi(found).driver_version, smi(found).cuda_version) == (0, "570.86.15", "12.8")
+    assert value_or(found.driver.version, "") == "570.86.15"
+    (gpu,) = value_or(found.gpus, ())
+    assert (value_or(gpu.compute_capability, ""), value_or(gpu.ecc_mode, None)) == ("9.0", True)
+    assert isinstance(gpu.temperature, Unknown)
+
+
+def test_table_of_an_nvidia_smi_that_lacks_a_column(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, nvml_init=999, nvidia_smi="table")
+    (gpu,) = value_or(found.gpus, ())
+    assert value_or(gpu.name, "") == "NVIDIA TITAN Xp"
+    assert isinstance(gpu.compute_capability, Unknown)
+
+
+@pytest.mark.parametrize(("program", "exit_code"), [("no_driver", 9), ("mismatch", 18), ("garbage", 0)])
+def test_an_nvidia_smi_that_fails(driver_lab: Lab, tmp_path: Path, program: str, exit_code: int) -> None:
+    found = examine(driver_lab, tmp_path, nvml_init=9, cuinit=100, nvidia_smi=program)
+    assert smi(found).exit_code == exit_code
+    assert len(smi(found).output) <= 2000
+    assert isinstance(found.gpus, Unknown) and isinstance(found.driver.version, Unknown)
+
+
+def test_no_devices_is_an_answer(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, nvml_init=9, nvidia_smi="none")
+    assert value_or(found.gpus, None) == ()
+
+
+def test_a_gpu_that_nvidia_smi_has_lost(driver_lab: Lab, tmp_path: Path) -> None:
+    (gpu,) = value_or(examine(driver_lab, tmp_path, nvml_init=999, nvidia_smi="lost").gpus, ())
+    assert value_or(gpu.pci_bus_id, "") == "0000:02:00.0"
+    assert value_or(gpu.fault, "").startswith("GPU is lost")
+
+
+def test_an_nvidia_smi_that_cannot_start(driver_lab: Lab, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "nvidia-smi"
+    write(tmp_path, "/bin/nvidia-smi", "\x7fELF, but not really")
+    program.chmod(0o755)
+    found = driver.examine(15.0, str(tmp_path), {**driver_lab.environ(root=tmp_path), "PATH": str(program.parent)})
+    assert isinstance(found.driver.nvidia_smi, Unknown)
+    assert found.driver.nvidia_smi.reason.startswith(f"cannot start {program}: ")
+
+
+def test_cuda_alone_still_lists_the_gpu(driver_lab: Lab, tmp_path: Path) -> None:
+    found = examine(driver_lab, tmp_path, nvml_init=999)
+    (gpu,) = value_or(found.gpus, ())
+    assert (value_or(gpu.name, ""), value_or(gpu.compute_capability, "")) == ("NVIDIA Lab GPU", "8.9")
+    assert isinstance(gpu.temperature, Unknown)
+
+
+# ------------------------------------------------------------------------------- files
+
+
+def test_no_driver_at_all(driver_lab: Lab, tmp_path: Path) -> None:
+    environ = {**driver_lab.environ(root=tmp_path), "LD_LIBRARY_PATH": ""}
+    found = driver.examine(15.0, str(tmp_path), environ)
+    assert value_or(found.driver.libcuda, None) == value_or(found.driver.libnvidia_ml, None) == ()
+    assert value_or(found.driver.unresponsive, None) == ()
+    for fact in (found.driver.nvml_init, found.driver.cuda_init):
+        assert isinstance(fact, Unknown) and "is not on the loader's path" in fact.reason
+    assert found.driver.nvidia_smi == Unknown("nvidia-smi is not on PATH")
+    assert isinstance(found.gpus, Unknown) and isinstance(found.peers, Unknown)
+    assert isinstance(found.driver.kernel_module, Unknown)
+    assert found.driver.kernel_module.reason.startswith("not loaded: ")
+
+
+def test_an_empty_libcuda(driver_lab: Lab, tmp_path: Path) -> None:
+    write(tmp_path, "/first/libcuda.so.1")
+    environ = driver_lab.environ(root=tmp_path)
+    environ["LD_LIBRARY_PATH"] = f"{tmp_path}/first:{environ['LD_LIBRARY_PATH']}"
+    found = driver.examine(15.0, str(tmp_path), environ).driver
+    assert [file.problem for file in value_or(found.libcuda, ())][:1] == ["empty file"]
+    assert isinstance(found.cuda_init, Unknown) and "file too short" in found.cuda_init.reason
+
+
+def test_the_toolkits_stub(driver_lab: Lab, tmp_path: Path) -> None:
+    stubs = tmp_path / "usr/local/cuda/lib64/stubs"
+    stubs.mkdir(parents=True)
+    (stubs / "libcuda.so").write_bytes((driver_lab.libraries / "libcuda.so.1").read_bytes())
+    (tmp_path / "usr/lib").mkdir(exist_ok=True)
+    (tmp_path / "usr/lib/libcuda.so.1").symlink_to(stubs / "libcuda.so")
+    environ = {**driver_lab.environ(root=tmp_path, cuinit=34), "LD_LIBRARY_PATH": str(tmp_path / "usr/lib")}
+    found = driver.examine(15.0, str(tmp_path), environ).driver
+    (file,) = value_or(found.libcuda, ())
+    assert file.problem == f"stub of the CUDA toolkit, not a driver: {stubs}/libcuda.so"
+    assert code(found.cuda_init) == (34, "CUDA_ERROR_STUB_LIBRARY")
+
+
+def test_the_version_stands_in_the_name_behind_the_link(driver_lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "usr/lib"
+    folder.mkdir(parents=True)
+    real = folder / "libcuda.so.535.113.01"
+    real.write_bytes((driver_lab.libraries / "libcuda.so.1").read_bytes())
+    (folder / "libcuda.so.1").symlink_to(real.name)
+    found = driver.examine(
+        15.0, str(tmp_path), {**driver_lab.environ(root=tmp_path), "LD_LIBRARY_PATH": str(folder)}
+    ).driver
+    (file,) = value_or(found.libcuda, ())
+    assert (file.path, file.version, file.soname, file.problem) == (
+        str(folder / "libcuda.so.1"),
+        "535.113.01",
+        "libcuda.so.1",
+        None,
+    )
+    result = value_or(found.cuda_init, None)
+    assert result and result.library == str(real)
+
+
+def test_wsls_library_out_of_the_loaders_reach(driver_lab: Lab, tmp_path: Path) -> None:
+    write(tmp_path, "/usr/lib/wsl/lib/libcuda.so.1")
+    found = driver.examine(15.0, str(tmp_path), {**driver_lab.environ(root=tmp_path), "LD_LIBRARY_PATH": ""}).driver
+    assert [(file.path, file.problem) for file in value_or(found.libcuda, ())] == [
+        ("/usr/lib/wsl/lib/libcuda.so.1", "not on the loader's path")
+    ]
+    assert isinstance(found.cuda_init, Unknown)
+
+
+def test_kernel_module_files_and_nodes(driver_lab: Lab, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "/proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release Build",
+    )
+    write(
+        tmp_path,
+        "/lib/modules/6.8.0-45-generic/modules.dep",
+        "updates/dkms/nvidia-drm.ko.zst: updates/dkms/nvidia.ko.zst\nupdates/dkms/nvidia.ko.zst: kernel/x.ko\n",
+    )
+    write(tmp_path, "/lib/modules/6.1.0-18-amd64/modules.dep", "updates/dkms/nvidia-current.ko:\nkernel/nvidiafb.ko:\n")
+    (tmp_path / "lib/modules/6.9.0-1-headers-only").mkdir()
+    for node in ("nvidia0", "nvidiactl", "nvidia-uvm", "null"):
+        write(tmp_path, f"/dev/{node}")
+    found = examine(driver_lab, tmp_path).driver
+    assert (value_or(found.kernel_module, ""), value_or(found.kernel_module_kind, "")) == ("550.54.14", "open")
+    assert value_or(found.kernel_module_loaded, None) is True
+    assert value_or(found.kernel_module_on_disk, ()) == (
+        "/lib/modules/6.1.0-18-amd64/updates/dkms/nvidia-current.ko",
+        "/lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko.zst",
+    )
+    assert value_or(found.device_nodes, ()) == ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
+
+
+def test_xid_events_of_the_kernel_log(driver_lab: Lab, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "/dev/kmsg",
+        "6,1,0,-;Linux version 6.8.0\n3,813,4107,-;NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', GPU has fallen off"
+        " the bus.\n SUBSYSTEM=pci\n3,814,4108,-;NVRM: GPU 0000:65:00.0: GPU has fallen off the bus.\n",
+    )
+    found = examine(driver_lab, tmp_path).driver
+    line = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', GPU has fallen off the bus."
+    assert found.xid_events == Known((line,), "/dev/kmsg")
+
+
+def test_a_kernel_log_that_is_hidden(driver_lab: Lab, tmp_path: Path) -> None:
+    assert examine(driver_lab, tmp_path).driver.xid_events == Unknown("no such file or directory: /dev/kmsg")

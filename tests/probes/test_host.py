@@ -1,0 +1,225 @@
+"""Machines shown as folders; and this one."""
+
+from __future__ import annotations
+
+import doctest
+import os
+from pathlib import Path
+
+import pytest
+
+from tfgpu_doctor.facts import NOT_EXAMINED, Host, Known, PciGpu, Unknown, value_or
+from tfgpu_doctor.probes import host, pci
+
+GIB = 1 << 30
+
+
+class Machine:
+    """A root folder with the files that a machine would have."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, path: str, text: str | bytes) -> None:
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def pci(self, address: str, *, driver: str | None = None, **attributes: str) -> None:
+        for name, value in {"vendor": "0x10de", "class": "0x030000", **attributes}.items():
+            self.write(f"{pci.DEVICES}/{address}/{name}", f"{value}\n")
+        if driver:
+            target = self.root / "sys/bus/pci/drivers" / driver
+            target.mkdir(parents=True, exist_ok=True)
+            (self.root / pci.DEVICES.lstrip("/") / address / "driver").symlink_to(target)
+
+    def examine(self, **environ: str) -> Host:
+        return host.examine(str(self.root), environ)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_the_samples_in_the_docstrings() -> None:
+    assert doctest.testmod(host).failed == doctest.testmod(pci).failed == 0
+
+
+def test_this_machine_is_told_without_a_traceback() -> None:
+    found = host.examine()
+    assert value_or(found.cpus, 0) >= 1
+    assert value_or(found.memory, 0) > 0
+    assert all(getattr(found, name) is not None for name in Host.__struct_fields__)
+
+
+def test_an_empty_root_gives_a_reason_for_every_unknown(machine: Machine) -> None:
+    found = machine.examine()
+    assert NOT_EXAMINED not in [getattr(found, name) for name in Host.__struct_fields__]
+    for fact in (found.kernel, found.distribution, found.cpu_model, found.memory, found.pci_gpus, found.nouveau_loaded):
+        assert isinstance(fact, Unknown) and "no such file or directory: /" in fact.reason
+    assert isinstance(found.secure_boot, Unknown)  # no variable is no "off"
+
+
+@pytest.mark.parametrize(
+    ("osrelease", "expected"),
+    [
+        ("6.8.0-45-generic", "linux"),
+        ("5.15.153.1-microsoft-standard-WSL2", "wsl2"),
+        ("4.4.0-19041-Microsoft", "wsl1"),
+        ("5.10.16.3-microsoft-standard", "wsl2"),
+    ],
+)
+def test_wsl_is_told_by_its_kernel(machine: Machine, osrelease: str, expected: str) -> None:
+    machine.write(host.OSRELEASE, f"{osrelease}\n")
+    found = machine.examine()
+    assert found.os == Known(expected, host.OSRELEASE)
+    assert found.kernel == Known(osrelease, host.OSRELEASE)
+
+
+def test_distribution(machine: Machine) -> None:
+    machine.write("/etc/os-release", 'NAME="Ubuntu"\nPRETTY_NAME="Ubuntu 22.04.4 LTS"\nID=ubuntu\nVERSION_ID="22.04"\n')
+    found = machine.examine()
+    assert found.distribution == Known("Ubuntu 22.04.4 LTS", "/etc/os-release")
+    assert (value_or(found.distribution_id, ""), value_or(found.distribution_version, "")) == ("ubuntu", "22.04")
+
+
+def test_a_rolling_distribution_has_no_version(machine: Machine) -> None:
+    machine.write("/usr/lib/os-release", "NAME=Arch Linux\nPRETTY_NAME='Arch Linux'\nID=arch\nBROKEN=\"\n")
+    found = machine.examine()
+    assert value_or(found.distribution, "") == "Arch Linux"
+    assert found.distribution_version == Unknown("/usr/lib/os-release has no VERSION_ID")
+
+
+def test_cpu_of_x86_and_arm(machine: Machine) -> None:
+    machine.write(
+        "/proc/cpuinfo", "processor\t: 0\nmodel name\t: AMD Ryzen 9 7950X\nflags\t\t: fpu avx sse2\n\nprocessor\t: 1\n"
+    )
+    found = machine.examine()
+    assert found.cpu_model == Known("AMD Ryzen 9 7950X", "/proc/cpuinfo")
+    assert found.cpu_flags == Known(("avx", "fpu", "sse2"), "/proc/cpuinfo")
+    machine.write("/proc/cpuinfo", "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n")
+    found = machine.examine()
+    assert value_or(found.cpu_flags, ()) == ("asimd", "fp")
+    assert isinstance(found.cpu_model, Unknown)
+
+
+def test_cgroup_v2_limits_of_this_group_or_one_above(machine: Machine) -> None:
+    machine.write("/proc/self/cgroup", "0::/user.slice/job\n")
+    machine.write("/sys/fs/cgroup/user.slice/job/cpu.max", "max 100000\n")
+    machine.write("/sys/fs/cgroup/user.slice/job/memory.max", f"{16 * GIB}\n")
+    machine.write("/sys/fs/cgroup/user.slice/cpu.max", "250000 100000\n")
+    machine.write("/sys/fs/cgroup/user.slice/memory.max", f"{8 * GIB}\n")
+    found = machine.examine()
+    assert found.cpu_quota == Known(2.5, "/sys/fs/cgroup/user.slice/cpu.max")
+    assert found.memory_limit == Known(8 * GIB, "/sys/fs/cgroup/user.slice/memory.max")
+
+
+def test_cgroup_v1_limits_in_a_container_that_sees_the_hosts_paths(machine: Machine) -> None:
+    machine.write("/proc/self/cgroup", "4:memory:/docker/0123\n2:cpu,cpuacct:/docker/0123\n")
+    machine.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", f"{4 * GIB}\n")
+    machine.write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n")
+    machine.write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
+    found = machine.examine()
+    assert value_or(found.cpu_quota, None) == 1.5
+    assert value_or(found.memory_limit, None) == 4 * GIB
+
+
+def test_no_limit_differs_from_no_groups(machine: Machine) -> None:
+    found = machine.examine()
+    assert isinstance(found.memory_limit, Unknown) and "no control group files" in found.memory_limit.reason
+    machine.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+    machine.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
+    machine.write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
+    found = machine.examine()
+    assert found.memory_limit == found.cpu_quota == Unknown("no limit")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "environ", "expected"),
+    [
+        ("/.dockerenv", "", {}, "docker"),
+        ("/.dockerenv", "", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        ("/run/.containerenv", "", {}, "podman"),
+        ("/run/host/container-manager", "systemd-nspawn\n", {}, "systemd-nspawn"),
+        ("/run/systemd/container", "lxc\n", {}, "lxc"),
+        ("/.singularity.d/env/01-base.sh", "", {}, "apptainer"),
+        ("/proc/1/cgroup", "0::/\n", {"APPTAINER_CONTAINER": "/tf.sif"}, "apptainer"),
+        ("/proc/1/cgroup", "0::/\n", {"container": "podman"}, "podman"),
+        ("/proc/1/cgroup", "4:memory:/kubepods/burstable/pod1/0123\n", {}, "kubernetes"),
+        ("/proc/1/cgroup", "1:name=systemd:/docker/0123\n", {}, "docker"),
+        ("/proc/1/cgroup", "0::/init.scope\n", {}, "none"),
+    ],
+)
+def test_container(machine: Machine, path: str, text: str, environ: dict[str, str], expected: str) -> None:
+    machine.write(path, text)
+    assert value_or(machine.examine(**environ).container, None) == expected
+
+
+def test_gpus_on_the_bus_without_a_driver(machine: Machine) -> None:
+    machine.write(
+        "/usr/share/misc/pci.ids", "10de  NVIDIA Corporation\n\t2684  AD102 [GeForce RTX 4090]\n10df  Emulex\n"
+    )
+    machine.pci("0000:65:00.0", device="0x2684", current_link_speed="16.0 GT/s PCIe", current_link_width="16")
+    machine.pci("0000:65:00.1", device="0x22ba", **{"class": "0x040300"})  # its sound
+    machine.pci("0000:b3:00.0", device="0x20b0", driver="nvidia", **{"class": "0x030200"})
+    machine.pci("0000:00:02.0", device="0x1912", vendor="0x8086")  # an Intel GPU
+    assert machine.examine().pci_gpus == Known(
+        (
+            PciGpu(
+                address="0000:65:00.0",
+                device_id="10de:2684",
+                name="AD102 [GeForce RTX 4090]",
+                link_speed="16.0 GT/s PCIe",
+                link_width=16,
+            ),
+            PciGpu(address="0000:b3:00.0", device_id="10de:20b0", driver="nvidia"),
+        ),
+        pci.DEVICES,
+    )
+
+
+def test_no_gpu_on_the_bus_says_nothing_on_wsl2_and_jetson(machine: Machine) -> None:
+    machine.pci("0000:00:02.0", device="0x1912", vendor="0x8086")
+    assert machine.examine().pci_gpus == Known((), pci.DEVICES)
+    machine.write(host.OSRELEASE, "5.15.153.1-microsoft-standard-WSL2")
+    assert isinstance(machine.examine().pci_gpus, Unknown)
+    machine.write(host.OSRELEASE, "5.15.136-tegra")
+    machine.write("/etc/nv_tegra_release", "# R36 (release), REVISION: 3.0\n")
+    assert isinstance(machine.examine().pci_gpus, Unknown)
+
+
+def test_nouveau(machine: Machine) -> None:
+    machine.write("/proc/modules", "mxm_wmi 12288 1 nouveau, Live 0x0\nnvidiafb 1 0 - Live 0x0\n")
+    assert machine.examine().nouveau_loaded == Known(False, "/proc/modules")
+    machine.write("/proc/modules", "nouveau 3244032 4 - Live 0x0\n")
+    assert machine.examine().nouveau_loaded == Known(True, "/proc/modules")
+
+
+def test_a_kernel_without_loadable_modules(machine: Machine) -> None:
+    (machine.root / "sys/module").mkdir(parents=True)
+    assert value_or(machine.examine().nouveau_loaded, None) is False
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"), [(b"\x06\x00\x00\x00\x01", True), (b"\x06\x00\x00\x00\x00", False), (b"", None)]
+)
+def test_secure_boot(machine: Machine, data: bytes, expected: bool | None) -> None:
+    machine.write(host.SECURE_BOOT, data)
+    assert value_or(machine.examine().secure_boot, None) is expected
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_refused_file_is_unknown_with_its_path(machine: Machine) -> None:
+    machine.write(host.SECURE_BOOT, b"\x06\x00\x00\x00\x01")
+    (machine.root / host.SECURE_BOOT.lstrip("/")).chmod(0)
+    assert machine.examine().secure_boot == Unknown(f"permission denied: {host.SECURE_BOOT}")
+
+
+def test_dxg_and_shm(machine: Machine) -> None:
+    assert machine.examine().dxg_device == Known(False, "/dev/dxg")
+    assert isinstance(machine.examine().shm, Unknown)
+    machine.write("/dev/dxg", "")
+    (machine.root / "dev/shm").mkdir()
+    assert machine.examine().dxg_device == Known(True, "/dev/dxg")
+    assert value_or(machine.examine().shm, 0) > 0
