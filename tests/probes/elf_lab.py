@@ -8,11 +8,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
-import pytest
+from lab import compiler
 
 PLAIN = "int answer(void) { return 42; }\n"
 # Calls dlopen itself, as TensorFlow's library does: the caller's RUNPATH counts, not that of Python's ctypes module.
@@ -36,15 +35,6 @@ for name in sys.argv[2:]:
     path = caller.open_it(name.encode())
     print(json.dumps([name, path.decode() if path is not None else None]), flush=True)
 """
-
-
-def compiler() -> list[str]:
-    """The C compiler of the machine, or the one in the ziglang wheel."""
-    if found := shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
-        return [found]
-    if find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
-    pytest.fail("no C compiler: install one, or python -m pip install ziglang")
 
 
 class Forge:

@@ -105,7 +105,7 @@ def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path, answer: int, name:
     ("answer", "name", "message"),
     [
         (9, "NVML_ERROR_DRIVER_NOT_LOADED", "Driver Not Loaded"),
-        (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", "RM has detected an NVML/RM version mismatch."),
+        (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", "Driver/library version mismatch"),
         (999, "NVML_ERROR_UNKNOWN", "Unknown Error"),
     ],
 )

@@ -33,8 +33,12 @@ class Asker:
         }
 
     def describe(self, error: Any) -> list[Any]:
-        """Code, name and message of an NVMLError."""
-        return [error.value, self.names.get(error.value, f"NVML error {error.value}"), str(error)]
+        """Code, name and message of an NVMLError, in the library's words rather than the bindings'."""
+        try:
+            message = text(self.nvml.nvmlErrorString(error.value))
+        except self.nvml.NVMLError:  # the library has no such function
+            message = str(error)
+        return [error.value, self.names.get(error.value, f"NVML error {error.value}"), message]
 
     def ask(self, heading: dict[str, Any], key: str, function: str, *arguments: Any, to: Callable[[Any], Any]) -> Any:
         """Call ``nvml.function(*arguments)``; report and return `to` (result), or report the error and return None."""
