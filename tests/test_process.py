@@ -333,3 +333,22 @@ def test_open_files_do_not_pile_up(script: Script) -> None:
         process.run(script.argv("print('x')"), timeout=GENEROUS)
         process.run(script.argv("import time; time.sleep(300)"), timeout=0.1)
     assert eventually(lambda: psutil.Process().num_fds() <= before + 1)
+
+
+@posix
+def test_a_program_that_ends_early_leaves_nothing_that_its_threads_wait_for(script: Script) -> None:
+    sleeper = script.argv("import time; print('up', flush=True); time.sleep(300)")
+    program = f"""
+import threading
+from tfgpu_doctor.probes import process
+up = threading.Event()
+wait = lambda: process.run({sleeper!r}, timeout=300, on_line=lambda line: up.set())
+threading.Thread(target=wait, daemon=True).start()
+assert up.wait({GENEROUS})
+raise SystemExit(2)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=GENEROUS, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, "")
+    assert script.gone()

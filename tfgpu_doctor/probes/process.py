@@ -7,6 +7,7 @@ sleeps in the kernel, as behind a dead driver) is left behind after a second ins
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import signal
@@ -27,6 +28,7 @@ KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabyte
 QUEUED = 50_000  # lines that wait to be read; of a child that writes faster than that, the rest is dropped
 
 _EOF = object()
+_running: set[Child] = set()  # those whose block has not been left
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class Child:
             cwd=cwd,
             start_new_session=True,  # a process group of its own, so that the whole group can be killed
         )
+        _running.add(self)
         self._readers = [
             threading.Thread(target=self._drain, args=(self.process.stdout, self._take_stdout), daemon=True),
             threading.Thread(target=self._drain, args=(self.process.stderr, self.stderr.add), daemon=True),
@@ -232,10 +235,18 @@ class Child:
     ) -> None:
         # the group is killed even after an orderly end: what the child left behind must not outlive it
         self.kill()
+        _running.discard(self)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None and not any(reader.is_alive() for reader in self._readers):
                 with suppress(BrokenPipeError):
                     stream.close()
+
+
+@atexit.register
+def _kill_running() -> None:
+    """Kill what threads still wait for when the program ends early: by an error elsewhere, or by Ctrl-C."""
+    for child in tuple(_running):
+        child.kill()
 
 
 def _tree(pid: int) -> list[int]:
