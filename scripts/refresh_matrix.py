@@ -1,6 +1,8 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["msgspec>=0.19", "packaging>=23", "pip>=23", "pypi-simple>=1.5", "remotezip>=0.12.3", "yaml-rs>=0.1.6"]
+# dependencies = [
+#   "msgspec>=0.19", "packaging>=23", "pip>=23", "pypi-simple>=1.5", "remotezip>=0.12.3", "yaml-rs>=0.1.6",
+# ]
 # ///
 """Derives every TensorFlow row of compat_matrix.yaml again, from the published wheels themselves.
 
@@ -33,10 +35,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from wheel_facts import platform_of, python_of, read_wheel  # noqa: E402
 
 from tfgpu_doctor.matrix import Matrix, MatrixError  # noqa: E402
-from tfgpu_doctor.matrix_schema import PLATFORMS, LibrarySet, Platform, ReleaseRow, Wheel  # noqa: E402
+from tfgpu_doctor.matrix_schema import (  # noqa: E402
+    PLATFORMS,
+    LibrarySet,
+    Platform,
+    ReleaseRow,
+    Wheel,
+)
 
 MATRIX = ROOT / "compat_matrix.yaml"
-BEGIN_DERIVED = "# ---- derived by scripts/refresh_matrix.py from the published wheels: edits below are overwritten ----"
+BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"
 PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos")
 OLDEST = Version("2.10.0")
 TAIL = 4_000_000  # bytes of a wheel's end to ask for first: the central directory of the largest ones fits
@@ -95,7 +103,7 @@ def derive(only: str | None = None) -> tuple[list[ReleaseRow], list[LibrarySet]]
             for (version, platform, _), (wheel, libraries) in zip(jobs, done, strict=True):
                 wheels[version][platform] = wheel
                 if libraries and sets.setdefault(libraries.id, libraries) != libraries:
-                    raise SystemExit(f"library set {libraries.id}: {sets[libraries.id].libraries} or {libraries.libraries}?")
+                    raise SystemExit(f"library set {libraries.id} is not one: {sets[libraries.id]}, {libraries}")
             for version in sorted(wheels, key=Version, reverse=True):
                 ordered = {platform: wheels[version][platform] for platform in PLATFORMS if platform in wheels[version]}
                 rows.append(ReleaseRow(package=package, version=version, wheels=ordered))  # type: ignore[arg-type]
@@ -166,7 +174,7 @@ def _flat(rows: Iterable[ReleaseRow]) -> dict[str, dict[str, Any]]:
 def official_differences(matrix: Matrix) -> Iterator[str]:
     """Where TensorFlow's own table says something else than the wheel; the wheel wins."""
     for row in matrix.data.official:
-        release = matrix.tensorflow(f"{row.version}.0", "linux_x86_64") or matrix.tensorflow(row.version, "linux_x86_64")
+        release = matrix.tensorflow(row.version, "linux_x86_64")
         if release is None:
             continue
         said = {"cuda": row.cuda, "cudnn": row.cudnn, "python": f"{row.python[0]}-{row.python[-1]}"}

@@ -16,7 +16,7 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from tfgpu_doctor.matrix_schema import LibrarySet, Platform, Wheel
+from tfgpu_doctor.matrix_schema import LibrarySet, Platform, Wheel, numbers
 
 BUILD_INFO = "tensorflow/python/platform/build_info.py"
 CUDA_CONFIG = re.compile(r"tensorflow/include/.*/cuda_config\.h")
@@ -41,13 +41,17 @@ FIXED = {
     "linux": {"CudaDriver": ("driver", "libcuda.so.1"), "Nccl": ("nccl", "libnccl.so.2")},
     "windows": {"CudaDriver": ("driver", "nvcuda.dll")},
 }
+_LINUX = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}
+_MACOS = {"platform_system": "Darwin", "sys_platform": "darwin", "os_name": "posix"}
+_WINDOWS = {"platform_system": "Windows", "sys_platform": "win32", "os_name": "nt"}
 MARKERS: dict[Platform, dict[str, str]] = {
-    "linux_x86_64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64", "os_name": "posix"},
-    "linux_aarch64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "aarch64", "os_name": "posix"},
-    "windows_amd64": {"platform_system": "Windows", "sys_platform": "win32", "platform_machine": "AMD64", "os_name": "nt"},
-    "macos_arm64": {"platform_system": "Darwin", "sys_platform": "darwin", "platform_machine": "arm64", "os_name": "posix"},
-    "macos_x86_64": {"platform_system": "Darwin", "sys_platform": "darwin", "platform_machine": "x86_64", "os_name": "posix"},
-}  # fmt: skip
+    "linux_x86_64": {**_LINUX, "platform_machine": "x86_64"},
+    "linux_aarch64": {**_LINUX, "platform_machine": "aarch64"},
+    "windows_amd64": {**_WINDOWS, "platform_machine": "AMD64"},
+    "macos_arm64": {**_MACOS, "platform_machine": "arm64"},
+    "macos_x86_64": {**_MACOS, "platform_machine": "x86_64"},
+}
+REDIRECT = re.compile(r"tensorflow-(intel|macos|cpu-aws|cpu)")
 BOUNDS = {"numpy": "numpy", "protobuf": "protobuf", "keras": "keras", "ml-dtypes": "ml_dtypes"}
 
 
@@ -83,8 +87,8 @@ def python_of(filename: str) -> str:
 def floor_of(filename: str, system: str) -> str | None:
     """Oldest glibc (PEP 600) or macOS that a wheel's tags promise."""
     pattern = r"manylinux_(\d+)_(\d+)_" if system == "glibc" else r"macosx_(\d+)_(\d+)_"
-    found = [match.groups() for tag in parse_wheel_filename(filename)[3] for match in re.finditer(pattern, tag.platform)]
-    return ".".join(found[0]) if found else None
+    found = [re.match(pattern, tag.platform) for tag in parse_wheel_filename(filename)[3]]
+    return next((".".join(match.groups()) for match in found if match), None)
 
 
 def read_wheel(archive: Archive, filename: str, pythons: Iterable[str]) -> tuple[Wheel, LibrarySet | None]:
@@ -92,14 +96,14 @@ def read_wheel(archive: Archive, filename: str, pythons: Iterable[str]) -> tuple
     platform = platform_of(filename)
     if platform is None:
         raise ValueError(f"{filename}: no platform of the matrix")
-    versions = tuple(sorted(set(pythons), key=_numbers))
+    versions = tuple(sorted(set(pythons), key=numbers))
     requirements = _requirements(archive)
     build = _build_info(archive)
     config = _macros(archive, CUDA_CONFIG, r"TF_\w+")
     gpu = bool(build.get("is_cuda_build"))
     libraries = _libraries(archive, platform, config) if gpu else {}
     bounds = {python: _bounds(requirements, platform, python) for python in versions}
-    newest = bounds[versions[-1]]
+    base = bounds[versions[0]]  # the oldest Python's are the weakest
     extra = _extra(requirements) if gpu else None
     row = Wheel(
         wheel=filename,
@@ -113,11 +117,11 @@ def read_wheel(archive: Archive, filename: str, pythons: Iterable[str]) -> tuple
         macos=floor_of(filename, "macos"),
         extra=extra,
         pip_nvidia=_pins(requirements, platform, versions[-1], extra) if extra else {},
-        numpy=newest.get("numpy"),
-        protobuf=newest.get("protobuf"),
-        keras=newest.get("keras"),
-        ml_dtypes=newest.get("ml_dtypes"),
-        bounds_by_python={python: one for python, one in bounds.items() if one != newest},
+        numpy=base.get("numpy"),
+        protobuf=base.get("protobuf"),
+        keras=base.get("keras"),
+        ml_dtypes=base.get("ml_dtypes"),
+        bounds_by_python={python: _changes(one, base) for python, one in bounds.items() if one != base},
         redirects=None if build else _redirect(requirements, platform, versions[-1]),
     )
     if not libraries:
@@ -151,7 +155,7 @@ def _build_info(archive: Archive) -> dict[str, object]:
 
 def _macros(archive: Archive, pattern: re.Pattern[str], name: str) -> dict[str, str]:
     text = "\n".join(_members(archive, pattern))
-    return {key: value for key, value in re.findall(rf'#define ({name}) "?([^"\n]*?)"?\s*$', text, re.MULTILINE)}
+    return dict(re.findall(rf'#define ({name}) "?([^"\n]*?)"?\s*$', text, re.MULTILINE))
 
 
 # -------------------------------------------------------------------------------------------- values
@@ -231,31 +235,31 @@ def _pins(requirements: list[Requirement], platform: Platform, python: str, extr
 
 
 def _bounds(requirements: list[Requirement], platform: Platform, python: str) -> dict[str, str]:
-    found = {}
-    for one in requirements:
-        name = BOUNDS.get(canonicalize_name(one.name))
-        if name and _holds(one, platform, python):
-            found[name] = _specifier(one)
-    return found
+    wanted = {canonicalize_name(one.name): one for one in requirements if _holds(one, platform, python)}
+    return {field: _specifier(wanted[name]) for name, field in BOUNDS.items() if name in wanted}
+
+
+def _changes(bounds: dict[str, str], base: dict[str, str]) -> dict[str, str]:
+    return {name: one for name, one in bounds.items() if base.get(name) != one}
 
 
 def _redirect(requirements: list[Requirement], platform: Platform, python: str) -> str | None:
     """The package that an empty wheel stands for: "tensorflow-intel==2.13.0"."""
     for one in requirements:
-        if re.fullmatch(r"tensorflow-(intel|macos|cpu-aws|cpu)", canonicalize_name(one.name)) and _holds(one, platform, python):
-            return f"{canonicalize_name(one.name)}{one.specifier}"
+        name = canonicalize_name(one.name)
+        if REDIRECT.fullmatch(name) and _holds(one, platform, python):
+            return f"{name}{one.specifier}"
     return None
 
 
 def _specifier(requirement: Requirement) -> str:
-    return ",".join(sorted((str(one) for one in requirement.specifier), reverse=True))  # ">=1.26,<2": lower bound first
+    """Lower bound, upper bound, exclusions: ">=3.20.3,<6,!=4.21.0"."""
+    order = ("===", "==", "~=", ">=", ">", "<", "<=", "!=")
+    ordered = sorted(requirement.specifier, key=lambda one: (order.index(one.operator), str(one)))
+    return ",".join(str(one) for one in ordered)
 
 
 def _dotted(version: str) -> str:
     """A Windows build says "64_112" for 11.2."""
     packed = re.fullmatch(r"64_(\d+)(\d)", version)
     return ".".join(packed.groups()) if packed else version
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

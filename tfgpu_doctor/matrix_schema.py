@@ -13,22 +13,20 @@ from msgspec import Meta, field
 
 from tfgpu_doctor.facts import Record
 
-SCHEMA = "tfgpu.matrix/1"
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
-COMPONENTS = (
-    "driver", "cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse", "cupti", "cudnn", "nccl",
-    "nvjitlink", "nvrtc", "nvinfer", "nvshmem",
-)  # fmt: skip
-PEAK_TYPES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16")
 
 Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64"]
-System: TypeAlias = Literal["linux", "windows"]
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Numbers: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")]  # "12", "12.5", "535.104.05"
 Capability: TypeAlias = Annotated[str, Meta(pattern=r"^[1-9][0-9]?\.[0-9]$")]  # compute capability "8.9"
 ReleaseVersion: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post)[0-9]+)?$")]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Turn "12.5.1" into (12, 5, 1), for comparing."""
+    return tuple(int(part) for part in version.split("."))
 
 
 class Source(Record, frozen=True, kw_only=True):
@@ -43,7 +41,7 @@ class Architecture(Record, frozen=True, kw_only=True):
 
     compute_capability: Capability
     name: Text  # "Ada Lovelace"
-    min_cuda: Numbers | None  # first toolkit that makes SASS for it; None: older than our toolkits
+    min_cuda: Numbers | None  # first toolkit that makes SASS for it; None: unknown, older than our toolkits
     max_cuda: Numbers | None = None  # last one; None: still supported
     first_driver_branch: Numbers | None = None  # None: unknown
     last_driver_branch: Numbers | None = None  # None: still supported
@@ -54,33 +52,35 @@ class Peak(Record, frozen=True, kw_only=True):
     """Dense FLOP per clock cycle and multiprocessor (a fused multiply-add counts two); a missing type is unknown."""
 
     compute_capability: Capability
+    products: Text | None = None  # product line that differs, "GeForce"; None: all others
     float64: float | None = None
     float64_tensor: float | None = None
     float32: float | None = None
     tf32: float | None = None
-    float16: float | None = None  # tensor cores, float32 accumulation where the whitepaper gives it
+    float16: float | None = None  # accumulated in float32
     bfloat16: float | None = None
     source: SourceKey
 
 
-class GpuModel(Record, frozen=True, kw_only=True):
-    """A GPU's marketing name, without "NVIDIA", and its compute capability."""
+class GpuNames(Record, frozen=True, kw_only=True):
+    """Marketing names, without "NVIDIA", of GPUs of one compute capability."""
 
-    name: Text
     compute_capability: Capability
+    names: tuple[Text, ...]
     source: SourceKey
 
 
 class CudaToolkit(Record, frozen=True, kw_only=True):
-    """A CUDA toolkit release line and the drivers that run it."""
+    """A CUDA toolkit and the drivers that run it."""
 
-    version: Numbers  # "12.5"
-    min_driver_linux: Numbers  # driver shipped with the first release of the line: every feature works
-    min_driver_windows: Numbers | None  # None: no Windows driver is shipped with it
+    version: Numbers  # "12.5", "12.5.1"
+    min_driver_linux: Numbers | None  # shipped with the toolkit: every feature works; None: unknown
+    min_driver_windows: Numbers | None  # None: none is shipped
     minor_compat_min_linux: Numbers  # oldest driver that runs any toolkit of this major version
-    minor_compat_min_windows: Numbers | None
+    minor_compat_min_windows: Numbers
     compute_capabilities: tuple[Capability, ...]  # for which it makes SASS, ascending
     source: SourceKey
+    minor_compat_source: SourceKey
     capabilities_source: SourceKey
 
 
@@ -88,10 +88,18 @@ class CudnnRelease(Record, frozen=True, kw_only=True):
     """A cuDNN release line."""
 
     version: Numbers  # "9.3"
-    cuda_majors: tuple[Numbers, ...]  # ("11", "12")
-    min_compute_capability: Capability | None  # lowest over all its CUDA majors; None: unknown
-    min_compute_capability_by_cuda: dict[Numbers, Capability] = field(default_factory=dict)
+    min_compute_capability_by_cuda: Annotated[dict[Numbers, Capability], Meta(min_length=1)]  # CUDA major → lowest
     source: SourceKey
+
+    @property
+    def cuda_majors(self) -> tuple[str, ...]:
+        """CUDA major versions it is made for, ascending."""
+        return tuple(sorted(self.min_compute_capability_by_cuda, key=numbers))
+
+    @property
+    def min_compute_capability(self) -> str:
+        """The lowest over all its CUDA majors."""
+        return min(self.min_compute_capability_by_cuda.values(), key=numbers)
 
 
 class Condition(Record, frozen=True, kw_only=True):
@@ -101,9 +109,9 @@ class Condition(Record, frozen=True, kw_only=True):
     packages: tuple[Text, ...] = ("tensorflow",)
     platforms: tuple[Platform, ...] = ()  # empty: all
     python: Text | None = None  # specifier, ">=3.12"
+    cudnn: Text | None = None  # specifier for the cuDNN in use, ">=9.11"
     min_compute_capability: Capability | None = None
     max_compute_capability: Capability | None = None
-    extra: bool = False  # only where the CUDA libraries come from the pip extra
 
 
 class KnownIssue(Record, frozen=True, kw_only=True):
@@ -111,6 +119,7 @@ class KnownIssue(Record, frozen=True, kw_only=True):
 
     id: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     severity: Severity
+    affects: Literal["run", "install", "build"]  # using it; installing or locking it; it is no GPU build at all
     title: Text
     condition: Condition
     symptom: Text
@@ -145,7 +154,7 @@ class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
     protobuf: str | None = None
     keras: str | None = None
     ml_dtypes: str | None = None
-    bounds_by_python: dict[Numbers, dict[str, str]] = field(default_factory=dict)  # where older Pythons differ
+    bounds_by_python: dict[Numbers, dict[str, str]] = field(default_factory=dict)  # where a newer Python differs
     redirects: str | None = None  # the wheel is empty and requires this one: "tensorflow-intel==2.13.0"
     yanked: str | None = None  # the index's reason
 
@@ -176,7 +185,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     sources: dict[SourceKey, Source]
     architectures: tuple[Architecture, ...] = ()
     peaks: tuple[Peak, ...] = ()
-    gpus: tuple[GpuModel, ...] = ()
+    gpus: tuple[GpuNames, ...] = ()
     cuda: tuple[CudaToolkit, ...] = ()
     cudnn: tuple[CudnnRelease, ...] = ()
     official: tuple[OfficialRow, ...] = ()

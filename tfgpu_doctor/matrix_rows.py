@@ -1,0 +1,142 @@
+"""What the matrix answers with: rows of several tables joined into one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import field
+
+from tfgpu_doctor.facts import Record
+from tfgpu_doctor.matrix_schema import CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
+
+BUILD_INFO = "tensorflow/python/platform/build_info.py"
+CUDNN_HEADER = "cudnn_version.h, or the exact pin of the extra"
+DSO_LOADER = "dso_loader.h and cuda_config.h"
+
+
+class Library(Record, frozen=True, kw_only=True):
+    """A library that TensorFlow opens by name."""
+
+    soname: str  # "libcudart.so.12", "cudart64_110.dll"
+    component: str  # "cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse", "cupti", "cudnn", ...
+
+
+class Gpu(Record, frozen=True, kw_only=True):
+    """A GPU model."""
+
+    name: str
+    compute_capability: str
+    source: str
+
+
+class Release(Record, frozen=True, kw_only=True):
+    """One TensorFlow package of one version on one platform."""
+
+    version: str
+    package: str
+    platform: str
+    gpu: bool  # the wheel holds CUDA code
+    cuda: str | None = None  # compiled against; None for a CPU build
+    cudnn: str | None = None  # major.minor compiled against; the one at run time may be a later minor
+    python: tuple[str, ...] = ()  # with wheels, ascending
+    sass: tuple[str, ...] = ()  # sm_XX of build_info
+    ptx: tuple[str, ...] = ()  # compute_XX of build_info; kernels written in CUDA C++ have SASS for it, too
+    libraries: tuple[Library, ...] = ()
+    pip_nvidia: dict[str, str] = field(default_factory=dict)  # distribution → specifier, of the extra
+    extra: str | None = None  # "and-cuda"
+    min_driver_linux: str | None = None  # minor-version compatibility counted in
+    min_driver_windows: str | None = None  # for WSL2 as well
+    numpy: str | None = None  # specifiers of the oldest Python's wheel
+    protobuf: str | None = None
+    keras: str | None = None
+    ml_dtypes: str | None = None
+    bounds_by_python: dict[str, dict[str, str]] = field(default_factory=dict)  # where a newer Python's differ
+    glibc: str | None = None
+    macos: str | None = None
+    redirects: str | None = None  # an empty wheel that requires this one: "tensorflow-intel==2.13.0"
+    yanked: str | None = None
+    known_issues: tuple[KnownIssue, ...] = ()  # by version, package and platform; Matrix.issues_for weighs the rest
+    sources: dict[str, str] = field(default_factory=dict)  # field → where it was read
+
+
+def build_release(
+    row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile, toolkit: CudaToolkit | None
+) -> Release:
+    """Join a wheel's row with the tables it refers to."""
+    official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
+    bounds = _provider(data, platform, wheel) or wheel
+    opened = next((one.libraries for one in data.libraries if one.id == wheel.libraries), {})
+    return Release(
+        version=row.version,
+        package=row.package,
+        platform=platform,
+        gpu=wheel.cuda is not None,
+        cuda=wheel.cuda,
+        cudnn=wheel.cudnn or (official.cudnn if official and wheel.cuda else None),
+        python=wheel.python,
+        sass=wheel.sass,
+        ptx=wheel.ptx,
+        libraries=tuple(Library(soname=soname, component=component) for component, soname in opened.items()),
+        pip_nvidia=wheel.pip_nvidia,
+        extra=wheel.extra,
+        min_driver_linux=toolkit.minor_compat_min_linux if toolkit else None,
+        min_driver_windows=toolkit.minor_compat_min_windows if toolkit else None,
+        numpy=bounds.numpy,
+        protobuf=bounds.protobuf,
+        keras=bounds.keras,
+        ml_dtypes=bounds.ml_dtypes,
+        bounds_by_python=bounds.bounds_by_python,
+        glibc=wheel.glibc,
+        macos=wheel.macos,
+        redirects=wheel.redirects,
+        yanked=wheel.yanked,
+        known_issues=tuple(issue for issue in data.known_issues if concerns(issue, row, platform)),
+        sources=dict(_sources(wheel, bounds, data, toolkit, official)),
+    )
+
+
+def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
+    """Whether an issue speaks of this release by version, package and platform."""
+    from packaging.specifiers import SpecifierSet
+
+    where = issue.condition
+    return (
+        row.package in where.packages
+        and (not where.platforms or platform in where.platforms)
+        and SpecifierSet(where.versions).contains(row.version, prereleases=True)
+    )
+
+
+def _provider(data: MatrixFile, platform: str, wheel: Wheel) -> Wheel | None:
+    """The wheel that an empty one redirects to; its bounds are what an installation has to meet."""
+    package, _, version = (wheel.redirects or "").partition("==")
+    for row in data.tensorflow:
+        if row.package == package and row.version == version:
+            return {str(name): one for name, one in row.wheels.items()}.get(platform)
+    return None
+
+
+def _sources(
+    wheel: Wheel, bounds: Wheel, data: MatrixFile, toolkit: CudaToolkit | None, official: OfficialRow | None
+) -> Iterator[tuple[str, str]]:
+    yield "python", "names of the wheels on the package index"
+    yield "numpy", f"{bounds.wheel}: METADATA"
+    for name in ("protobuf", "keras", "ml_dtypes"):
+        yield name, f"{bounds.wheel}: METADATA"
+    if wheel.glibc:
+        yield "glibc", f"{wheel.wheel}: platform tag"
+    yield "gpu", f"{wheel.wheel}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO)
+    if wheel.cuda is None:
+        return
+    for name in ("cuda", "sass", "ptx"):
+        yield name, f"{wheel.wheel}: {BUILD_INFO}"
+    yield "libraries", f"{wheel.wheel}: {DSO_LOADER}"
+    if wheel.cudnn:
+        yield "cudnn", f"{wheel.wheel}: {CUDNN_HEADER}"
+    elif official:
+        yield "cudnn", data.sources[official.source].title
+    if wheel.extra:
+        yield "pip_nvidia", f"{wheel.wheel}: METADATA"
+    if toolkit:
+        yield "min_driver_linux", data.sources[toolkit.minor_compat_source].title
+        yield "min_driver_windows", data.sources[toolkit.minor_compat_source].title
