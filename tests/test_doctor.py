@@ -149,7 +149,7 @@ PATIENT_FAULTS = {
     "sleeps": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
     "ignores_sigterm": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
     "holds_the_gil": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
-    "leaves_a_grandchild": ((), {}, None, "ok"),
+    "leaves_a_grandchild": ((), {}, "tf.import-failed", "raised"),
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tfgpu_doctor.matrix_rows import Gpu, Library, Release, build_release
+from tfgpu_doctor.matrix_rows import Gpu, Library, Release, build_release, spelled_out
 from tfgpu_doctor.matrix_schema import (
     Architecture,
     CudaToolkit,
@@ -140,10 +140,14 @@ class Matrix:
         python: str | None = None,
         compute_capabilities: Iterable[str] = (),
         cudnn: str | None = None,
+        extra: bool = False,
     ) -> tuple[KnownIssue, ...]:
-        """Known issues of a release whose whole condition holds; a condition on something unknown does not hold."""
+        """Known issues of a release whose whole condition holds; a condition on something unknown does not hold.
+
+        `extra`: CUDA comes from the pip extra, and the loader finds it by the RUNPATH alone.
+        """
         cards = tuple(compute_capabilities)
-        return tuple(issue for issue in release.known_issues if _holds(issue, python, cards, cudnn))
+        return tuple(issue for issue in release.known_issues if _holds(issue, python, cards, cudnn, extra))
 
     def issue_for(
         self,
@@ -152,9 +156,12 @@ class Matrix:
         python: str | None = None,
         compute_capabilities: Iterable[str] = (),
         cudnn: str | None = None,
+        extra: bool = False,
     ) -> KnownIssue | None:
         """The gravest of :meth:`issues_for` that affects an installed release; None when it runs as it should."""
-        found = self.issues_for(release, python=python, compute_capabilities=compute_capabilities, cudnn=cudnn)
+        found = self.issues_for(
+            release, python=python, compute_capabilities=compute_capabilities, cudnn=cudnn, extra=extra
+        )
         running = (issue for issue in found if issue.affects == "run")
         return min(running, key=lambda issue: _SEVERITIES.index(issue.severity), default=None)
 
@@ -190,7 +197,9 @@ class Matrix:
     @cached_property
     def _gpus(self) -> dict[str, Gpu]:
         return {
-            _bare(name): Gpu(name=name, compute_capability=row.compute_capability, source=row.source)
+            _bare(name): Gpu(
+                name=name, compute_capability=row.compute_capability, source=spelled_out(self.data, row.source)
+            )
             for row in self.data.gpus
             for name in row.names
         }
@@ -226,8 +235,10 @@ def parse(text: str, path: str) -> MatrixFile:
         raise MatrixError(f"{path}: {error}") from error
 
 
-def _holds(issue: KnownIssue, python: str | None, cards: tuple[str, ...], cudnn: str | None) -> bool:
+def _holds(issue: KnownIssue, python: str | None, cards: tuple[str, ...], cudnn: str | None, extra: bool) -> bool:
     where = issue.condition
+    if where.extra and not extra:
+        return False
     if not _within(python, where.python) or not _within(cudnn, where.cudnn):
         return False
     low, high = where.min_compute_capability, where.max_compute_capability

@@ -110,6 +110,9 @@ class Condition(Record, frozen=True, kw_only=True):
     platforms: tuple[Platform, ...] = ()  # empty: all
     python: Text | None = None  # specifier, ">=3.12"
     cudnn: Text | None = None  # specifier for the cuDNN in use, ">=9.11"
+    extra: bool = (
+        False  # only where CUDA comes from the pip extra, and the loader finds it by TensorFlow's RUNPATH alone
+    )
     min_compute_capability: Capability | None = None
     max_compute_capability: Capability | None = None
 

@@ -41,9 +41,7 @@ def best_release(facts: Facts, matrix: Matrix, *, own_cuda: bool = True) -> Rele
     python = ".".join(value_or(facts.python.version, "").split(".")[:2])
     driver = value_or(facts.driver.version, None)
     os = value_or(facts.host.os, "linux")
-    capabilities = [
-        gpu.compute_capability.value for gpu in value_or(facts.gpus, ()) if isinstance(gpu.compute_capability, Known)
-    ]
+    capabilities = known_capabilities(facts)
     for row in matrix.releases(platform=platform, package="tensorflow"):
         fits = (
             row.gpu
@@ -57,9 +55,32 @@ def best_release(facts: Facts, matrix: Matrix, *, own_cuda: bool = True) -> Rele
     return None
 
 
+def cudnn_bound(matrix: Matrix, row: Release, capabilities: list[str]) -> str | None:
+    """A requirement that holds back the cuDNN of a release's extra, for cards that later ones have dropped.
+
+    "nvidia-cudnn-cu12<9.11" for Pascal under TensorFlow 2.18 to 2.21; None where any version serves.
+    """
+    name = next((package for package in row.pip_nvidia if package.startswith("nvidia-cudnn")), None)
+    if name is None or not row.cudnn or not row.cuda or not capabilities:
+        return None
+    major = row.cuda.split(".")[0]
+    oldest = min(capability(one) for one in capabilities)
+    for later in sorted(matrix.data.cudnn, key=lambda one: Version(one.version)):
+        floor = later.min_compute_capability_by_cuda.get(major) or later.min_compute_capability
+        if Version(later.version) >= Version(row.cudnn) and floor and capability(floor) > oldest:
+            return f"{name}<{later.version}"
+    return None
+
+
+def known_capabilities(facts: Facts) -> list[str]:
+    """Compute capabilities of the GPUs, as far as they are known."""
+    gpus = value_or(facts.gpus, ())
+    return [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
+
+
 def broken_here(matrix: Matrix, row: Release, python: str | None, capabilities: list[str]) -> bool:
-    """Whether a known issue of the release is an error under this Python and on these cards."""
-    issues = matrix.issues_for(row, python=python or None, compute_capabilities=capabilities)
+    """Whether a known issue makes the release, with its extra, fail under this Python or on these cards."""
+    issues = matrix.issues_for(row, python=python or None, compute_capabilities=capabilities, extra=True)
     return any(issue.severity == "error" for issue in issues)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import best_release
+from tfgpu_doctor.plan import best_release, cudnn_bound, known_capabilities
 from tfgpu_doctor.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
@@ -69,7 +69,12 @@ class Remedies:
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release together with its CUDA libraries, where it has an extra for them."""
-        return self.pip_install(requirement(row))
+        return self.pip_install(*self.requirements(row))
+
+    def requirements(self, row: Release) -> tuple[str, ...]:
+        """What brings a release with its CUDA libraries, and holds back a cuDNN that has dropped the cards here."""
+        bound = cudnn_bound(self.matrix, row, known_capabilities(self.facts)) if row.extra else None
+        return (requirement(row), *([bound] if bound else []))
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""

@@ -94,6 +94,7 @@ NO_DRIVER = {
     "gpus": Unknown("no NVML"),
     "host.pci_gpus": known(PCI, "/sys/bus/pci/devices"),
 }
+NOT_LOADED = {"driver.kernel_module_loaded": known(False, "/proc/modules"), "gpus": Unknown("NVML: driver not loaded")}
 WSL = {"host.os": known("wsl2"), "host.pci_gpus": known(()), "host.dxg_device": known(True, "/dev/dxg")}
 
 # rule id → rows of (what it is, changes to the healthy machine)
@@ -125,8 +126,13 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "driver.missing": [("a card and no driver", NO_DRIVER)],
     "driver.not-loaded": [
-        ("module not loaded", {"driver.kernel_module_loaded": known(False, "/proc/modules")}),
-        ("nouveau", {"driver.kernel_module_loaded": known(False), "host.nouveau_loaded": known(True)}),
+        ("module not loaded", NOT_LOADED),
+        ("nouveau", {**NOT_LOADED, "host.nouveau_loaded": known(True)}),
+        (
+            "another kernel's module",
+            {**NOT_LOADED, "driver.kernel_module_on_disk": known(("/lib/modules/6.1/nvidia.ko",))},
+        ),
+        ("Secure Boot", {**NOT_LOADED, "host.secure_boot": known(True), "driver.kernel_module_on_disk": WHY}),
     ],
     "driver.too-old": [
         ("470 under CUDA 12", {"driver.version": known("470.256.02")}),
@@ -356,7 +362,10 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
     ],
-    "tf.known-bug": [("2.16.1 and its libraries", release("2.16.1"))],
+    "tf.known-bug": [
+        ("2.16.1 and its libraries", {**release("2.16.1"), "loader.sonames": off_path("cublas")}),
+        ("2.21.0 and its libcusolver", {"loader.sonames": off_path("cusolver")}),
+    ],
 }
 
 # rows that look alike and are none
@@ -367,9 +376,15 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("no card", {**NO_DRIVER, "host.pci_gpus": known(())}),
         ("the container has no access", {**CONTAINER, **NO_DRIVER}),
     ],
-    "driver.not-loaded": [("loaded", {})],
+    "driver.not-loaded": [
+        ("loaded", {}),
+        ("the driver answers all the same", {"driver.kernel_module_loaded": known(False)}),
+    ],
     "driver.too-old": [("minor-version compatibility", {"driver.version": known("525.60.13")})],
-    "container.no-gpu": [("with the GPU", {"host.container": known("docker")})],
+    "container.no-gpu": [
+        ("with the GPU", {"host.container": known("docker")}),
+        ("without a bus", {**CONTAINER, **NO_DRIVER, "host.pci_gpus": known(())}),
+    ],
     "wsl.setup": [
         (
             "as it should be",
@@ -413,7 +428,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("Linux", {"tensorflow.phases": FIRES["tf.import-dll"][0][1]["tensorflow.phases"]}),
     ],
     "compute.wrong-result": [("it raised", FIRES["tf.run-failed"][1][1])],
-    "tf.known-bug": [("2.21", {})],
+    "tf.known-bug": [
+        ("2.21.0 with its libcusolver on the path", {}),
+        ("2.16.1 with CUDA of the system", release("2.16.1")),
+    ],
 }
 
 # facts that a rule cannot do without

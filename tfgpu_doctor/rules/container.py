@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import LibraryFile
+from tfgpu_doctor.facts import LibraryFile, PciGpu
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
@@ -41,21 +41,22 @@ _FIXES = {
     "container.no-gpu",
     Severity.ERROR,
     "This container was started without access to the GPU",
-    needs=("host.container", "derived.has_gpu", "driver.device_nodes"),
+    needs=("host.container", "host.pci_gpus", "driver.device_nodes", "derived.driver_speaks"),
     wants=("driver.kernel_module_loaded", "variables", "host.os"),
     docs=TOOLKIT_GUIDE,
 )
 def no_gpu(
     context: Context,
     container: str,
-    has_gpu: bool,
+    pci: tuple[PciGpu, ...],
     nodes: tuple[str, ...],
+    driver_speaks: bool,
     loaded: bool | None,
     variables: dict[str, str] | None,
     os: str | None,
 ) -> Problem | None:
     """The host has a GPU (sysfs is not namespaced), but no /dev/nvidia* came into the container."""
-    if container == "none" or not has_gpu or nodes or os == "wsl2":
+    if container == "none" or not pci or nodes or driver_speaks or os == "wsl2":
         return None
     seen = [
         evidence(f"a {container} container", context.source("host.container")),

@@ -60,6 +60,16 @@ def gpu_release(context: Context) -> Fact[Release]:
     return row
 
 
+def driver_speaks(context: Context) -> Fact[bool]:
+    """Whether the driver of a GPU answers here, be it with a complaint; a stub does not, nor one without a device."""
+    facts = context.facts
+    if value_or(facts.gpus, ()):
+        return Known(True, "GPUs")
+    answers = [answer for answer in (facts.driver.nvml_init, facts.driver.cuda_init) if isinstance(answer, Known)]
+    mismatch = isinstance(facts.driver.nvidia_smi, Known) and MISMATCH in facts.driver.nvidia_smi.value.output.lower()
+    return Known(mismatch or any(answer.value.code in COMPLAINTS for answer in answers), "the driver's answers")
+
+
 def has_gpu(context: Context) -> Fact[bool]:
     """Whether an NVIDIA GPU is in this machine, by the driver's word or by the PCI bus.
 
@@ -68,19 +78,15 @@ def has_gpu(context: Context) -> Fact[bool]:
     """
     facts = context.facts
     driver = facts.driver
-    if isinstance(facts.gpus, Known) and facts.gpus.value:
-        return Known(True, facts.gpus.source)
     if value_or(facts.host.dxg_device, False):
         return Known(True, "/dev/dxg")
     if value_or(driver.kernel_module_loaded, False) or any(
         _GPU_NODE.search(n) for n in value_or(driver.device_nodes, ())
     ):
         return Known(True, "the driver's kernel module and device nodes")
-    for answer in (driver.nvml_init, driver.cuda_init):
-        if isinstance(answer, Known) and answer.value.code in COMPLAINTS:
-            return Known(True, answer.source)
-    if isinstance(driver.nvidia_smi, Known) and MISMATCH in driver.nvidia_smi.value.output.lower():
-        return Known(True, driver.nvidia_smi.source)
+    speaks = driver_speaks(context)
+    if isinstance(speaks, Known) and speaks.value:
+        return speaks
     pci = facts.host.pci_gpus
     return Known(bool(pci.value), pci.source) if isinstance(pci, Known) else Unknown(pci.reason)
 
@@ -175,6 +181,7 @@ PROVIDERS = (
 DERIVED: dict[str, Callable[[Context], Any]] = {
     "release": release,
     "gpu_release": gpu_release,
+    "driver_speaks": driver_speaks,
     "has_gpu": has_gpu,
     "cards": cards,
     "cuda_sonames": cuda_sonames,

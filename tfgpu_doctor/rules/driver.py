@@ -168,7 +168,7 @@ def missing(
     "driver.not-loaded",
     Severity.ERROR,
     "The NVIDIA driver is installed, but its kernel module is not loaded",
-    needs=("derived.has_gpu", "driver.libcuda", "driver.kernel_module_loaded"),
+    needs=("derived.has_gpu", "driver.libcuda", "driver.kernel_module_loaded", "derived.driver_speaks"),
     wants=("host.nouveau_loaded", "host.secure_boot", "driver.kernel_module_on_disk", "host.kernel"),
     requires=("container.no-gpu", "wsl.setup", "driver.stub-loaded"),
     docs="https://us.download.nvidia.com/XFree86/Linux-x86_64/latest/README/commonproblems.html",
@@ -178,13 +178,14 @@ def not_loaded(
     has_gpu: bool,
     libcuda: tuple[LibraryFile, ...],
     loaded: bool,
+    driver_speaks: bool,
     nouveau: bool | None,
     secure_boot: bool | None,
     modules: tuple[str, ...] | None,
     kernel: str | None,
 ) -> Problem | None:
     """User-space libraries are there, the module is not: nouveau, Secure Boot or DKMS."""
-    if context.remedies.os != "linux" or not has_gpu or not libcuda or loaded:
+    if context.remedies.os != "linux" or not has_gpu or not libcuda or loaded or driver_speaks:
         return None
     seen = [
         evidence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.facts import CallResult, Gpu, Known, PciGpu, TfDevice, value_or
 from tfgpu_doctor.matrix import CudnnRelease, Release
-from tfgpu_doctor.plan import capability, runs_on
+from tfgpu_doctor.plan import capability, cudnn_bound, runs_on
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
@@ -127,18 +127,26 @@ def arch_too_old(
     ]
     cause = f"the wheel of TensorFlow {release.version} holds no kernel that this card can run"
     if not seen and cudnn and cudnn.min_compute_capability:
-        floor = capability(cudnn.min_compute_capability)
+        by_cuda = cudnn.min_compute_capability_by_cuda
+        lowest = by_cuda.get((release.cuda or "").split(".")[0], cudnn.min_compute_capability)
+        floor = capability(lowest)
         seen = [
             evidence(
                 f"{card.name}: compute capability {card.compute_capability}",
                 card.source,
-                f"{cudnn.min_compute_capability} or higher for cuDNN {runtime or cudnn.version}",
+                f"{lowest} or higher for cuDNN {runtime or cudnn.version}",
                 "compat_matrix.yaml, cuDNN",
             )
             for card in cards
             if card.version < floor
         ]
         cause = f"TensorFlow would run on this card, but the installed cuDNN {cudnn.version} has dropped it"
+        bound = cudnn_bound(context.matrix, release, [card.compute_capability for card in cards])
+        if seen and bound:
+            fix = Fix(
+                text="Hold cuDNN back at the last one for this card", commands=context.remedies.pip_install(bound)
+            )
+            return Problem(cause, tuple(seen), (fix,))
     if not seen:
         return None
     return Problem(cause, tuple(seen), context.remedies.reinstall_best("the newest release with kernels for this card"))

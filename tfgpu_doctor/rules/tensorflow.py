@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts import Build, ComputeCheck, Phase
-from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.facts import Build, ComputeCheck, Phase, Soname
+from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.libraries import in_state
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
@@ -341,15 +343,29 @@ def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem 
     Severity.WARNING,
     "This TensorFlow release is known to be broken here",
     needs=("derived.release",),
-    wants=("python.version", "derived.cards"),
+    wants=("python.version", "derived.cards", "derived.cudnn_release", "derived.cuda_sonames"),
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
-def known_bug(context: Context, release: Release, python: str | None, cards: object) -> Problem | None:
+def known_bug(
+    context: Context,
+    release: Release,
+    python: str | None,
+    cards: tuple[Card, ...] | None,
+    cudnn: CudnnRelease | None,
+    libraries: tuple[Soname, ...] | None,
+) -> Problem | None:
     """The matrix knows a defect of this very release whose condition holds here."""
-    issue = context.matrix.issue_for(release, python=python, compute_capabilities=_capabilities(cards))
+    lost = in_state(libraries or (), "off path")
+    issue = context.matrix.issue_for(
+        release,
+        python=python,
+        compute_capabilities=[card.compute_capability for card in cards or ()],
+        cudnn=cudnn.version if cudnn else None,
+        extra=any(candidate.via == "pip wheel" for library in lost for candidate in library.candidates),
+    )
     if issue is None:
         return None
-    known = context.matrix.data.sources[issue.source]
+    here = f"{context.remedies.python} -m pip"
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
@@ -357,14 +373,10 @@ def known_bug(context: Context, release: Release, python: str | None, cards: obj
             evidence(
                 f"{release.package} {release.version}",
                 context.source("tensorflow.version"),
-                None,
-                known.url or known.title,
+                "a release without this defect",
+                issue.source,
             ),
         ),
-        fixes=(Fix(text=issue.fix, commands=issue.commands),),
+        fixes=(Fix(text=issue.fix, commands=tuple(c.replace("python3 -m pip", here) for c in issue.commands)),),
         severity=Severity(issue.severity),
     )
-
-
-def _capabilities(cards: object) -> tuple[str, ...]:
-    return tuple(card.compute_capability for card in cards) if isinstance(cards, tuple) else ()
