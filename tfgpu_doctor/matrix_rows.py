@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import field
+from msgspec import field, structs
 
 from tfgpu_doctor.facts import Record
 from tfgpu_doctor.matrix_schema import CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
@@ -90,7 +90,7 @@ def build_release(
         macos=wheel.macos,
         redirects=wheel.redirects,
         yanked=wheel.yanked,
-        known_issues=tuple(issue for issue in data.known_issues if concerns(issue, row, platform)),
+        known_issues=tuple(_issues(row, platform, wheel, data)),
         sources=dict(_sources(wheel, bounds, data, toolkit, official)),
     )
 
@@ -105,6 +105,21 @@ def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
         and (not where.platforms or platform in where.platforms)
         and SpecifierSet(where.versions).contains(row.version, prereleases=True)
     )
+
+
+def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:
+    """The issues of a release, each with its source spelled out; a card matters only to a wheel with CUDA."""
+    for issue in data.known_issues:
+        where = issue.condition
+        about_cards = where.min_compute_capability or where.max_compute_capability
+        if concerns(issue, row, platform) and (wheel.cuda or not about_cards):
+            yield structs.replace(issue, source=spelled_out(data, issue.source))
+
+
+def spelled_out(data: MatrixFile, key: str) -> str:
+    """The address of a source, or its title when it has none."""
+    source = data.sources[key]
+    return source.url or source.title
 
 
 def _provider(data: MatrixFile, platform: str, wheel: Wheel) -> Wheel | None:
