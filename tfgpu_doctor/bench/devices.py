@@ -24,7 +24,6 @@ class GpuFound:
 
     name: str
     compute_capability: str | None = None  # "9.0"
-    pci_bus_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,11 @@ class Case:
     gpus: tuple[int, ...]  # physical GPUs that the worker makes visible
     spread: str = "one device"
     virtual: bool = False
+
+    @property
+    def terms(self) -> int:
+        """How many matrix powers a sample computes: one a device in *terms*, else two."""
+        return len(self.devices) if self.spread == "terms" else 2
 
 
 def parse_gpus(text: str) -> int | None:

@@ -11,27 +11,22 @@ import msgspec
 import psutil
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.bench import sizing
 from tfgpu_doctor.bench.devices import Case, GpuFound, plan_cases
 from tfgpu_doctor.bench.peaks import percent_of_peak
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner import PATIENCE, Job, Measurement, hello, measure, prepare, to_run
+from tfgpu_doctor.bench.runner import PATIENCE, Job, Measurement, Reference, dtype_on, hello, measure, prepare, to_run
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.facts import Facts, Gpu, value_or
+from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import Tool
 
 DTYPES = tuple(matpow.TF_TYPES)
-TARGET = 2.0  # seconds that a sample of the slowest device shall take
-PROBE_SIZE = 768  # of the calibration: big enough for a BLAS to show its speed, done in a blink
-SMALLEST, LARGEST = 256, 16384
-MEMORY_SHARE = 0.8  # of the free memory that the inputs and results may take
-
-
-class TooLargeError(Exception):
-    """The matrices do not fit into a memory; the message says which, and what would."""
+PROBE_SIZES = (768, 1536, 3072, 6144)  # of the calibration, which goes on until a sample takes long enough to tell
+PROBE_SECONDS = 0.05
 
 
 class NoTensorFlowError(Exception):
@@ -43,7 +38,7 @@ class Settings:
     """What was asked for."""
 
     executable: str
-    size: int | None = None  # None: chosen for about TARGET seconds
+    size: int | None = None  # None: chosen for about sizing.TARGET seconds
     power: int = 10
     dtypes: tuple[str, ...] = ("float32",)
     gpus: int | None = 1  # None: all
@@ -80,7 +75,7 @@ class Bench:
 
         Raises:
             DeviceError: GPUs were asked for that are not there.
-            TooLargeError: the matrices do not fit.
+            sizing.TooLargeError: the matrices do not fit.
             NoTensorFlowError: TensorFlow does not start.
         """
         self._progress("starting TensorFlow", 0.0)
@@ -89,8 +84,8 @@ class Bench:
             self._software, self._found = _greet(first)
             cases = self._cases()
             self._size, expected = self._choose_size(cases, first)
-            self._check_memory(cases)
-            return self._measure_all(cases, first, expected)
+            with Reference() as reference:
+                return self._measure_all(cases, first, expected, reference)
         finally:
             first.close()
 
@@ -109,43 +104,50 @@ class Bench:
 
     def _job(self, dtype: str, size: int) -> Job:
         power = self._settings.power
-        return Job("matpow", size, power, dtype, lambda terms: matpow.flop(size, power, terms))
+        each = max(matpow.device_bytes(size, dtype, 2, way) for way in self._settings.spreads)
+        return Job(
+            "matpow",
+            size,
+            power,
+            dtype,
+            lambda terms: matpow.flop(size, power, terms),
+            virtual_memory_mib=each * 5 // 4 // 2**20 + 256,  # a quarter for what the allocator cannot use
+        )
 
     def _choose_size(self, cases: Sequence[Case], worker: Worker) -> tuple[int, float]:
         """The size asked for, or the one at which the slowest device needs about TARGET s; and that time, estimated.
 
-        The first case is the slowest device: the CPU where it takes part.
+        Raises:
+            sizing.TooLargeError: it does not fit.
         """
         settings = self._settings
         self._progress("choosing a size", 0.0)
-        rates = []
-        for dtype in settings.dtypes:
-            prepare(worker, cases[0], self._job(dtype, PROBE_SIZE), PROBE_SIZE)
-            seconds = min(worker.ask(PATIENCE, do="sample", count=3)["samples"][1:])
-            rates.append(matpow.flop(PROBE_SIZE, settings.power, 2) / seconds)
-        slowest = min(rates)
-        size = settings.size or sane_size(slowest * TARGET, settings.power)
+        slowest = min(self._speed(cases[0], worker, dtype) for dtype in settings.dtypes)
+        chosen = sizing.sane_size(slowest * sizing.TARGET, settings.power)
+        names = {index: gpu.name for index, gpu in enumerate(self._found)}
+        size = sizing.fit(cases, settings.dtypes, settings.size, chosen, self._free(cases), names)
         return size, matpow.flop(size, settings.power, 2) / slowest
 
-    def _check_memory(self, cases: Sequence[Case]) -> None:
-        """Refuse what would not fit, before anything is allocated."""
-        size = self._size
-        for dtype in self._settings.dtypes:
-            host = 0
-            for case in cases:
-                host += matpow.host_bytes(size, dtype, 2)
-                need = matpow.device_bytes(size, dtype, len(case.devices), case.spread)
-                if case.devices[0].startswith("/CPU"):
-                    host += need * len(case.devices)
-                    continue
-                for gpu in self._gpus(case):
-                    free = value_or(gpu.memory_free, None)
-                    if free is not None and need > MEMORY_SHARE * free:
-                        name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-                        raise TooLargeError(_too_large(size, dtype, need, name, free))
-            available = min(psutil.virtual_memory().available, value_or(self._environment.host.memory_limit, 2**62))
-            if host > MEMORY_SHARE * available:
-                raise TooLargeError(_too_large(size, dtype, host, "the host's memory", available))
+    def _speed(self, case: Case, worker: Worker, dtype: str) -> float:
+        """FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
+        for probe in PROBE_SIZES:
+            size = min(probe, self._settings.size or probe)
+            prepare(worker, case, self._job(dtype, size), size)
+            worker.ask(PATIENCE, do="sample", count=1)
+            seconds: float = min(worker.ask(PATIENCE, do="sample", count=2)["samples"])
+            if seconds >= PROBE_SECONDS or size < probe:
+                break
+        return matpow.flop(size, self._settings.power, 2) / seconds
+
+    def _free(self, cases: Sequence[Case]) -> dict[str | int, int]:
+        """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
+        limit = value_or(self._environment.host.memory_limit, 2**62)
+        free: dict[str | int, int] = {sizing.HOST: min(psutil.virtual_memory().available, limit)}
+        for case in cases:
+            for index, gpu in zip(case.gpus, self._gpus(case), strict=False):
+                if isinstance(gpu.memory_free, Known):
+                    free[index] = gpu.memory_free.value
+        return free
 
     def _gpus(self, case: Case) -> list[Gpu]:
         """The GPUs of a case among the facts; empty where the driver's order cannot be told from TensorFlow's."""
@@ -156,17 +158,26 @@ class Bench:
 
     # ---------------------------------------------------------------- measure
 
-    def _measure_all(self, cases: Sequence[Case], first: Worker, expected: float) -> BenchResult:
+    def _measure_all(self, cases: Sequence[Case], first: Worker, expected: float, reference: Reference) -> BenchResult:
         finished: tuple[Run, ...] = ()
-        for place, dtype in enumerate(self._settings.dtypes):
+        started: list[Worker] = [first]
+
+        def start() -> Worker:
+            return started.pop() if started else self._started()
+
+        for dtype in self._settings.dtypes:
+            done = {(run.label, run.dtype) for run in finished}  # the CPU's float32 stands for its tf32
+            todo = [case for case in cases if (case.label, dtype_on(case, dtype)) not in done]
+            if not todo:
+                continue
             job = self._job(dtype, self._size)
             keep = partial(self._keep, finished, job)
             measured = measure(
-                cases,
+                todo,
                 job,
-                self._started,
+                start,
+                reference,
                 rule=self._settings.rule,
-                first=first if place == 0 else None,
                 expected=expected,
                 progress=self._progress,
                 save=keep,
@@ -182,7 +193,11 @@ class Bench:
 
     def _started(self) -> Worker:
         worker = self._start_worker()
-        hello(worker)
+        try:
+            hello(worker)
+        except BaseException:
+            worker.close()
+            raise
         return worker
 
     def _result(self, runs: Sequence[Run]) -> BenchResult:
@@ -193,21 +208,26 @@ class Bench:
             created=self._created,
             environment=self._environment,
             workload="matpow",
-            parameters={"size": self._size, "power": self._settings.power, "seed": matpow.SEED},
+            parameters={
+                "size": self._size,
+                "power": self._settings.power,
+                "seed": matpow.SEED,
+                "min_samples": self._settings.rule.min_samples,
+                "deadline_s": self._settings.rule.deadline,
+            },
             runs=relate(with_peaks, value_or(self._environment.host.cpus, None)),
             notes=self._notes(),
             software=self._software,
         )
 
     def _with_peak(self, run: Run) -> Run:
-        if run.throughput is None or run.virtual or not run.devices[0].startswith("/GPU"):
+        if run.throughput is None or run.computed_in is None or run.virtual or not run.devices[0].startswith("/GPU"):
             return run
-        names = {telemetry.name for telemetry in run.gpu}
-        gpus = [gpu for gpu in value_or(self._environment.gpus, ()) if value_or(gpu.name, None) in names]
-        chosen = gpus[: len(run.devices)]
-        if len(chosen) < len(run.devices):
+        known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self._environment.gpus, ())}
+        gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+        if len(gpus) < len(run.devices):
             return run
-        percent = percent_of_peak(run.throughput.value, chosen, run.dtype, self._matrix)
+        percent = percent_of_peak(run.throughput.value, gpus, run.computed_in, self._matrix)
         return msgspec.structs.replace(run, percent_of_peak=percent)
 
     def _notes(self) -> tuple[str, ...]:
@@ -226,21 +246,3 @@ def _greet(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
         return hello(worker)
     except WorkerError as error:
         raise NoTensorFlowError(str(error)) from error
-
-
-def sane_size(flop: float, power: int) -> int:
-    """The largest round size whose sample (two powers) takes at most about `flop` operations.
-
-    Multiples of 256 up to 4096 and of 1024 above, which suit the tiles of every BLAS.
-    """
-    exact: float = (flop / (4.0 * max(power - 1, 1))) ** (1 / 3)
-    step = 256 if exact < 4096 else 1024
-    return min(max(round(exact / step) * step, SMALLEST), LARGEST)
-
-
-def _too_large(size: int, dtype: str, need: int, where: str, free: int) -> str:
-    fits = int(size * (MEMORY_SHARE * free / need) ** 0.5) // 256 * 256
-    return (
-        f"--size {size} in {dtype} needs {need / 2**30:.1f} GiB of {where}, of which {free / 2**30:.1f} GiB are free; "
-        f"--size {max(fits, SMALLEST)} fits"
-    )

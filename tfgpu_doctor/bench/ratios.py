@@ -21,8 +21,8 @@ def ratio(new: Throughput, base: Throughput) -> Ratio:
 def relate(runs: Sequence[Run], cpus: int | None = None) -> tuple[Run, ...]:
     """Add speed-ups (by throughput, since *terms* gives more devices more work), efficiency and advice.
 
-    Efficiency is the speed-up over one GPU per GPU, only between physical GPUs. Runs are compared within their type;
-    the CPU's float32 run stands beside tf32.
+    Efficiency is the speed-up over one GPU per GPU. Virtual devices get none of these: they prove no speed. Runs are
+    compared within their type; the CPU's float32 run stands beside tf32.
     """
     return tuple(_relate(run, runs, cpus) for run in runs)
 
@@ -30,13 +30,15 @@ def relate(runs: Sequence[Run], cpus: int | None = None) -> tuple[Run, ...]:
 def _relate(run: Run, runs: Sequence[Run], cpus: int | None) -> Run:
     if run.throughput is None:
         return run
+    if run.virtual:
+        return msgspec.structs.replace(run, advice=_advice(run, cpus))
     cpu = _base(runs, run, "CPU")
     gpu = _base(runs, run, "1 GPU")
     on_gpus = run.devices[0].startswith("/GPU")
     vs_cpu = ratio(run.throughput, cpu.throughput) if cpu and cpu is not run and cpu.throughput else None
     vs_gpu = ratio(run.throughput, gpu.throughput) if gpu and gpu is not run and gpu.throughput and on_gpus else None
     efficiency = None
-    if vs_gpu and len(run.devices) > 1 and not run.virtual:
+    if vs_gpu and len(run.devices) > 1:
         count = len(run.devices)
         efficiency = Ratio(value=vs_gpu.value / count, low=vs_gpu.low / count, high=vs_gpu.high / count)
     changed = msgspec.structs.replace(run, speedup_vs_cpu=vs_cpu, speedup_vs_1gpu=vs_gpu, efficiency=efficiency)
@@ -51,6 +53,8 @@ def _base(runs: Sequence[Run], run: Run, label: str) -> Run | None:
 def _advice(run: Run, cpus: int | None) -> tuple[str, ...]:
     """A closed list: what the figures of this run give reason to say."""
     said = []
+    if run.computed_in != run.dtype:
+        said.append(f"{run.dtype} was asked for, and {run.computed_in} was computed: the residual is that small")
     if run.stopped:
         said.append(f"the samples did not settle ({run.stopped}): the figure is rough")
     on_gpu = run.devices[0].startswith("/GPU")
@@ -60,7 +64,8 @@ def _advice(run: Run, cpus: int | None) -> tuple[str, ...]:
         )
     for gpu in run.gpu:
         if gpu.throttled:
-            said.append(f"{gpu.device} was throttled: {', '.join(gpu.throttled)}")
+            count = f"{len(run.throttled_samples)} of {len(run.samples_s)} samples"
+            said.append(f"{gpu.device} was throttled ({', '.join(gpu.throttled)}) during {count}")
         if gpu.utilization is not None and gpu.utilization < IDLE and not run.virtual:
             said.append(f"{gpu.device} was busy {gpu.utilization:.0f} % of the time: a larger --size would fill it")
     if not on_gpu and cpus and run.cpu_load and _middle(run.cpu_load) < BUSY_SHARE * cpus:

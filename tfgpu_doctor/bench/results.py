@@ -40,6 +40,7 @@ class Verified(Record, frozen=True):
     method: str
     worst_row: float | None = None  # largest relative error of a single row
     row_tolerance: float | None = None
+    samples: int = 0  # results that were checked: that of every sample and the last of the warm-up
 
 
 class GpuTelemetry(Record, frozen=True):
@@ -47,6 +48,7 @@ class GpuTelemetry(Record, frozen=True):
 
     device: str  # "/GPU:0"
     name: str | None = None
+    pci_bus_id: str | None = None
     samples: int = 0
     utilization: float | None = None  # per cent
     power_w: float | None = None
@@ -60,8 +62,9 @@ class Run(Record, frozen=True):
 
     label: str  # "CPU", "1 GPU", "2 GPUs, rows"
     devices: tuple[str, ...]  # asked for: "/GPU:0"
-    dtype: str
+    dtype: str  # asked for
     spread: str  # "one device", "terms", "rows"
+    computed_in: str | None = None  # what the residual says: "float32" where "tf32" was asked for and did not happen
     virtual: bool = False  # logical devices: they prove function, never speed
     placed_on: tuple[str, ...] = ()  # device that each part of the result names
     flop: float | None = None  # of one sample
@@ -69,6 +72,7 @@ class Run(Record, frozen=True):
     warmup_s: tuple[float, ...] = ()
     samples_s: tuple[float, ...] = ()
     cpu_load: tuple[float, ...] = ()  # CPUs that the worker kept busy, for each sample
+    throttled_samples: tuple[int, ...] = ()  # places in samples_s during whose block a GPU was throttled
     median_s: float | None = None
     ci95_s: tuple[float, float] | None = None
     spread_iqr: float | None = None  # interquartile range over the median

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import msgspec
 
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.results import Run, Throughput, Verified
-from tfgpu_doctor.bench.runner_nvml import Telemetry
+from tfgpu_doctor.bench.runner_nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
 
 START = 300.0  # seconds for import, device initialisation and inputs; a first CUDA start may compile PTX for long
 WARM_UPS = 2
+METHOD = (
+    "C x against A(A(... x)) in float64, 4 vectors of ±1; the results of further samples are the same bit by bit, "
+    "or were compared in this way themselves"
+)
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 PATIENCE = 60.0  # seconds that a sample may always take
 
@@ -35,6 +42,34 @@ class Job:
     virtual_memory_mib: int = 2048
 
 
+class Reference:
+    """What the powers must be, in float64: computed once by the first worker that can, for all cases and types.
+
+    Use as a context manager: leaving the block removes the file.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is computed yet."""
+        self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
+        self._terms = 0
+
+    def file(self, worker: Worker, workload: str, terms: int, timeout: float) -> str:
+        """The file's path; `worker`, which is prepared, writes it where it does not hold `terms` powers yet."""
+        path = str(Path(self._folder.name) / "reference.float64")
+        if self._terms < terms:
+            worker.ask(timeout, do="reference", workload=workload, terms=terms, file=path)
+            self._terms = terms
+        return path
+
+    def __enter__(self) -> Reference:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
+
+
 @dataclass
 class Measurement:
     """One case while it is measured."""
@@ -46,6 +81,7 @@ class Measurement:
     warmup: list[float] = field(default_factory=list)
     samples: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
+    throttled: list[int] = field(default_factory=list)  # places in `samples`
     placed_on: tuple[str, ...] = ()
     verified: Verified | None = None
     like_float32: bool = False
@@ -53,11 +89,6 @@ class Measurement:
     telemetry: Telemetry | None = None
     elapsed: float = 0.0
     done: bool = False
-
-    @property
-    def terms(self) -> int:
-        """How many matrix powers a sample computes."""
-        return len(self.case.devices) if self.case.spread == "terms" else 2
 
     def fail(self, why: str) -> None:
         """Give the case up."""
@@ -93,7 +124,7 @@ def prepare(worker: Worker, case: Case, job: Job, size: int) -> dict[str, Any]:
         workload=job.workload,
         size=size,
         power=job.power,
-        dtype=_dtype_on(case, job.dtype),
+        dtype=dtype_on(case, job.dtype),
         devices=list(case.devices),
         gpus=list(case.gpus),
         spread=case.spread,
@@ -102,8 +133,8 @@ def prepare(worker: Worker, case: Case, job: Job, size: int) -> dict[str, Any]:
     )
 
 
-def _dtype_on(case: Case, dtype: str) -> str:
-    """TF32 exists on GPUs only: the CPU beside it computes in float32."""
+def dtype_on(case: Case, dtype: str) -> str:
+    """The type in which a case computes: TF32 exists on GPUs only: the CPU beside it computes in float32."""
     return "float32" if dtype == "tf32" and case.devices[0].startswith("/CPU") else dtype
 
 
@@ -111,9 +142,9 @@ def measure(
     cases: Sequence[Case],
     job: Job,
     start_worker: Callable[[], Worker],
+    reference: Reference,
     *,
     rule: StoppingRule,
-    first: Worker | None = None,
     expected: float | None = None,
     progress: Callable[[str, float], None] = lambda label, done: None,
     save: Callable[[Sequence[Measurement]], object] = lambda measurements: None,
@@ -122,29 +153,30 @@ def measure(
     """Measure all cases side by side.
 
     Args:
-        start_worker: starts a worker process and imports TensorFlow there.
-        first: such a worker, already there, for the first case.
+        start_worker: gives a worker process that has imported TensorFlow.
+        reference: what the results are compared with.
         expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
             third of the deadline is warmed up only once, and given time.
         save: called whenever there is something worth keeping.
     """
-    measurements = [Measurement(case, _dtype_on(case, job.dtype), None) for case in cases]
+    measurements = [Measurement(case, dtype_on(case, job.dtype), None) for case in cases]
     patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
     warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
+    terms = max(case.terms for case in cases)
     try:
-        reference: list[str] | None = None
-        for place, one in enumerate(measurements):
+        for one in measurements:
             progress(f"{one.case.label} {one.dtype}: starting", 0.0)
             try:
-                one.worker = first if place == 0 and first is not None else start_worker()
-                reference = _warm_up(one, job, reference, measurements, patience, warm_ups)
+                one.worker = start_worker()
+                _warm_up(one, one.worker, job, patience, warm_ups)
+                _verify(one, one.worker, reference.file(one.worker, job.workload, terms, patience), patience)
             except WorkerError as error:
                 one.fail(str(error))
             save(measurements)
         while any(not one.done for one in measurements):
             for one in measurements:
                 if not one.done:
-                    _turn(one, job, reference, rule, patience, clock)
+                    _turn(one, rule, patience, clock)
                     progress(f"{one.case.label} {one.dtype}", _share(one, rule))
             save(measurements)
     finally:
@@ -153,41 +185,41 @@ def measure(
     return measurements
 
 
-def _warm_up(
-    one: Measurement, job: Job, reference: list[str] | None, all_of_them: list[Measurement], patience: float, count: int
-) -> list[str]:
-    """Start the case, warm it up, and verify its first result; returns the reference for the other cases."""
-    assert one.worker is not None
-    answer = prepare(one.worker, one.case, job, job.size)
-    one.cold = dict(answer["cold"])
-    one.telemetry = Telemetry(answer["bus_ids"])
+def _warm_up(one: Measurement, worker: Worker, job: Job, patience: float, count: int) -> None:
+    """Put the inputs on the devices and compute what need not be quick yet."""
+    one.cold = dict(prepare(worker, one.case, job, job.size)["cold"])
     for _ in range(count):
-        _take(one, one.worker, 1, patience, one.warmup, [])
-    if reference is None:
-        terms = max(other.terms for other in all_of_them)
-        reference = one.worker.ask(patience, do="reference", terms=terms)["reference"]
-    _verify(one, job, reference, patience)
-    return reference
+        _take(one, worker, 1, patience, one.warmup, [])
+    one.telemetry = Telemetry(bus_ids(worker.log()) if one.case.gpus else {})
 
 
 def _take(one: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]) -> None:
+    """Take a block of samples."""
     if one.telemetry:
         one.telemetry.start()
+    throttled: tuple[str, ...] = ()
     try:
         answer = worker.ask(patience + count * patience / 4, do="sample", count=count)
     finally:
         if one.telemetry:
-            one.telemetry.pause()
+            throttled = one.telemetry.pause()
     one.placed_on = tuple(answer["placed_on"])
     if answer["misplaced"]:
         raise WorkerError(str(answer["misplaced"]))
+    if answer["wrong"]:
+        _judge(one, answer["wrong"])
+    if throttled:
+        one.throttled += range(len(into), len(into) + len(answer["samples"]))
     into += answer["samples"]
     loads += answer["loads"]
 
 
-def _verify(one: Measurement, job: Job, reference: list[str], patience: float) -> None:
-    assert one.worker is not None
-    answer = one.worker.ask(patience, do="verify", reference=reference)
+def _verify(one: Measurement, worker: Worker, file: str, patience: float) -> None:
+    """Compare the last result with the reference; later ones must be the same, or right themselves."""
+    _judge(one, worker.ask(patience, do="verify", file=file))
+
+
+def _judge(one: Measurement, answer: dict[str, Any]) -> None:
     one.like_float32 = bool(answer["like_float32"])
     one.verified = Verified(
         ok=bool(answer["ok"]),
@@ -195,28 +227,34 @@ def _verify(one: Measurement, job: Job, reference: list[str], patience: float) -
         tolerance=answer["tolerance"],
         worst_row=answer["worst_row"],
         row_tolerance=answer["row_tolerance"],
-        method="C x against A(A(... x)) in float64, 4 vectors of ±1",
+        method=METHOD,
     )
     if not one.verified.ok:
-        raise WorkerError(f"the result is wrong: residual {answer['residual']}, at most {answer['tolerance']:.2g}")
+        raise WorkerError(_why_wrong(one.verified))
 
 
-def _turn(
-    one: Measurement, job: Job, reference: list[str] | None, rule: StoppingRule, patience: float, clock: Clock
-) -> None:
-    """Let one case take a block of samples, and verify its last result when it has enough."""
-    assert one.worker is not None and reference is not None
+def _why_wrong(found: Verified) -> str:
+    if found.residual is None:
+        return "the result is wrong: it holds numbers that are not finite"
+    if found.residual > found.tolerance:
+        return f"the result is wrong: residual {found.residual:.2g}, at most {found.tolerance:.2g} is rounding"
+    return f"the result is wrong: a row is off by {found.worst_row:.2g}, at most {found.row_tolerance:.2g} is rounding"
+
+
+def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock) -> None:
+    """Let one case take a block of samples; it ends when it has enough."""
+    assert one.worker is not None
     typical = median(one.samples or one.warmup)
     count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.samples), 500))
     started = clock()
     try:
         _take(one, one.worker, count, patience, one.samples, one.loads)
-        one.elapsed += clock() - started
-        if rule.done(one.samples, one.elapsed):
-            _verify(one, job, reference, patience)
-            one.end()
     except WorkerError as error:
         one.fail(str(error))
+        return
+    one.elapsed += clock() - started
+    if rule.done(one.samples, one.elapsed):
+        one.end()
 
 
 def _share(one: Measurement, rule: StoppingRule) -> float:
@@ -230,6 +268,7 @@ def _share(one: Measurement, rule: StoppingRule) -> float:
 
 def to_run(one: Measurement, job: Job, rule: StoppingRule) -> Run:
     """Turn a measurement into a result. What is not verified carries no speed."""
+    verified = one.verified
     run = Run(
         label=one.case.label,
         devices=one.case.devices,
@@ -237,22 +276,24 @@ def to_run(one: Measurement, job: Job, rule: StoppingRule) -> Run:
         spread=one.case.spread,
         virtual=one.case.virtual,
         placed_on=one.placed_on,
-        flop=job.flop(one.terms),
+        flop=job.flop(one.case.terms),
         cold_start_s=one.cold,
-        verified=one.verified,
-        gpu=one.telemetry.summary(one.case.devices) if one.telemetry else (),
+        verified=verified and msgspec.structs.replace(verified, samples=len(one.samples) + 1),
+        gpu=one.telemetry.summary() if one.telemetry else (),
         failure=one.failure,
     )
-    if one.failure or one.verified is None or not one.verified.ok or not one.samples:
+    if one.failure or verified is None or not verified.ok or not one.samples:
         return run
     low, high = median_interval(one.samples)
     middle = median(one.samples)
-    work = job.flop(one.terms)
+    work = job.flop(one.case.terms)
     return msgspec.structs.replace(
         run,
+        computed_in="float32" if one.dtype == "tf32" and one.like_float32 else one.dtype,
         warmup_s=tuple(one.warmup),
         samples_s=tuple(one.samples),
         cpu_load=tuple(round(load, 3) for load in one.loads),
+        throttled_samples=tuple(one.throttled),
         median_s=middle,
         ci95_s=(low, high),
         spread_iqr=iqr_spread(one.samples),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfgpu_doctor.bench.results import GpuTelemetry
@@ -13,29 +14,44 @@ from tfgpu_doctor.probes.gpus import THROTTLE_REASONS
 PERIOD = 0.05  # seconds between looks; NVML averages the utilisation over 1/6 to 1 s itself (nvml.h)
 PATIENCE = 2.0  # seconds that the thread may take to end; a driver that hangs keeps it
 HARMLESS = frozenset({"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"})
+# "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 13775 MB memory:  -> device: 0, name: Tesla T4,
+# pci bus id: 0000:00:04.0, compute capability: 7.5" (tensorflow/core/common_runtime/gpu/gpu_device.cc)
+_CREATED = re.compile(r"Created (?:TensorFlow )?device \(?\S*/device:(GPU:\d+) .*pci bus id: ([0-9A-Fa-f:.]+)")
+
+
+def bus_ids(log: str) -> dict[str, str]:
+    """Read from TensorFlow's log which PCI device each of its GPUs is: {"/GPU:0": "0000:65:00.0"}.
+
+    The order of its GPUs is CUDA's, which is not NVML's, and no call of TensorFlow tells the bus id without making
+    the devices anew.
+    """
+    return {f"/{name}": bus_id for name, bus_id in _CREATED.findall(log)}
 
 
 class Telemetry:
-    """Watches GPUs, named by PCI bus id, between :meth:`start` and :meth:`pause`; gathers over all such spans."""
+    """Watches GPUs, given as device → PCI bus id, between :meth:`start` and :meth:`pause`; gathers all such spans."""
 
-    def __init__(self, bus_ids: Sequence[str]) -> None:
-        """Nothing is asked yet."""
-        self._bus_ids = tuple(bus_ids)
-        self._readings: dict[str, list[dict[str, Any]]] = {bus_id: [] for bus_id in bus_ids}
+    def __init__(self, devices: Mapping[str, str]) -> None:
+        """Start the thread that asks; logical devices of one GPU are watched once."""
+        self._devices = {bus_id: device for device, bus_id in reversed(tuple(devices.items()))}
+        self._readings: dict[str, list[dict[str, Any]]] = {bus_id: [] for bus_id in self._devices}
         self._names: dict[str, str] = {}
+        self._block: set[str] = set()  # throttle reasons since the last start
         self._on = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="nvml", daemon=True)
-        if self._bus_ids:
+        if self._devices:
             self._thread.start()
 
     def start(self) -> None:
         """A timed block begins."""
+        self._block = set()
         self._on.set()
 
-    def pause(self) -> None:
-        """The timed block has ended."""
+    def pause(self) -> tuple[str, ...]:
+        """The timed block has ended; returns the reasons for which a GPU was throttled in it."""
         self._on.clear()
+        return tuple(sorted(self._block))
 
     def close(self) -> None:
         """Stop watching."""
@@ -49,39 +65,40 @@ class Telemetry:
 
         try:
             pynvml.nvmlInit()
-            handles = {bus_id: pynvml.nvmlDeviceGetHandleByPciBusId(bus_id) for bus_id in self._bus_ids}
+            handles = {bus_id: pynvml.nvmlDeviceGetHandleByPciBusId(bus_id) for bus_id in self._devices}
             self._names = {bus_id: pynvml.nvmlDeviceGetName(handle) for bus_id, handle in handles.items()}
         except pynvml.NVMLError:
             return  # no NVML: the figures stay None
-        while not self._end.is_set():
-            if not self._on.wait(PERIOD):
-                continue
+        while self._on.wait() and not self._end.is_set():
             for bus_id, handle in handles.items():
-                self._readings[bus_id].append(_read(pynvml, handle))
+                reading = _read(pynvml, handle)
+                if self._on.is_set():  # the block may have ended while NVML answered
+                    self._readings[bus_id].append(reading)
+                    self._block |= reading["throttled"]
             self._end.wait(PERIOD)
         pynvml.nvmlShutdown()
 
-    def summary(self, devices: Sequence[str]) -> tuple[GpuTelemetry, ...]:
-        """One record for each GPU; `devices` are TensorFlow's names, in the order of the bus ids."""
-        return tuple(self._summarise(device, bus_id) for device, bus_id in zip(devices, self._bus_ids, strict=False))
+    def summary(self) -> tuple[GpuTelemetry, ...]:
+        """One record for each GPU, in TensorFlow's order."""
+        return tuple(self._summarise(bus_id) for bus_id in sorted(self._devices, key=lambda key: self._devices[key]))
 
-    def _summarise(self, device: str, bus_id: str) -> GpuTelemetry:
+    def _summarise(self, bus_id: str) -> GpuTelemetry:
         readings = list(self._readings[bus_id])
 
         def middle(name: str) -> float | None:
             values = [reading[name] for reading in readings if reading[name] is not None]
             return median(values) if values else None
 
-        reasons = {reason for reading in readings for reason in reading["throttled"]} - HARMLESS
         return GpuTelemetry(
-            device=device,
+            device=self._devices[bus_id],
             name=self._names.get(bus_id),
+            pci_bus_id=bus_id,
             samples=len(readings),
             utilization=middle("utilization"),
             power_w=middle("power"),
             sm_clock_mhz=middle("clock"),
             temperature_c=middle("temperature"),
-            throttled=tuple(sorted(reasons)),
+            throttled=tuple(sorted({reason for reading in readings for reason in reading["throttled"]})),
         )
 
 
@@ -101,5 +118,5 @@ def _read(nvml: Any, handle: Any) -> dict[str, Any]:
         "power": None if power is None else power / 1000.0,
         "clock": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
         "temperature": ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-        "throttled": [name for bit, name in THROTTLE_REASONS.items() if mask & bit],
+        "throttled": {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS,
     }

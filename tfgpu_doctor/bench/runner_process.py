@@ -25,6 +25,10 @@ class Worker(Protocol):
         """Send a request and return the answer; raises WorkerError."""
         ...
 
+    def log(self) -> str:
+        """What the process wrote to its standard error."""
+        ...
+
     def close(self) -> None:
         """End the process."""
         ...
@@ -80,6 +84,10 @@ class WorkerProcess:
             how = "closed its output" if code is None else f"ended with exit code {code}"
         last = self._child.stderr.text().strip().splitlines()[-1:]
         return ": ".join([f"the worker {how}", *last])
+
+    def log(self) -> str:
+        """What the process wrote to its standard error until now."""
+        return self._child.stderr.text()
 
     def close(self) -> None:
         """Kill the process with all of its descendants."""

@@ -2,21 +2,26 @@
 
 Standard library, NumPy and TensorFlow only, since that interpreter need not have tfgpu. Requests are JSON objects,
 one a line on standard input; each gets one JSON object on what was standard output when the process started.
-Everything that TensorFlow prints goes to standard error. When the parent goes away, standard input ends and so does the process.
+Everything that TensorFlow prints goes to standard error. When the parent goes away, standard input ends and so does
+the process.
 
-Requests: {"do": "hello"} → versions and GPUs; {"do": "prepare", ...} → inputs on their devices; {"do": "sample",
-"count": n} → seconds; {"do": "reference"} / {"do": "verify", "reference": ...} → residuals.
+Requests, as keys beside "do":
+    hello                                versions, and the GPUs that TensorFlow lists
+    prepare workload size power dtype devices gpus spread virtual …    inputs on their devices
+    sample count                         seconds of each; whether a result differs from the verified one and is wrong
+    reference workload terms file        writes what the powers must be, in float64
+    verify file                          residuals of the last result
 """
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
 import os
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,10 +45,12 @@ class Worker:
         self.tf: Any = None
         self.work: Any = None
         self.verification: Any = None
+        self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
         self.cold: dict[str, float] = {}
 
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
         """Import TensorFlow and list the GPUs, without touching them."""
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"  # the log is where TensorFlow tells the bus ids of its GPUs
         started = time.perf_counter()
         import tensorflow as tf  # before NumPy: what is missing first is what the user hears of
 
@@ -76,13 +83,13 @@ class Worker:
         self.tf.config.experimental.enable_tensor_float_32_execution(request["dtype"] == "tf32")
         if "initialise devices" not in self.cold:
             self._configure(request)
-        self.work = None  # the old inputs must not stand beside the new ones
+        self.work = self.expected = None  # the old inputs must not stand beside the new ones
         self.work = load("workloads/" + request["workload"]).Workload(
             request["size"], request["power"], request["dtype"], request["devices"], request["spread"]
         )
         self.cold["make inputs"] = self.work.make_s
         self.cold["inputs to devices"] = self.work.transfer_s
-        return {"cold": self.cold, "bus_ids": self._bus_ids() if request["gpus"] else []}
+        return {"cold": self.cold}
 
     def _configure(self, request: dict[str, Any]) -> None:
         tf = self.tf
@@ -108,49 +115,57 @@ class Worker:
             cpu = tf.config.list_physical_devices("CPU")[0]
             tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
 
-    def _bus_ids(self) -> list[str]:
-        """PCI bus ids of the visible GPUs, in TensorFlow's order: CUDA's order is not NVML's."""
-        from tensorflow.python.client import device_lib
-
-        found = []
-        for device in device_lib.list_local_devices():
-            for part in device.physical_device_desc.split(", "):
-                if device.device_type == "GPU" and part.startswith("pci bus id: "):
-                    found.append(part[len("pci bus id: ") :])
-        return found
-
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Take samples; also how many CPUs this process kept busy in each."""
-        samples, loads = [], []
+        """Take samples; also how many CPUs this process kept busy in each, and what was wrong with a result.
+
+        Once a result has been verified, every other one must be the same bit by bit, or is verified itself.
+        """
+        samples, loads, wrong = [], [], None
         for _ in range(request["count"]):
             busy = time.process_time()
             seconds = self.work.sample()
-            samples.append(seconds)
             loads.append((time.process_time() - busy) / seconds)
-        wrong = self.work.misplaced()
-        return {"samples": samples, "loads": loads, "placed_on": self.work.placed_on(), "misplaced": wrong}
+            samples.append(seconds)
+            if self.expected is not None and not self.work.unchanged():
+                judged = self._judge()
+                if not judged["ok"]:
+                    wrong = judged
+                    break
+        return {
+            "samples": samples,
+            "loads": loads,
+            "placed_on": self.work.placed_on(),
+            "misplaced": self.work.misplaced(),
+            "wrong": wrong,
+        }
 
     def reference(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compute what the powers of the first `terms` matrices must be, in float64."""
-        made = [self._reference(index) for index in range(request["terms"])]
-        return {"reference": [base64.b64encode(one.tobytes()).decode() for one in made]}
+        """Compute what the powers of the first `terms` matrices must be, in float64, and write it to a file.
 
-    def _reference(self, index: int) -> Any:
+        A file, because the numbers of a large matrix are more than a line of text should carry.
+        """
         self.verification = self.verification or load("verification")
-        known = self.work.matrices
-        matrix = known[index] if index < len(known) else load("workloads/matpow").make_matrix(self.work.size, index)
-        return self.verification.reference(matrix, self.work.power)
+        make_matrix = load("workloads/" + request["workload"]).make_matrix
+        with Path(request["file"]).open("wb") as file:
+            for index in range(request["terms"]):
+                power = self.verification.reference(make_matrix(self.work.size, index), self.work.power)
+                file.write(power.tobytes())
+        return {}
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compare the result of the last sample with the reference."""
         import numpy as np
 
-        self.verification = check = self.verification or load("verification")
-        work = self.work
-        found = []
-        for encoded, computed in zip(request["reference"], work.results()):
-            expected = np.frombuffer(base64.b64decode(encoded), dtype=np.float64).reshape(work.size, -1)
-            found.append(check.residual(computed, expected))
+        self.verification = self.verification or load("verification")
+        self.expected = np.fromfile(request["file"]).reshape(-1, self.work.size, self.verification.VECTORS)
+        judged = self._judge()
+        if judged["ok"]:
+            self.work.trust()
+        return judged
+
+    def _judge(self) -> dict[str, Any]:
+        work, check = self.work, self.verification
+        found = [check.residual(one, expected) for one, expected in zip(work.results(), self.expected)]
         limit = check.tolerance(work.dtype, work.power)
         return {
             "ok": len(found) == work.terms and all(check.is_right(one, work.dtype, work.power) for one in found),

@@ -37,7 +37,7 @@ def command() -> None:
     type=click.IntRange(min=16, max=131072),
     help="Rows of the square matrices.  [default: about two seconds a sample on the slowest device]",
 )
-@click.option("--power", metavar="n", type=click.IntRange(min=2, max=10000), default=10, show_default=True, help="A^n.")
+@click.option("--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="A^n.")
 @click.option(
     "--dtype",
     "dtypes",
@@ -104,12 +104,17 @@ def matpow(
     """
     from tfgpu_doctor.bench.devices import SPREADS, DeviceSyntaxError, parse_devices, parse_gpus
     from tfgpu_doctor.bench.matpow import Settings
+    from tfgpu_doctor.bench.sizing import too_high_a_power
     from tfgpu_doctor.bench.statistics import StoppingRule
 
     if devices and (gpus or virtual):
         raise click.UsageError("--devices names the devices; --gpus and --virtual-gpus count them: use one of the two")
     if gpus and virtual:
         raise click.UsageError("--gpus counts physical GPUs, --virtual-gpus logical ones: use one of the two")
+    if too_high := too_high_a_power(power, dtypes):
+        raise click.UsageError(too_high)
+    if output == "-":
+        raise click.UsageError("--output names a file, which is written after every round; --format json prints")
     if executable and not shutil.which(executable):
         raise click.UsageError(f"--python {executable}: no such program, or not executable")
     try:
@@ -132,8 +137,9 @@ def matpow(
 
 def _measure(settings: Settings, matrix_file: str | None, form: str, output: str | None) -> int:
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.matpow import Bench, NoTensorFlowError, TooLargeError
+    from tfgpu_doctor.bench.matpow import Bench, NoTensorFlowError
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.sizing import TooLargeError
     from tfgpu_doctor.cli.doctor import load_matrix
     from tfgpu_doctor.cli.output import pair_outputs
     from tfgpu_doctor.cli.progress import bar

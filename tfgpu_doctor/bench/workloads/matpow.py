@@ -36,16 +36,20 @@ def flop(size: int, power: int, terms: int) -> float:
 
 
 def device_bytes(size: int, dtype: str, devices: int, spread: str) -> int:
-    """Memory that one device needs at most: its matrices, the product being read and the one being written."""
+    """Memory that one device needs at most: matrices, for each chain the product read and the one written, and the
+    verified result that later ones are compared with."""
     matrix = size * size * BYTES[dtype]
+    mask = size * size  # a byte for each comparison
+    if devices == 1:
+        return 2 * (1 + 2 + 1) * matrix + mask
     if spread == "rows":
-        return 2 * matrix + 2 * 3 * matrix // devices
-    return (2 if devices == 1 else 1) * 3 * matrix + matrix
+        return 2 * matrix + 2 * (1 + 2 + 1) * matrix // devices + mask
+    return (1 + 2 + 1) * matrix + mask
 
 
 def host_bytes(size: int, dtype: str, terms: int) -> int:
-    """Memory that the worker needs on the host to make the inputs and to verify the results."""
-    return size * size * (4 * (terms + 1) + BYTES[dtype] * 2 + 8)
+    """Memory that the worker needs on the host: the inputs in float32, and results as they come back for a check."""
+    return size * size * (4 * terms + max(4, BYTES[dtype]) * (terms + 1))
 
 
 def make_matrix(size: int, index: int) -> Any:
@@ -72,14 +76,15 @@ class Workload:
         self.devices = devices
         self.terms = len(devices) if spread == "terms" and len(devices) > 1 else 2
         started = time.perf_counter()
-        self.matrices = [make_matrix(size, index) for index in range(self.terms)]
+        matrices = [make_matrix(size, index) for index in range(self.terms)]
         self.make_s = time.perf_counter() - started
         started = time.perf_counter()
-        self.inputs = self._place(tf, getattr(tf, TF_TYPES[dtype]))
+        self.inputs = self._place(tf, getattr(tf, TF_TYPES[dtype]), matrices)
         self.synchronise()
         self.transfer_s = time.perf_counter() - started
         self.function = tf.function(self._chains, jit_compile=False, autograph=False)
         self.outputs: list[Any] = []
+        self.trusted: list[Any] = []
 
     # A part is (device, which term, first row, row behind the last).
     def parts(self) -> list[tuple[str, int, int, int]]:
@@ -95,14 +100,14 @@ class Workload:
             for term in range(self.terms)
         ]
 
-    def _place(self, tf: Any, kind: Any) -> list[tuple[Any, Any]]:
+    def _place(self, tf: Any, kind: Any, matrices: list[Any]) -> list[tuple[Any, Any]]:
         """For each part: the rows it starts from, and the matrix, on its device."""
         placed = []
         on_device: dict[tuple[str, int], Any] = {}
         for device, term, first, last in self.parts():
             with tf.device(device):
                 if (device, term) not in on_device:
-                    on_device[device, term] = tf.cast(tf.constant(self.matrices[term]), kind)
+                    on_device[device, term] = tf.cast(tf.constant(matrices[term]), kind)
                 whole = on_device[device, term]
                 rows = whole if (first, last) == (0, self.size) else tf.identity(whole[first:last])
             assert whole.dtype == kind, f"{whole.dtype} instead of {kind}"
@@ -142,10 +147,27 @@ class Workload:
 
     def sample(self) -> float:
         """Seconds of one computation of all powers, from the call to the last device's end."""
+        self.outputs = []  # the memory of the last result is free for the next
         started = time.perf_counter()
         self.outputs = self.function(self.inputs)
         self.synchronise()
         return time.perf_counter() - started
+
+    def trust(self) -> None:
+        """Keep the last result, which has been verified, to compare others with."""
+        self.trusted = self.outputs
+
+    def unchanged(self) -> bool:
+        """Whether the last result is bit by bit the trusted one; compared where it lies. Not-a-number never is."""
+        import tensorflow as tf
+
+        if len(self.trusted) != len(self.outputs):
+            return False
+        same = []
+        for (device, *_), one, other in zip(self.parts(), self.outputs, self.trusted):
+            with tf.device(device):
+                same.append(tf.reduce_all(tf.equal(one, other)))
+        return all(bool(one.numpy()) for one in same)
 
     def placed_on(self) -> list[str]:
         """The device whose memory holds each part's result, short: "/GPU:0".
