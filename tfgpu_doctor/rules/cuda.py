@@ -121,7 +121,9 @@ def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) 
     lost = in_state(libraries, "off path")
     if not lost:
         return None
+    few = f"{names(lost)} installed, but not found by the loader" if len(lost) <= 2 else None
     return Problem(
+        title=few,
         cause=f"{names(lost)}: present, but not where the dynamic loader looks. {NOT_THE_DRIVER}",
         evidence=seen_off_path(context, lost, _needed_by(release)),
         fixes=fix_path(context, lost),
