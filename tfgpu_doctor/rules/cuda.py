@@ -61,11 +61,11 @@ def version_mismatch(
     ]
     if nvcc and not others:
         seen.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
-    seen += seen_missing(context, wanting[:3], _needed_by(release))
+    seen += seen_missing(context, wanting, _needed_by(release))
     found = ", ".join(dict.fromkeys(minor(kit.version) for kit in others)) or "another version"
     return Problem(
         title=f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}, but only CUDA {found} is installed",
-        cause=f"{names(wanting)} cannot be found. {NOT_THE_DRIVER}",
+        cause=f"the names of the libraries carry their version, so another CUDA cannot stand in. {NOT_THE_DRIVER}",
         evidence=tuple(seen),
         fixes=install_libraries(context, release),
     )
