@@ -6,7 +6,7 @@
 # ///
 """Derives every TensorFlow row of compat_matrix.yaml again, from the published wheels themselves.
 
-    python scripts/refresh_matrix.py [--check] [--only 2.15.1]
+    python scripts/refresh_matrix.py [--check] [--only 2.15.1] [--matrix FILE]
 
 Single members of the wheels are read with HTTP range requests; nothing is downloaded whole. The index is the one that
 pip is configured to use. Everything above the line BEGIN_DERIVED is written by hand and stays as it is. A second run
@@ -34,7 +34,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from wheel_facts import platform_of, python_of, read_wheel  # noqa: E402
 
-from tfgpu_doctor.matrix import Matrix, MatrixError  # noqa: E402
+from tfgpu_doctor.matrix import Matrix, MatrixError, parse  # noqa: E402
 from tfgpu_doctor.matrix_schema import (  # noqa: E402
     PLATFORMS,
     LibrarySet,
@@ -69,11 +69,14 @@ def index_url() -> str:
 
 def wheels_of(package: str, url: str) -> dict[str, dict[Platform, list[Any]]]:
     """Stable releases of a package → platform → its wheels (pypi_simple.DistributionPackage)."""
-    from pypi_simple import PyPISimple
+    from pypi_simple import NoSuchProjectError, PyPISimple
 
     found: dict[str, dict[Platform, list[Any]]] = defaultdict(lambda: defaultdict(list))
     with PyPISimple(url) as client:
-        page = client.get_project_page(package)
+        try:
+            page = client.get_project_page(package)
+        except NoSuchProjectError:
+            return found
     for file in page.packages:
         version = file.version
         if file.package_type not in ("wheel", "sdist") or version is None:
@@ -189,31 +192,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     parser.add_argument("--only", metavar="VERSION", help="print the rows of one release and write nothing")
+    parser.add_argument("--matrix", metavar="FILE", type=Path, default=MATRIX, help="the file to refresh")
     options = parser.parse_args()
     rows, sets = derive(options.only)
     if options.only:
         print(render(rows, sets), end="")
         return 0
-    text = MATRIX.read_text(encoding="utf-8")
+    return refresh(options.matrix, rows, sets, write=not options.check)
+
+
+def refresh(file: Path, rows: list[ReleaseRow], sets: list[LibrarySet], *, write: bool) -> int:
+    """Put the rows into the file and say what changed; without `write`, only say it and return 1 if anything would."""
+    text = file.read_text(encoding="utf-8")
     hand, marker, _ = text.partition(BEGIN_DERIVED)
-    try:
-        before = Matrix.load(str(MATRIX)).data.tensorflow
-    except MatrixError as error:
-        print(f"{error}\nThe file as it is cannot be compared; writing the derived part anew.", file=sys.stderr)
-        before = ()
     fresh = (hand if marker else text.rstrip() + "\n\n") + render(rows, sets)
-    for line in changes(before, rows):
-        print(line)
+    try:
+        for line in changes(parse(text, str(file)).tensorflow, rows):
+            print(line)
+    except MatrixError as error:
+        print(f"{error}\nnot comparable as it is; the derived part is written anew", file=sys.stderr)
     if fresh == text:
-        print("compat_matrix.yaml is up to date")
-    elif not options.check:
-        MATRIX.write_text(fresh, encoding="utf-8")
-    if not (options.check and fresh != text):
-        matrix = Matrix.load(str(MATRIX))
-        matrix.check()
-        for line in official_differences(matrix):
-            print(f"note: {line}")
-    return int(options.check and fresh != text)
+        print(f"{file.name} is up to date")
+    elif write:
+        file.write_text(fresh, encoding="utf-8")
+    matrix = Matrix(parse(fresh, str(file)), str(file))
+    matrix.check()
+    for line in official_differences(matrix):
+        print(f"note: {line}")
+    return int(fresh != text and not write)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ class KnownIssue(Record, frozen=True, kw_only=True):
     symptom: Text
     fix: Text
     commands: tuple[Text, ...] = ()
-    source: SourceKey
+    source: Text  # in the file a key of `sources`; in a Release spelled out
 
 
 class LibrarySet(Record, frozen=True, kw_only=True):
