@@ -31,7 +31,7 @@ def _relate(run: Run, runs: Sequence[Run], cpus: int | None) -> Run:
     if run.throughput is None:
         return run
     if run.virtual:
-        return msgspec.structs.replace(run, advice=_advice(run, cpus))
+        return run
     cpu = _base(runs, run, "CPU")
     gpu = _base(runs, run, "1 GPU")
     on_gpus = run.devices[0].startswith("/GPU")
@@ -56,7 +56,7 @@ def _advice(run: Run, cpus: int | None) -> tuple[str, ...]:
     if run.computed_in != run.dtype:
         said.append(f"{run.dtype} was asked for, and {run.computed_in} was computed: the residual is that small")
     if run.stopped:
-        said.append(f"the samples did not settle ({run.stopped}): the figure is rough")
+        said.append(f"rough: the samples did not settle ({run.stopped})")
     on_gpu = run.devices[0].startswith("/GPU")
     if on_gpu and run.median_s is not None and run.median_s < TINY:
         said.append(

@@ -75,7 +75,7 @@ class StoppingRule:
         if sum(samples) < self.min_seconds:
             return f"{sum(samples):.2f} of {self.min_seconds} s"
         if (spread := iqr_spread(samples)) > self.max_spread:
-            return f"spread {spread:.1%} instead of {self.max_spread:.0%}"
+            return f"spread {100 * spread:.2g} % instead of {100 * self.max_spread:g} %"
         return None
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:

@@ -81,14 +81,14 @@ class Worker:
     def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Put the inputs on the devices, which the first call makes visible and splits if they are virtual."""
         self.tf.config.experimental.enable_tensor_float_32_execution(request["dtype"] == "tf32")
-        if "initialise devices" not in self.cold:
+        if "devices" not in self.cold:
             self._configure(request)
         self.work = self.expected = None  # the old inputs must not stand beside the new ones
         self.work = load("workloads/" + request["workload"]).Workload(
             request["size"], request["power"], request["dtype"], request["devices"], request["spread"]
         )
-        self.cold["make inputs"] = self.work.make_s
-        self.cold["inputs to devices"] = self.work.transfer_s
+        self.cold["inputs"] = self.work.make_s
+        self.cold["to devices"] = self.work.transfer_s
         return {"cold": self.cold}
 
     def _configure(self, request: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ class Worker:
         tf.config.set_soft_device_placement(False)
         started = time.perf_counter()
         tf.config.list_logical_devices()
-        self.cold["initialise devices"] = time.perf_counter() - started
+        self.cold["devices"] = time.perf_counter() - started
 
     def _split(self, physical: list[Any], request: dict[str, Any]) -> None:
         tf, count = self.tf, len(request["devices"])

@@ -44,25 +44,47 @@ def _machine(result: BenchResult) -> str:
 def _run(run: Run, best: float, console: Console) -> None:
     symbols = marks(console)
     dtype = run.dtype
-    if run.throughput is None or run.median_s is None or run.ci95_s is None:
+    if run.throughput is None:
         head = Text.assemble((f"{symbols['error']} ", "bold red"), (f"{run.label}  {dtype}  ", "bold"))
         hanging(head, Text(clean(run.failure or "not measured")), console)
         return
-    line = Text.assemble((f"{symbols['ok']} ", "green"), (f"{run.label}  {dtype}", "bold"), f"  {_throughput(run)}")
-    if best and not run.virtual:
-        share = max(1, round(_BAR * run.throughput.value / best))
-        line.append("  " + symbols["bar"] * share, "blue")
-    console.print(line, soft_wrap=True)
-    low, high = run.ci95_s
-    interval = f"95 % between {_plain(low)} and {_plain(high)}, {len(run.samples_s)} samples"
-    hanging(Text("    "), Text(f"{_seconds(run.median_s, low, high)} a sample, {interval}"), console)
+    head = Text.assemble((f"{symbols['ok']} ", "green"), (f"{run.label}  {dtype}  ", "bold"))
+    hanging(head, _speed(run, best, console.width - len(head), symbols["bar"]), console)
+    indent = Text("    ")
+    hanging(indent, Text(_sample(run)), console)
     for text in _comparisons(run):
-        hanging(Text("    "), Text(text), console)
-    if run.verified and run.verified.residual is not None:
-        residual = f"verified: residual {run.verified.residual:.2g}, at most {run.verified.tolerance:.2g}"
-        hanging(Text("    "), Text(f"{residual}; on {', '.join(dict.fromkeys(run.placed_on))}", "dim"), console)
+        hanging(indent, Text(text), console)
+    hanging(indent, Text(_proof(run), "dim"), console)
+    if not run.virtual:
+        hanging(indent, Text(_before(run), "dim"), console)
     for advice in run.advice:
         hanging(Text(f"    {symbols['warning']} ", "yellow"), Text(clean(advice)), console)
+
+
+def _speed(run: Run, best: float, width: int, bar: str) -> Text:
+    """The throughput, with a bar in proportion where there is room. Virtual devices have none to show."""
+    if run.virtual:
+        return Text("virtual: no speed", "dim")
+    assert run.throughput is not None
+    line = Text(_throughput(run))
+    if best and len(line) + 2 + _BAR <= width:
+        line.append("  " + bar * max(1, round(_BAR * run.throughput.value / best)), "blue")
+    return line
+
+
+def _proof(run: Run) -> str:
+    """What was verified, and where it was computed."""
+    found = run.verified
+    assert found is not None and found.residual is not None
+    placed = ", ".join(dict.fromkeys(clean(device) for device in run.placed_on))
+    return f"verified: residual {found.residual:.2g}, at most {found.tolerance:.2g}; on {placed}"
+
+
+def _before(run: Run) -> str:
+    """What a user waits for before the steady state."""
+    parts = [f"{clean(name)} {_plain(seconds)}" for name, seconds in run.cold_start_s.items() if seconds >= 0.001]
+    parts += [f"first call {_plain(run.warmup_s[0])}"] if run.warmup_s else []
+    return "before: " + ", ".join(parts)
 
 
 def _throughput(run: Run) -> str:
@@ -75,9 +97,9 @@ def _throughput(run: Run) -> str:
 
 def _comparisons(run: Run) -> Sequence[str]:
     said = []
-    if run.speedup_vs_cpu and not run.virtual:
+    if run.speedup_vs_cpu:
         said.append(f"{_ratio(run.speedup_vs_cpu)} times the CPU")
-    if run.speedup_vs_1gpu and len(run.devices) > 1 and not run.virtual:
+    if run.speedup_vs_1gpu and len(run.devices) > 1:
         said.append(f"{_ratio(run.speedup_vs_1gpu)} times one GPU")
     if run.efficiency:
         scaling = "strong scaling" if run.spread == "rows" or len(run.devices) == 2 else "weak scaling"
@@ -92,10 +114,14 @@ def _ratio(ratio: Ratio) -> str:
     return shown[0] if shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
-def _seconds(value: float, low: float, high: float) -> str:
-    factor, unit = (1.0, "s") if value >= 1 else (1e3, "ms")
-    return f"{digits(value * factor, low * factor, high * factor)} {unit}"
+def _sample(run: Run) -> str:
+    """The median of the samples with its interval."""
+    assert run.median_s is not None and run.ci95_s is not None
+    factor, unit = (1.0, "s") if run.median_s >= 1 else (1e3, "ms")
+    low, high = (factor * edge for edge in run.ci95_s)
+    value, first, last = (digits(number, low, high) for number in (factor * run.median_s, low, high))
+    return f"{value} {unit} a sample (95 %: {first} to {last} {unit}), {len(run.samples_s)} samples"
 
 
 def _plain(value: float) -> str:
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    return f"{value:.2g} s" if value >= 1 else f"{value * 1e3:.2g} ms"
