@@ -1,0 +1,42 @@
+"""Per cent of peak: multiprocessors × clock × FLOP per cycle, or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.healthy import MATRIX, gpu
+from tfgpu_doctor.bench.peaks import peak_flops, percent_of_peak
+from tfgpu_doctor.facts import Unknown
+
+# NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
+H200 = gpu(multiprocessors=132, sm_clock_max=1830)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tflops"), [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("float64", 62)]
+)
+def test_the_data_sheets_figures(dtype: str, tflops: float) -> None:
+    peak = peak_flops(H200, dtype, MATRIX)
+    assert peak is not None
+    assert peak / 1e12 == pytest.approx(tflops, rel=0.1)  # data sheets round, and take another boost clock
+
+
+def test_per_cent_of_several() -> None:
+    peak = peak_flops(H200, "float32", MATRIX)
+    assert peak is not None
+    assert percent_of_peak(peak, [H200, H200], "float32", MATRIX) == pytest.approx(50)
+
+
+@pytest.mark.parametrize("unknown", ["multiprocessors", "sm_clock_max", "compute_capability"])
+def test_unknown_stays_unknown(unknown: str) -> None:
+    changes: dict[str, Any] = {unknown: Unknown("not told")}
+    partly = msgspec.structs.replace(H200, **changes)
+    assert percent_of_peak(1e12, [H200, partly], "float32", MATRIX) is None
+    assert percent_of_peak(1e12, [], "float32", MATRIX) is None
+
+
+def test_an_architecture_that_the_matrix_does_not_know() -> None:
+    assert peak_flops(gpu(compute_capability="99.9", multiprocessors=1, sm_clock_max=1), "float32", MATRIX) is None

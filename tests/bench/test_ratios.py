@@ -1,0 +1,105 @@
+"""Speed-up, efficiency and advice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.bench.samples import FLOP, failed, run, telemetry
+from tfgpu_doctor.bench.ratios import ratio, relate
+from tfgpu_doctor.bench.results import Run, Throughput
+
+TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1")}
+
+
+def related(*runs: Run, cpus: int | None = 2) -> dict[str, Run]:
+    return {f"{one.label} {one.dtype}": one for one in relate(runs, cpus)}
+
+
+def test_the_interval_is_carried_through() -> None:
+    new = Throughput(value=100.0, unit="FLOP/s", ci95=(90.0, 120.0))
+    base = Throughput(value=10.0, unit="FLOP/s", ci95=(9.0, 10.0))
+    found = ratio(new, base)
+    assert (found.value, found.low) == (10.0, 9.0)
+    assert found.high == pytest.approx(120 / 9)
+    assert found.low <= found.value <= found.high
+
+
+def test_cpu_one_gpu_two_gpus() -> None:
+    found = related(run("CPU", 8.0), run("1 GPU", 0.1), run("2 GPUs, rows", 0.0625, spread="rows", **TWO))
+    cpu, one, two = found.values()
+    assert (cpu.speedup_vs_cpu, cpu.speedup_vs_1gpu, cpu.efficiency) == (None, None, None)
+    assert one.speedup_vs_cpu and one.speedup_vs_cpu.value == pytest.approx(80)
+    assert one.speedup_vs_1gpu is None and one.efficiency is None
+    assert two.speedup_vs_1gpu and two.speedup_vs_1gpu.value == pytest.approx(1.6)
+    assert two.efficiency and two.efficiency.value == pytest.approx(0.8)
+    assert two.efficiency.low < 0.8 < two.efficiency.high
+
+
+def test_more_work_for_more_gpus_is_compared_by_work_done() -> None:
+    four = {"devices": tuple(f"/GPU:{index}" for index in range(4)), "spread": "terms", "flop": 2 * FLOP}
+    found = related(run("1 GPU", 0.1), run("4 GPUs, terms", 0.05, **four))["4 GPUs, terms float32"]
+    assert found.speedup_vs_1gpu and found.speedup_vs_1gpu.value == pytest.approx(4)
+    assert found.efficiency and found.efficiency.value == pytest.approx(1)
+
+
+def test_virtual_devices_get_no_ratio() -> None:
+    found = related(run("CPU", 8.0), run("1 GPU", 0.1), run("2 virtual GPUs, rows", 0.1, virtual=True, **TWO))
+    virtual = found["2 virtual GPUs, rows float32"]
+    assert (virtual.speedup_vs_cpu, virtual.speedup_vs_1gpu, virtual.efficiency) == (None, None, None)
+    assert virtual.advice == ()
+
+
+def test_types_are_compared_with_themselves_and_tf32_with_the_cpus_float32() -> None:
+    found = related(
+        run("CPU", 8.0),
+        run("CPU", 4.0, dtype="bfloat16"),
+        run("1 GPU", 0.1, dtype="bfloat16"),
+        run("1 GPU", 0.1, dtype="tf32"),
+        run("1 GPU", 0.1, dtype="float16"),
+    )
+    speedups = {name: one.speedup_vs_cpu and round(one.speedup_vs_cpu.value) for name, one in found.items()}
+    assert speedups["1 GPU bfloat16"] == 40
+    assert speedups["1 GPU tf32"] == 80
+    assert speedups["1 GPU float16"] is None
+
+
+def test_a_failed_base_gives_no_ratio() -> None:
+    found = related(failed("CPU", "it died", devices=("/CPU:0",)), run("1 GPU", 0.1))
+    assert found["1 GPU float32"].speedup_vs_cpu is None
+
+
+@pytest.mark.parametrize(
+    ("one", "advice"),
+    [
+        (run(), []),
+        (run(stopped="7 of 10 samples"), ["rough: the samples did not settle (7 of 10 samples)"]),
+        (
+            run(cpu_load=(0.9,) * 11),
+            ["used 0.9 of 2 CPUs: something else ran, or threads are limited"],
+        ),
+        (
+            run("1 GPU", 0.0004, gpu=(telemetry(),)),
+            ["a sample takes 0.4 ms, mostly overhead: a larger --size shows the GPU's speed"],
+        ),
+        (
+            run("1 GPU", 0.1, gpu=(telemetry(utilization=35.0),)),
+            ["/GPU:0 was busy 35 % of the time: a larger --size would fill it"],
+        ),
+        (
+            run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
+            ["/GPU:0 was throttled (hw_thermal_slowdown) during 3 of 11 samples"],
+        ),
+        (
+            run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
+            ["tf32 was asked for, and float32 was computed: the residual is that small"],
+        ),
+        (
+            run("1 GPU", 0.1, percent_of_peak=140.0),
+            ["140 % of the peak is implausible: the clock or the type is not what it seems"],
+        ),
+    ],
+)
+def test_advice(one: Run, advice: list[str]) -> None:
+    assert list(relate([one], 2)[0].advice) == advice

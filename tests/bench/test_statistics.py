@@ -1,0 +1,111 @@
+"""Statistics against distributions whose answers are known."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tfgpu_doctor.bench.statistics import StoppingRule, digits, iqr_spread, median, median_interval, quantile
+
+TIMES = [1.0] * 5 + [1.1] * 5  # median 1.05
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [([3.0], 3.0), ([2.0, 1.0], 1.5), ([5.0, 1.0, 3.0], 3.0), (TIMES, 1.05)],
+)
+def test_median(samples: list[float], expected: float) -> None:
+    assert median(samples) == pytest.approx(expected)
+
+
+def test_median_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no samples"):
+        median([])
+
+
+@pytest.mark.parametrize(("q", "expected"), [(0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.6, 3.4), (1.0, 5.0)])
+def test_quantile(q: float, expected: float) -> None:
+    assert quantile([5.0, 4.0, 3.0, 2.0, 1.0], q) == pytest.approx(expected)
+
+
+def test_spread_is_the_interquartile_range_over_the_median() -> None:
+    assert iqr_spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2 / 3)
+    assert iqr_spread([7.0] * 9) == 0
+
+
+DRAWS: dict[str, tuple[Callable[[random.Random], float], float]] = {
+    "normal": (lambda rng: rng.gauss(10, 1), 10.0),
+    "exponential": (lambda rng: rng.expovariate(1), math.log(2)),
+    "bimodal": (lambda rng: rng.choice((1.0, 1.3)) + rng.random() * 0.4, 1.35),  # symmetric: the median is the centre
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("count", [6, 10, 25, 60])
+def test_interval_covers_the_true_median_as_often_as_it_says(name: str, count: int) -> None:
+    draw, truth = DRAWS[name]
+    rng = random.Random(20261121)
+    trials = 2000
+    covered = 0
+    for _ in range(trials):
+        low, high = median_interval([draw(rng) for _ in range(count)])
+        covered += low <= truth <= high
+    assert covered / trials >= 0.94  # 95 % less three standard errors
+
+
+def test_interval_of_few_samples_is_their_range() -> None:
+    assert median_interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
+    assert median_interval([1.0]) == (1.0, 1.0)
+
+
+def test_interval_narrows_with_the_number_of_samples() -> None:
+    rng = random.Random(1)
+    widths = []
+    for count in (10, 100, 1000):
+        low, high = median_interval([rng.gauss(10, 1) for _ in range(count)])
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("samples", "unmet"),
+    [
+        ([1.0] * 9, "9 of 10 samples"),
+        ([0.01] * 10, "0.10 of 0.5 s"),
+        (TIMES, "spread 9.5 % instead of 2 %"),
+        ([1.0] * 10, None),
+    ],
+)
+def test_stopping_rule_names_the_unmet_condition(samples: list[float], unmet: str | None) -> None:
+    rule = StoppingRule()
+    assert rule.unmet(samples) == unmet
+    assert rule.done(samples, elapsed=sum(samples)) is (unmet is None)
+
+
+def test_sampling_ends_at_the_deadline_but_not_without_a_sample() -> None:
+    rule = StoppingRule(deadline=5.0)
+    assert not rule.done([], elapsed=6.0)
+    assert not rule.done(TIMES, elapsed=4.9)
+    assert rule.done(TIMES, elapsed=5.0)
+    assert rule.done([1e-5, 2e-5] * 1000, elapsed=0.03)  # samples without number
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (1234.5, 1230.0, 1239.0, "1234"),
+        (470.3, 300.0, 640.0, "470"),
+        (0.04512, 0.0450, 0.0453, "0.0451"),
+        (99.96, 99.9, 100.1, "99.96"),
+        (5.0, 5.0, 5.0, "5.000"),  # no more than four digits, however narrow
+        (2.3, 1.0, 3.0, "2.3"),  # no fewer than two
+        (12_345_678.0, 12_300_000.0, 12_400_000.0, "12350000"),
+        (0.0, 0.0, 0.0, "0.0"),
+        (math.inf, 1.0, math.inf, "inf"),
+    ],
+)
+def test_digits_that_the_interval_supports(value: float, low: float, high: float, text: str) -> None:
+    assert digits(value, low, high) == text

@@ -1,0 +1,161 @@
+"""What the verification lets pass, and the errors that it must catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfgpu_doctor.bench.verification import is_right, reference, residual, tolerance, vectors
+from tfgpu_doctor.bench.workloads.matpow import make_matrix
+
+SIZE, POWER = 256, 10
+A, B = make_matrix(SIZE, 0), make_matrix(SIZE, 1)
+EXPECTED = reference(A, POWER)
+
+
+def chain(matrix: Any, power: int = POWER, rounded: Callable[[Any], Any] = lambda array: array) -> Any:
+    """A power as a device computes it: products summed in the matrix's type, operands rounded before each."""
+    product, factor = rounded(matrix), rounded(matrix)
+    for _ in range(power - 1):
+        product = rounded(product) @ factor
+    return product
+
+
+def to_mantissa(bits: int, *, truncate: bool = False) -> Callable[[Any], Any]:
+    """Keep `bits` bits of a float32's mantissa: 10 is TF32, 7 is bfloat16."""
+    drop = 23 - bits
+
+    def rounded(array: Any) -> Any:
+        raw = array.astype(np.float32).view(np.uint32)
+        raw = raw if truncate else raw + (1 << (drop - 1)) - 1 + ((raw >> drop) & 1)
+        return (raw & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)).view(np.float32)
+
+    return rounded
+
+
+GOOD = chain(A)
+TF32 = chain(A, rounded=to_mantissa(10))
+TF32_TRUNCATED = chain(A, rounded=to_mantissa(10, truncate=True))
+BFLOAT16 = to_mantissa(7)(chain(A, rounded=to_mantissa(7)))
+
+
+def judged(computed: Any, dtype: str = "float32") -> bool:
+    return is_right(residual(computed, EXPECTED), dtype, POWER)
+
+
+@pytest.mark.parametrize(
+    ("computed", "dtype"),
+    [
+        pytest.param(GOOD, "float32", id="float32"),
+        pytest.param(chain(A.astype(np.float64)), "float64", id="float64"),
+        pytest.param(TF32, "tf32", id="tf32"),
+        pytest.param(TF32_TRUNCATED, "tf32", id="tf32 that truncates"),
+        pytest.param(BFLOAT16, "bfloat16", id="bfloat16"),
+    ],
+)
+def test_right_results_pass(computed: Any, dtype: str) -> None:
+    assert judged(computed, dtype)
+
+
+def planted(change: Callable[[Any], Any]) -> Any:
+    computed = GOOD.copy()
+    change(computed)
+    return computed
+
+
+def typical_element(computed: Any) -> tuple[int, int]:
+    """Where an element is of the usual size."""
+    size = np.sqrt(np.mean(computed**2))
+    row, column = np.unravel_index(np.argmin(np.abs(np.abs(computed) - size)), computed.shape)
+    return int(row), int(column)
+
+
+def one_per_cent_off(computed: Any) -> None:
+    computed[typical_element(computed)] *= 1.01
+
+
+def bit_flip(computed: Any) -> None:
+    place = typical_element(computed)
+    computed.view(np.uint32)[place] ^= np.uint32(1 << 22)
+
+
+def zeroed_tile(computed: Any) -> None:
+    computed[64:80, 128:144] = 0
+
+
+def not_a_number(computed: Any) -> None:
+    computed[3, 5] = np.nan
+
+
+def infinite(computed: Any) -> None:
+    computed[3, 5] = np.inf
+
+
+def swapped_rows(computed: Any) -> None:
+    computed[[10, 11]] = computed[[11, 10]]
+
+
+@pytest.mark.parametrize("change", [one_per_cent_off, bit_flip, zeroed_tile, not_a_number, infinite, swapped_rows])
+def test_planted_errors_are_caught(change: Callable[[Any], None]) -> None:
+    assert not judged(planted(change))
+
+
+@pytest.mark.parametrize("dtype", ["tf32", "bfloat16", "float16"])
+@pytest.mark.parametrize("change", [zeroed_tile, not_a_number, infinite, swapped_rows])
+def test_gross_errors_are_caught_in_short_types_too(change: Callable[[Any], None], dtype: str) -> None:
+    assert not judged(planted(change), dtype)
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        pytest.param(chain(A, POWER - 1), id="one product too few"),
+        pytest.param(chain(A, POWER + 1), id="one product too many"),
+        pytest.param(chain(B), id="the other matrix"),
+        pytest.param(GOOD.T, id="transposed"),
+        pytest.param(np.zeros_like(GOOD), id="nothing computed"),
+        pytest.param(-GOOD, id="sign"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "tf32", "bfloat16", "float16"])
+def test_another_computation_is_caught(computed: Any, dtype: str) -> None:
+    assert not judged(computed, dtype)
+
+
+@pytest.mark.parametrize(
+    ("computed", "dtype"),
+    [
+        pytest.param(TF32, "float32", id="float32 that was tf32"),
+        pytest.param(TF32_TRUNCATED, "float32", id="float32 that was truncated tf32"),
+        pytest.param(BFLOAT16, "float32", id="float32 that was bfloat16"),
+        pytest.param(GOOD, "float64", id="float64 that was float32"),
+    ],
+)
+def test_a_shorter_type_than_asked_for_is_caught(computed: Any, dtype: str) -> None:
+    assert not judged(computed, dtype)
+
+
+def test_limits() -> None:
+    assert tolerance("float32", 10) == pytest.approx(1.7e-6 * 10**0.5)
+    assert tolerance("tf32", 10) == pytest.approx(7.5e-4 * 9)
+    assert tolerance("bfloat16", 4) == pytest.approx(0.01)
+    assert tolerance("float16", 4) == pytest.approx(1.6e-3)
+
+
+def test_reference_is_the_power_times_the_vectors() -> None:
+    power = np.linalg.matrix_power(A.astype(np.float64), POWER)
+    np.testing.assert_allclose(EXPECTED, power @ vectors(SIZE), rtol=1e-9, atol=1e-12)
+    assert set(np.unique(vectors(SIZE))) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("size", [64, 1000])
+def test_matrices_hold_what_every_type_can_represent(size: int) -> None:
+    matrix, other = make_matrix(size, 0), make_matrix(size, 1)
+    assert matrix.dtype == np.float32
+    assert not np.any(matrix.view(np.uint32) & 0xFFFF)  # the mantissa of bfloat16
+    assert np.std(matrix) == pytest.approx(size**-0.5, rel=0.1)
+    assert not np.array_equal(matrix, other)
+    np.testing.assert_array_equal(matrix, make_matrix(size, 0))
