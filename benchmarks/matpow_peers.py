@@ -4,8 +4,8 @@
 
 All compute A^n and B^n of the same float32 matrices, each in a process of its own that does nothing while another is
 measured. The processes are started anew several times, because where one finds its memory speeds it up or slows it down
-by some per cent for all its life. Every first result is verified in float64. The hand-written TensorFlow loops are an eager loop, a loop in
-a `tf.function`, and the same compiled by XLA; ours is compared with the fastest of them.
+by some per cent for all its life. Every first result is verified in float64. The hand-written TensorFlow loops are an
+eager loop, a loop in a `tf.function`, and the same compiled by XLA; ours is compared with the fastest of them.
 Writes benchmarks/results/matpow_cpu.json and .md. Goal: ours at least 0.97 of the best hand-written TensorFlow loop.
 """
 
@@ -164,17 +164,18 @@ class Ours:
         from tfgpu_doctor.bench.devices import Case
         from tfgpu_doctor.bench.runner import Job, hello, prepare
         from tfgpu_doctor.bench.runner_process import WorkerProcess
+        from tfgpu_doctor.bench.verification import Residual, is_right
 
         self.worker = WorkerProcess(executable)
         software, _ = hello(self.worker)
         prepare(self.worker, Case("CPU", ("/CPU:0",), ()), Job("matpow", size, power, "float32", float), size)
         self.worker.ask(600, do="sample", count=2)
         file = str(scratch / "reference")
-        self.worker.ask(600, do="reference", workload="matpow", terms=2, file=file)
-        judged = self.worker.ask(600, do="verify", file=file)
-        if not judged["ok"]:
-            raise RuntimeError(f"{OURS}: the result is wrong: {judged}")
-        self.about = {"version": f"TensorFlow {software['tensorflow']}", "ok": True, "residual": judged["residual"]}
+        self.worker.ask(600, do="reference", workload="matpow", size=size, power=power, terms=2, file=file)
+        found = self.worker.ask(600, do="verify", file=file)
+        if not is_right(Residual(found["rms"], found["worst_row"]), "float32", power):
+            raise RuntimeError(f"{OURS}: the result is wrong: {found}")
+        self.about = {"version": f"TensorFlow {software['tensorflow']}", "ok": True, "residual": found["rms"]}
 
     def sample(self) -> float:
         """Seconds of one sample."""
@@ -268,7 +269,8 @@ def measure(options: argparse.Namespace) -> int:
         "reached": reached,
         "peers": {name: {**about[name], **rows[name], "samples_s": samples[name]} for name in rows},
     }
-    head = f"{date.today()}, {cpu}, N = {options.size}, n = {options.power}, float32, {options.starts} starts of {options.rounds} rounds"
+    turns = f"{options.starts} starts of {options.rounds} rounds"
+    head = f"{date.today()}, {cpu}, N = {options.size}, n = {options.power}, float32, {turns}"
     page = f"{head}\n\n{table(rows, about, 4.0 * options.size**3 * (options.power - 1))}"
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "matpow_cpu.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

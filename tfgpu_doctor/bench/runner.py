@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from tfgpu_doctor.bench.results import Run, Throughput, Verified
 from tfgpu_doctor.bench.runner_nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
+from tfgpu_doctor.bench.verification import ROW_FACTOR, Residual, is_right, tolerance
 
 START = 300.0  # seconds for import, device initialisation and inputs; a first CUDA start may compile PTX for long
 WARM_UPS = 2
@@ -53,11 +55,12 @@ class Reference:
         self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
         self._terms = 0
 
-    def file(self, worker: Worker, workload: str, terms: int, timeout: float) -> str:
-        """The file's path; `worker`, which is prepared, writes it where it does not hold `terms` powers yet."""
+    def file(self, worker: Worker, job: Job, terms: int, timeout: float) -> str:
+        """The file's path; `worker` writes it where it does not hold `terms` powers yet."""
         path = str(Path(self._folder.name) / "reference.float64")
         if self._terms < terms:
-            worker.ask(timeout, do="reference", workload=workload, terms=terms, file=path)
+            asked = {"workload": job.workload, "size": job.size, "power": job.power, "terms": terms, "file": path}
+            worker.ask(timeout, do="reference", **asked)
             self._terms = terms
         return path
 
@@ -169,14 +172,14 @@ def measure(
             try:
                 one.worker = start_worker()
                 _warm_up(one, one.worker, job, patience, warm_ups)
-                _verify(one, one.worker, reference.file(one.worker, job.workload, terms, patience), patience)
+                _verify(one, one.worker, job, reference.file(one.worker, job, terms, patience), patience)
             except WorkerError as error:
                 one.fail(str(error))
             save(measurements)
         while any(not one.done for one in measurements):
             for one in measurements:
                 if not one.done:
-                    _turn(one, rule, patience, clock)
+                    _turn(one, job, rule, patience, clock)
                     progress(f"{one.case.label} {one.dtype}", _share(one, rule))
             save(measurements)
     finally:
@@ -189,11 +192,19 @@ def _warm_up(one: Measurement, worker: Worker, job: Job, patience: float, count:
     """Put the inputs on the devices and compute what need not be quick yet."""
     one.cold = dict(prepare(worker, one.case, job, job.size)["cold"])
     for _ in range(count):
-        _take(one, worker, 1, patience, one.warmup, [])
+        _take(one, worker, job, 1, patience, one.warmup, [])
     one.telemetry = Telemetry(bus_ids(worker.log()) if one.case.gpus else {})
 
 
-def _take(one: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]) -> None:
+def _take(
+    one: Measurement,
+    worker: Worker,
+    job: Job,
+    count: int,
+    patience: float,
+    into: list[float],
+    loads: list[float],
+) -> None:
     """Take a block of samples."""
     if one.telemetry:
         one.telemetry.start()
@@ -204,29 +215,33 @@ def _take(one: Measurement, worker: Worker, count: int, patience: float, into: l
         if one.telemetry:
             throttled = one.telemetry.pause()
     one.placed_on = tuple(answer["placed_on"])
-    if answer["misplaced"]:
-        raise WorkerError(str(answer["misplaced"]))
-    if answer["wrong"]:
-        _judge(one, answer["wrong"])
+    if answer["misplaced"] or set(one.placed_on) != set(one.case.devices):
+        raise WorkerError(answer["misplaced"] or f"computed on {', '.join(one.placed_on)}")
+    for found in answer["residuals"]:
+        _judge(one, job, found)
     if throttled:
         one.throttled += range(len(into), len(into) + len(answer["samples"]))
     into += answer["samples"]
     loads += answer["loads"]
 
 
-def _verify(one: Measurement, worker: Worker, file: str, patience: float) -> None:
+def _verify(one: Measurement, worker: Worker, job: Job, file: str, patience: float) -> None:
     """Compare the last result with the reference; later ones must be the same, or right themselves."""
-    _judge(one, worker.ask(patience, do="verify", file=file))
+    _judge(one, job, worker.ask(patience, do="verify", file=file))
 
 
-def _judge(one: Measurement, answer: dict[str, Any]) -> None:
-    one.like_float32 = bool(answer["like_float32"])
+def _judge(one: Measurement, job: Job, answer: dict[str, float | None]) -> None:
+    """Say whether a residual is one that the type explains, which the worker is not asked."""
+    rms, worst_row = answer["rms"], answer["worst_row"]
+    found = Residual(math.nan if rms is None else rms, math.nan if worst_row is None else worst_row)
+    limit = tolerance(one.dtype, job.power)
+    one.like_float32 = is_right(found, "float32", job.power)
     one.verified = Verified(
-        ok=bool(answer["ok"]),
-        residual=answer["residual"],
-        tolerance=answer["tolerance"],
-        worst_row=answer["worst_row"],
-        row_tolerance=answer["row_tolerance"],
+        ok=is_right(found, one.dtype, job.power),
+        residual=rms,
+        tolerance=limit,
+        worst_row=worst_row,
+        row_tolerance=ROW_FACTOR * limit,
         method=METHOD,
     )
     if not one.verified.ok:
@@ -241,14 +256,14 @@ def _why_wrong(found: Verified) -> str:
     return f"the result is wrong: a row is off by {found.worst_row:.2g}, at most {found.row_tolerance:.2g} is rounding"
 
 
-def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock) -> None:
+def _turn(one: Measurement, job: Job, rule: StoppingRule, patience: float, clock: Clock) -> None:
     """Let one case take a block of samples; it ends when it has enough."""
     assert one.worker is not None
     typical = median(one.samples or one.warmup)
     count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.samples), 500))
     started = clock()
     try:
-        _take(one, one.worker, count, patience, one.samples, one.loads)
+        _take(one, one.worker, job, count, patience, one.samples, one.loads)
     except WorkerError as error:
         one.fail(str(error))
         return

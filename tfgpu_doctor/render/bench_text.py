@@ -21,7 +21,7 @@ def render(result: BenchResult, console: Console) -> None:
     """Print all of it."""
     n, power = result.parameters["size"], result.parameters["power"]
     console.print(Text.assemble(("tfgpu bench matpow", "bold"), f"  A^{power} and B^{power}, {n} × {n}"))
-    console.print(Text(clean(_machine(result)), "dim"), soft_wrap=True)
+    hanging(Text(""), Text(clean(_machine(result)), "dim"), console)
     best = max((run.throughput.value for run in result.runs if run.throughput and not run.virtual), default=0.0)
     for run in result.runs:
         console.print()
@@ -43,12 +43,12 @@ def _machine(result: BenchResult) -> str:
 
 def _run(run: Run, best: float, console: Console) -> None:
     symbols = marks(console)
-    dtype = run.dtype
+    title = f"{clean(run.label)}  {clean(run.dtype)}  "
     if run.throughput is None:
-        head = Text.assemble((f"{symbols['error']} ", "bold red"), (f"{run.label}  {dtype}  ", "bold"))
+        head = Text.assemble((f"{symbols['error']} ", "bold red"), (title, "bold"))
         hanging(head, Text(clean(run.failure or "not measured")), console)
         return
-    head = Text.assemble((f"{symbols['ok']} ", "green"), (f"{run.label}  {dtype}  ", "bold"))
+    head = Text.assemble((f"{symbols['ok']} ", "green"), (title, "bold"))
     hanging(head, _speed(run, best, console.width - len(head), symbols["bar"]), console)
     indent = Text("    ")
     hanging(indent, Text(_sample(run)), console)
@@ -123,5 +123,7 @@ def _sample(run: Run) -> str:
     return f"{value} {unit} a sample (95 %: {first} to {last} {unit}), {len(run.samples_s)} samples"
 
 
-def _plain(value: float) -> str:
-    return f"{value:.2g} s" if value >= 1 else f"{value * 1e3:.2g} ms"
+def _plain(seconds: float) -> str:
+    """Seconds with two digits."""
+    value, unit = (seconds, "s") if seconds >= 1 else (seconds * 1e3, "ms")
+    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"

@@ -1,0 +1,87 @@
+"""A worker without a process: it takes its times from a list and moves a clock by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle
+from typing import Any
+
+from tfgpu_doctor.bench.runner_process import WorkerError
+
+RIGHT: dict[str, Any] = {"rms": 9e-7, "worst_row": 2e-6}
+WRONG: dict[str, Any] = {"rms": 0.3, "worst_row": 0.5}
+
+
+class Clock:
+    """Seconds that pass only when a fake worker says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeWorker:
+    """Answers as a worker does; `trouble` may answer, or raise, in its place."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        seconds: float | Iterable[float] = 0.1,
+        trouble: Callable[[str, int], dict[str, Any] | None] = lambda verb, sample: None,
+        gpus: int = 0,
+    ) -> None:
+        self.clock = clock
+        self.seconds: Iterator[float] = cycle([seconds] if isinstance(seconds, float) else seconds)
+        self.trouble = trouble
+        self.gpus = gpus
+        self.asked: list[str] = []
+        self.sizes: list[int] = []
+        self.samples = 0
+        self.closed = False
+        self.devices: list[str] = []
+
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+        """Answer one request."""
+        if self.closed:
+            raise WorkerError("asked after the end")
+        verb = request["do"]
+        self.asked.append(verb)
+        answer: dict[str, Any] = getattr(self, f"_{verb}")(request)
+        return {**answer, **(self.trouble(verb, self.samples) or {})}
+
+    def _hello(self, request: dict[str, Any]) -> dict[str, Any]:
+        gpus = [{"name": "NVIDIA H200", "compute_capability": "9.0"}] * self.gpus
+        return {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3", "gpus": gpus}
+
+    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.devices = request["devices"]
+        self.sizes.append(request["size"])
+        return {"cold": {"import": 1.5}}
+
+    def _sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        taken = [next(self.seconds) for _ in range(request["count"])]
+        self.samples += len(taken)
+        self.clock.now += sum(taken)
+        return {
+            "samples": taken,
+            "loads": [2.0] * len(taken),
+            "placed_on": self.devices,
+            "misplaced": None,
+            "residuals": [],
+        }
+
+    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        return dict(RIGHT)
+
+    def log(self) -> str:
+        """Nothing was logged."""
+        return ""
+
+    def close(self) -> None:
+        """No more answers."""
+        self.closed = True

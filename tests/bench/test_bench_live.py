@@ -1,0 +1,204 @@
+"""`tfgpu bench matpow` as a user starts it: real processes, and the real TensorFlow over logical CPU devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import psutil
+import pytest
+
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.bench.matpow import Bench, Settings
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.statistics import StoppingRule
+
+PATIENTS = Path(__file__).parents[1] / "patients"
+TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
+
+
+def matpow(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TFGPU, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "COLUMNS": "80", **environ},
+    )
+
+
+# ------------------------------------------------------------------------- without TensorFlow
+
+
+def test_help_has_an_example() -> None:
+    page = matpow("--help")
+    assert page.returncode == 0
+    assert "tfgpu bench matpow --size 10000 --power 10 --gpus 2" in " ".join(page.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gpus", "0"], "--gpus 0: give a number from 1 up, or all"),
+        (["--devices", "gpu:0,tpu"], "'tpu' is no device; write for example cpu,gpu:0,gpu:1"),
+        (["--devices", "cpu", "--gpus", "2"], "--devices names the devices"),
+        (["--gpus", "2", "--virtual-gpus", "2"], "--gpus counts physical GPUs"),
+        (["--virtual-gpus", "1"], "--virtual-gpus"),
+        (["--dtype", "int8"], "'float32', 'tf32', 'float16', 'bfloat16', 'float64'"),
+        (["--power", "1"], "--power"),
+        (["--power", "500", "--dtype", "tf32"], "--power 500 cannot be verified in tf32"),
+        (["--size", "0"], "--size"),
+        (["--deadline", "0"], "--deadline"),
+        (["--output", "-"], "--output names a file"),
+        (["--output", "/no/such/folder/x.json"], "the folder /no/such/folder does not exist"),
+        (["--python", "/no/such/python"], "--python /no/such/python: no such program"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], message: str) -> None:
+    done = matpow(*arguments)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("patient", "why"),
+    [
+        ("import_error", "ImportError"),
+        ("dies_of_a_signal", "the worker was killed by SIGILL"),
+        ("exits", "the worker ended with exit code"),
+    ],
+)
+def test_a_tensorflow_that_cannot_be_used(patient: str, why: str) -> None:
+    done = matpow(PYTHONPATH=str(PATIENTS / patient), PATIENT_SIGNAL="SIGILL")
+    assert done.returncode == 3
+    assert f"cannot measure with {sys.executable}: {why}" in done.stderr
+    assert f"Next: tfgpu doctor --python {sys.executable}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------------------- with TensorFlow
+
+
+@pytest.fixture(scope="module")
+def measured(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """One run over logical devices in two types: what it printed, and the file it wrote."""
+    file = tmp_path_factory.mktemp("bench") / "result.json"
+    arguments = ["--size", "96", "--virtual-gpus", "3", "--min-samples", "3", "--deadline", "1"]
+    types = ["--dtype", "float32", "--dtype", "bfloat16"]
+    done = matpow("--python", tensorflow_python, *arguments, *types, "--output", str(file), CUDA_VISIBLE_DEVICES="-1")
+    yield {"done": done, "file": file}
+
+
+@pytest.mark.tensorflow
+def test_logical_devices_compute_and_are_verified(measured: dict[str, Any]) -> None:
+    assert measured["done"].returncode == 0, measured["done"].stderr
+    result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
+    assert [f"{run.label} {run.dtype}" for run in result.runs] == [
+        *("CPU float32", "3 virtual CPUs, terms float32", "3 virtual CPUs, rows float32"),
+        *("CPU bfloat16", "3 virtual CPUs, terms bfloat16", "3 virtual CPUs, rows bfloat16"),
+    ]
+    for run in result.runs:
+        assert run.verified is not None and run.verified.ok
+        assert run.verified.residual is not None and 0 < run.verified.residual <= run.verified.tolerance
+        assert run.verified.samples == len(run.samples_s) + 1
+        assert set(run.placed_on) == set(run.devices)
+        assert len(run.samples_s) >= 3
+        assert {"import", "devices", "inputs", "to devices"} <= set(run.cold_start_s)
+        assert (run.speedup_vs_1gpu, run.efficiency) == (None, None)
+    one, terms, rows = result.runs[:3]
+    assert terms.devices == rows.devices == ("/CPU:0", "/CPU:1", "/CPU:2")
+    assert one.flop == rows.flop == 2 * 9 * 2 * 96**3
+    assert terms.flop == 3 * 9 * 2 * 96**3
+    assert result.software["tensorflow"]
+
+
+@pytest.mark.tensorflow
+def test_the_text_names_what_was_computed(measured: dict[str, Any]) -> None:
+    text = measured["done"].stdout
+    assert text.startswith("tfgpu bench matpow  A^10 and B^10, 96 × 96\n")
+    assert "✓ CPU  float32" in text and "✓ 3 virtual CPUs, rows  bfloat16  virtual: no speed" in text
+    assert "TensorFlow lists no GPU: this measures the CPU" in text
+    assert "they prove function, never speed" in text
+
+
+@pytest.mark.tensorflow
+def test_gpus_that_are_not_there(tensorflow_python: str, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    arguments = ["--python", tensorflow_python, "--gpus", "2", "--output", str(file)]
+    done = matpow(*arguments, CUDA_VISIBLE_DEVICES="-1")
+    assert done.returncode == 1
+    assert done.stderr == "tfgpu: 2 GPUs were asked for, TensorFlow lists no GPU here (tfgpu doctor says why)\n"
+    assert not file.exists()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupt_keeps_the_file_and_leaves_no_process(tensorflow_python: str, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    arguments = ["--python", tensorflow_python, "--size", "256", "--min-samples", "1000", "--deadline", "600"]
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    with subprocess.Popen(
+        [*TFGPU, *arguments, "--output", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+    ) as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (file.exists() and b'"samples_s": [\n' in file.read_bytes()):
+            time.sleep(0.02)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert stderr.strip() == b"tfgpu: interrupted"
+    assert children
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    (run,) = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
+    assert run.samples_s and run.throughput and run.stopped
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+class Saboteur(WorkerProcess):
+    """A real worker, one request of which is falsified: the parent believes what it asked for."""
+
+    change: ClassVar[dict[str, Any]] = {}
+
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+        """Send another request than the parent meant."""
+        return super().ask(timeout, **{**request, **(self.change if request["do"] == "prepare" else {})})
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"power": 9}, "the result is wrong"),
+        ({"dtype": "bfloat16"}, "the result is wrong"),
+        ({"devices": ["/GPU:0"]}, "GPU:0"),
+    ],
+    ids=["another power", "a shorter type", "a device that is not there"],
+)
+def test_what_is_not_what_was_asked_for_reports_no_speed(
+    change: dict[str, Any], why: str, tensorflow_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Saboteur, "change", change)
+    rule = StoppingRule(min_samples=3, deadline=1.0)
+    settings = Settings(tensorflow_python, size=96, devices=("/CPU:0",), rule=rule)
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    bench = Bench(settings, MATRIX, healthy(), lambda: Saboteur(tensorflow_python, environ))
+    if "devices" in change:
+        with pytest.raises(WorkerError, match=why):  # soft placement is off
+            bench.run()
+        return
+    (run,) = bench.run().runs
+    assert run.failure is not None and run.failure.startswith(why)
+    assert (run.throughput, run.median_s, run.samples_s) == (None, None, ())
+    assert json.loads(msgspec.json.encode(run))["throughput"] is None

@@ -1,0 +1,132 @@
+"""What is read from NVML beside the timed blocks, with a stand-in for the bindings."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tfgpu_doctor.bench.runner_nvml import Telemetry, bus_ids
+
+LOG = """\
+I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:0 with \
+139000 MB memory:  -> device: 0, name: NVIDIA H200, pci bus id: 0000:65:00.0, compute capability: 9.0
+I0000 00:00:1731000000.2 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:1 with \
+139000 MB memory:  -> device: 1, name: NVIDIA H200, pci bus id: 0000:E1:00.0, compute capability: 9.0
+"""
+OLD = (
+    "2021-02-03 01:02:03.4: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1406] Created TensorFlow device "
+    "(/job:localhost/replica:0/task:0/device:GPU:0 with 10175 MB memory) -> physical GPU (device: 0, name: Tesla T4, "
+    "pci bus id: 0000:00:07.0, compute capability: 7.5)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (LOG, {"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:E1:00.0"}),
+        (OLD, {"/GPU:0": "0000:00:07.0"}),
+        ("", {}),
+        ("Created device with nothing\npci bus id: 0000:00:07.0\n", {}),
+    ],
+)
+def test_bus_ids_stand_in_tensorflows_log(log: str, expected: dict[str, str]) -> None:
+    assert bus_ids(log) == expected
+
+
+class Nvml(ModuleType):
+    """A stand-in for pynvml: one GPU, whose fourth and later looks are throttled."""
+
+    NVML_CLOCK_SM = 1
+    NVML_TEMPERATURE_GPU = 0
+
+    class NVMLError(Exception):
+        """As in pynvml."""
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__("pynvml")
+        self.broken = broken
+        self.looks = 0
+        self.seen = threading.Event()
+
+    def nvmlInit(self) -> None:
+        if self.broken:
+            raise self.NVMLError("Driver/library version mismatch")
+
+    def nvmlShutdown(self) -> None:
+        return None
+
+    def nvmlDeviceGetHandleByPciBusId(self, bus_id: str) -> str:
+        return bus_id
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return "NVIDIA H200"
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        self.looks += 1
+        return 0x041 if self.looks > 3 else 0x001
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        return 612_500
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:
+        raise self.NVMLError("Not Supported")
+
+    def nvmlDeviceGetClockInfo(self, handle: str, which: int) -> int:
+        return 1830
+
+    def nvmlDeviceGetTemperature(self, handle: str, which: int) -> int:
+        if self.looks > 5:
+            self.seen.set()
+        return 61
+
+
+def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = Nvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    watch = Telemetry({"/GPU:0": "0000:65:00.0"})
+    watch.start()
+    assert nvml.seen.wait(30)
+    assert watch.pause() == ("hw_thermal_slowdown",)
+    watch.close()
+    (found,) = watch.summary()
+    assert (found.device, found.name, found.pci_bus_id) == ("/GPU:0", "NVIDIA H200", "0000:65:00.0")
+    assert (found.power_w, found.sm_clock_mhz, found.temperature_c, found.utilization) == (612.5, 1830, 61, None)
+    assert found.throttled == ("hw_thermal_slowdown",)
+    assert found.samples >= 5
+
+
+def test_nothing_is_gathered_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    watch = Telemetry({"/GPU:0": "0000:65:00.0"})
+    watch.close()
+    assert watch.summary()[0].samples == 0
+    assert watch.pause() == ()
+
+
+def test_logical_devices_of_one_gpu_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    watch = Telemetry({"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:65:00.0"})
+    watch.close()
+    assert [one.device for one in watch.summary()] == ["/GPU:0"]
+
+
+def test_no_nvml_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(broken=True))
+    watch = Telemetry({"/GPU:0": "0000:65:00.0"})
+    watch.start()
+    watch._thread.join(30)
+    watch.close()
+    (found,) = watch.summary()
+    assert (found.samples, found.power_w, found.name) == (0, None, None)
+
+
+def test_without_gpus_no_thread_is_started() -> None:
+    watch = Telemetry({})
+    watch.start()
+    assert watch.pause() == ()
+    watch.close()
+    assert watch.summary() == ()

@@ -1,0 +1,206 @@
+"""How cases are driven: turns, the stopping rule, trouble of every kind. No time passes and no process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
+from tfgpu_doctor.bench.devices import Case
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner import Job, Measurement, Reference, measure, to_run
+from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.statistics import StoppingRule
+
+CPU = Case("CPU", ("/CPU:0",), ())
+GPU = Case("1 GPU", ("/GPU:0",), (0,))
+TERMS = Case("4 GPUs, terms", ("/GPU:0", "/GPU:1", "/GPU:2", "/GPU:3"), (0, 1, 2, 3), "terms")
+RULE = StoppingRule(deadline=30.0)
+
+
+def job(dtype: str = "float32") -> Job:
+    return Job("matpow", 1024, 10, dtype, lambda terms: 1e9 * terms)
+
+
+def runs(
+    cases: Sequence[Case],
+    workers: Sequence[FakeWorker],
+    *,
+    rule: StoppingRule = RULE,
+    dtype: str = "float32",
+    **options: Any,
+) -> list[Run]:
+    waiting = list(workers)
+    with Reference() as reference:
+        measured = measure(
+            cases, job(dtype), lambda: waiting.pop(0), reference, rule=rule, clock=workers[0].clock, **options
+        )
+    assert all(worker.closed for worker in workers)
+    return [to_run(one, job(dtype), rule) for one in measured]
+
+
+def test_a_steady_device_stops_when_there_is_enough() -> None:
+    worker = FakeWorker(Clock(), 0.1)
+    (one,) = runs([CPU], [worker])
+    assert one.failure is None and one.stopped is None
+    assert len(one.samples_s) == 10  # and 1.0 s, in blocks of 0.2 s
+    assert one.median_s == pytest.approx(0.1)
+    assert one.throughput and one.throughput.value == pytest.approx(2e10)
+    assert len(one.warmup_s) == 2
+    assert one.verified and one.verified.ok and one.verified.samples == 11
+    assert one.computed_in == "float32"
+
+
+def test_a_restless_device_goes_on_to_the_deadline_and_says_so() -> None:
+    (one,) = runs([CPU], [FakeWorker(Clock(), [0.1, 0.2, 0.3])])
+    assert sum(one.samples_s) >= 30.0
+    assert one.stopped is not None and one.stopped.startswith("spread")
+    assert one.throughput is not None
+
+
+def test_a_slow_device_is_warmed_up_once_and_given_time() -> None:
+    (one,) = runs([CPU], [FakeWorker(Clock(), 40.0)], expected=40.0)
+    assert len(one.warmup_s) == 1
+    assert one.samples_s == (40.0,)
+    assert one.stopped == "1 of 10 samples"
+
+
+def test_devices_take_turns() -> None:
+    clock = Clock()
+    order: list[str] = []
+
+    def note(name: str) -> Callable[[str, int], None]:
+        return lambda verb, sample: order.append(name) if verb == "sample" else None
+
+    runs([CPU, GPU], [FakeWorker(clock, 0.2, note("cpu")), FakeWorker(clock, 0.2, note("gpu"))])
+    turns = order[4:]  # behind the warm-ups
+    assert turns == ["cpu", "gpu"] * 10
+
+
+def test_the_reference_is_computed_once() -> None:
+    clock = Clock()
+    workers = [FakeWorker(clock), FakeWorker(clock)]
+    runs([GPU, TERMS], workers)
+    assert [worker.asked.count("reference") for worker in workers] == [1, 0]
+
+
+def test_more_terms_are_more_work() -> None:
+    (one,) = runs([TERMS], [FakeWorker(Clock(), 0.1)])
+    assert one.flop == 4e9
+
+
+def dies(at: int) -> Callable[[str, int], dict[str, Any] | None]:
+    def trouble(verb: str, sample: int) -> dict[str, Any] | None:
+        if verb == "sample" and sample > at:
+            raise WorkerError("the worker was killed by SIGSEGV")
+        return None
+
+    return trouble
+
+
+@pytest.mark.parametrize("at", [0, 1, 7], ids=["in the first call", "warming up", "measuring"])
+def test_a_worker_that_dies_takes_no_other_with_it(at: int) -> None:
+    clock = Clock()
+    broken, fine = runs([CPU, GPU], [FakeWorker(clock, 0.1, dies(at)), FakeWorker(clock)])
+    assert broken.failure == "the worker was killed by SIGSEGV"
+    assert (broken.throughput, broken.median_s, broken.samples_s) == (None, None, ())
+    assert fine.throughput is not None
+
+
+def test_a_worker_that_cannot_be_started() -> None:
+    def start() -> FakeWorker:
+        raise WorkerError("no such interpreter")
+
+    with Reference() as reference:
+        (one,) = measure([CPU], job(), start, reference, rule=RULE)
+    assert to_run(one, job(), RULE).failure == "no such interpreter"
+
+
+def test_a_wrong_result_has_no_speed() -> None:
+    worker = FakeWorker(Clock(), 0.1, lambda verb, sample: WRONG if verb == "verify" else None)
+    (one,) = runs([CPU], [worker])
+    assert one.failure == "the result is wrong: residual 0.3, at most 5.4e-06 is rounding"
+    assert one.verified and not one.verified.ok
+    assert (one.throughput, one.samples_s) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({"rms": None, "worst_row": None}, "the result is wrong: it holds numbers that are not finite"),
+        ({"rms": 1e-6, "worst_row": 0.1}, "the result is wrong: a row is off by 0.1, at most 4.3e-05"),
+    ],
+)
+def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
+    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: found if verb == "verify" else None)])
+    assert one.failure is not None and one.failure.startswith(message)
+
+
+def test_a_result_that_goes_wrong_later_is_noticed() -> None:
+    worker = FakeWorker(
+        Clock(), 0.1, lambda verb, sample: {"residuals": [RIGHT, WRONG]} if verb == "sample" and sample > 6 else None
+    )
+    (one,) = runs([CPU], [worker])
+    assert one.failure is not None and one.failure.startswith("the result is wrong")
+    assert one.throughput is None
+
+
+def test_a_result_from_elsewhere_has_no_speed() -> None:
+    elsewhere = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: elsewhere if verb == "sample" else None)])
+    assert one.failure == "computed on /CPU:0 instead of /GPU:0"
+    assert one.throughput is None
+
+
+@pytest.mark.parametrize(("found", "computed"), [(RIGHT, "float32"), ({"rms": 6e-4, "worst_row": 2e-3}, "tf32")])
+def test_which_of_tf32_and_float32_ran_is_what_the_residual_says(found: dict[str, Any], computed: str) -> None:
+    (one,) = runs(
+        [GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: found if verb == "verify" else None)], dtype="tf32"
+    )
+    assert (one.dtype, one.computed_in) == ("tf32", computed)
+    assert one.throughput is not None
+
+
+def test_float32_that_was_tf32_has_no_speed() -> None:
+    found = {"rms": 6e-4, "worst_row": 2e-3}
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: found if verb == "verify" else None)])
+    assert one.failure is not None and one.failure.startswith("the result is wrong: residual 0.0006")
+
+
+def test_a_device_that_the_worker_does_not_own_up_to() -> None:
+    quiet = {"placed_on": ["/CPU:0"]}
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: quiet if verb == "sample" else None)])
+    assert one.failure == "computed on /CPU:0"
+
+
+def test_the_cpu_beside_tf32_computes_in_float32() -> None:
+    (one,) = runs([CPU], [FakeWorker(Clock())], dtype="tf32")
+    assert one.dtype == "float32"
+
+
+def test_what_there_is_is_saved_after_every_round() -> None:
+    clock = Clock()
+    counts: list[list[int]] = []
+
+    def save(measurements: Sequence[Measurement]) -> None:
+        counts.append([len(one.samples) for one in measurements])
+
+    runs([CPU, GPU], [FakeWorker(clock, 0.25), FakeWorker(clock, 0.25)], save=save)
+    assert counts[:4] == [[0, 0], [0, 0], [1, 1], [2, 2]]
+    assert counts[-1] == [10, 10]
+
+
+def test_an_interrupt_ends_every_worker() -> None:
+    clock = Clock()
+
+    def interrupted(verb: str, sample: int) -> None:
+        if sample > 4:
+            raise KeyboardInterrupt
+
+    workers = [FakeWorker(clock, 0.2), FakeWorker(clock, 0.2, interrupted)]
+    waiting = list(workers)
+    with Reference() as reference, pytest.raises(KeyboardInterrupt):
+        measure([CPU, GPU], job(), lambda: waiting.pop(0), reference, rule=RULE, clock=clock)
+    assert all(worker.closed for worker in workers)
