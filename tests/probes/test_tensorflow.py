@@ -98,7 +98,8 @@ def test_raising_import(examine: Examine, python: str) -> None:
     assert outcomes(result) == ["ok", "ok", "raised", *["skipped"] * 5]
     assert phase(result, "xla").note == "import raised"
     assert reason(result.tensorflow.build) == "import raised"
-    assert reason(result.tensorflow.version) == "no distribution of TensorFlow in this interpreter" or python == "this"
+    # the interpreter of the tests may have a TensorFlow of its own behind the patient
+    assert python == "this" or reason(result.tensorflow.version) == "no distribution of TensorFlow in this interpreter"
     assert result.tensorflow_dir == str(PATIENTS / "import_error" / "tensorflow")
     assert python == "this" or str(known(result.python.version)).startswith(python)
 
