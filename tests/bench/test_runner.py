@@ -180,6 +180,21 @@ def test_the_cpu_beside_tf32_computes_in_float32() -> None:
     assert one.dtype == "float32"
 
 
+def test_a_hang_among_many_short_samples_costs_no_more_patience_than_one() -> None:
+    waits = []
+
+    class Listens(FakeWorker):
+        def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+            if request["do"] == "sample":
+                waits.append(timeout)
+            return super().ask(timeout, **request)
+
+    worker = Listens(Clock(), 0.0005)
+    (one,) = runs([CPU], [worker])
+    assert len(one.samples_s) >= 500
+    assert set(waits) == {60.0}
+
+
 def test_what_there_is_is_saved_after_every_round() -> None:
     clock = Clock()
     counts: list[list[int]] = []

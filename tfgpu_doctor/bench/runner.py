@@ -210,7 +210,8 @@ def _take(
         one.telemetry.start()
     throttled: tuple[str, ...] = ()
     try:
-        answer = worker.ask(patience + count * patience / 4, do="sample", count=count)
+        # not by count: several samples are asked for only where all of them take about BLOCK seconds
+        answer = worker.ask(patience, do="sample", count=count)
     finally:
         if one.telemetry:
             throttled = one.telemetry.pause()
