@@ -31,11 +31,14 @@ def driver_suffices(matrix: Matrix, row: Release, driver: str, os: str) -> bool 
     return None if minimum is None else Version(driver) >= Version(minimum)
 
 
-def best_release(facts: Facts, matrix: Matrix, *, own_cuda: bool = True) -> Release | None:
-    """The newest release that fits Python, platform, driver and cards, where known; None when there is none.
+def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
+    """The newest release that fits platform, driver and cards, where known; None when there is none.
 
-    Releases with an error among their known issues are passed over. With `own_cuda`, only those count whose extra
-    installs CUDA into the Python under test; without, any, since conda brings CUDA and another Python along.
+    Releases with an error among their known issues are passed over.
+
+    Args:
+        this_python: only releases with a wheel for the Python under test.
+        own_cuda: only releases whose extra brings CUDA along.
     """
     platform = value_or(facts.python.wheel_platform, "linux_x86_64")
     python = ".".join(value_or(facts.python.version, "").split(".")[:2])
@@ -45,14 +48,26 @@ def best_release(facts: Facts, matrix: Matrix, *, own_cuda: bool = True) -> Rele
     for row in matrix.releases(platform=platform, package="tensorflow"):
         fits = (
             row.gpu
-            and (not own_cuda or (row.extra and (not python or python in row.python)))
-            and not broken_here(matrix, row, python, capabilities)
+            and (row.extra or not own_cuda)
+            and (python in row.python or not python or not this_python)
+            and not broken_here(matrix, row, python if this_python else row.python[-1], capabilities)
             and (driver is None or driver_suffices(matrix, row, driver, os) is not False)
             and all(runs_on(row, one) == "sass" for one in capabilities)
         )
         if fits:
             return row
     return None
+
+
+def numpy_bound(row: Release) -> str | None:
+    """The NumPy that a release can be imported with, as a specifier.
+
+    Wheels before 2.18 are compiled against NumPy 1, which the metadata of some (2.10, 2.11) does not say:
+    2.18's release notes, "TensorFlow now supports and is compiled with NumPy 2.0 by default".
+    """
+    if row.numpy is None or Version(row.version) >= Version("2.18") or "<" in row.numpy:
+        return row.numpy
+    return f"{row.numpy},<2"
 
 
 def cudnn_bound(matrix: Matrix, row: Release, capabilities: list[str]) -> str | None:

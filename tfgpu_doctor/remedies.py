@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import best_release, cudnn_bound, known_capabilities
+from tfgpu_doctor.plan import best_release, cudnn_bound, known_capabilities, numpy_bound
 from tfgpu_doctor.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
@@ -80,10 +80,26 @@ class Remedies:
         """Advise the best release for this machine; empty when none fits."""
         if row := best_release(self.facts, self.matrix):
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
-        if row := best_release(self.facts, self.matrix, own_cuda=False):
+        if row := best_release(self.facts, self.matrix, this_python=False):
+            text = f"Install TensorFlow {row.version} in an environment with Python {row.python[-1]}: {why}"
+            return (Fix(text=text, commands=self.new_environment(row.python[-1], *self.requirements(row))),)
+        if row := best_release(self.facts, self.matrix, this_python=False, own_cuda=False):
             text = f"Install TensorFlow {row.version} with CUDA {row.cuda} from conda: {why}"
             return (Fix(text=text, commands=conda_environment(row)),)
         return ()
+
+    def new_environment(self, python: str, *requirements: str) -> tuple[str, ...]:
+        """A new environment with Python `python`, by the tool that is there and can bring that Python along."""
+        wanted = " ".join(self.quote(one) for one in requirements)
+        tools = value_or(self.facts.python.installers, ())
+        if self.os == "windows":
+            return (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {wanted}")
+        if "uv" in tools:
+            return (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {wanted}")
+        if conda := next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None):
+            run = f"{conda} run -n tf python -m pip install {wanted}"
+            return (f"{conda} create -y -n tf -c conda-forge python={python}", run)
+        return (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {wanted}")
 
     # ----------------------------------------------------------------- driver
 
@@ -120,7 +136,7 @@ def conda_environment(row: Release) -> tuple[str, ...]:
     return (
         f"conda create -y -n {name} -c conda-forge python={row.python[-1]} cudatoolkit={cuda} 'cudnn>={cudnn},<9'",
         f"conda run -n {name} python -m pip install '{row.package}=={row.version}'"
-        + (f" 'numpy{row.numpy}'" if row.numpy else ""),
+        + (f" 'numpy{bound}'" if (bound := numpy_bound(row)) else ""),
         f'conda env config vars set -n {name} LD_LIBRARY_PATH="$(conda info --base)/envs/{name}/lib"',
     )
 

@@ -281,7 +281,15 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
                 "python.packages": packages(tensorflow="2.15.1", numpy="2.1.2"),
                 "tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed"),
             },
-        )
+        ),
+        (
+            "NumPy 2 under 2.10, whose metadata allows it",
+            {
+                **release("2.10.1"),
+                "python.packages": packages(tensorflow="2.10.1", numpy="2.0.2"),
+                "tensorflow.phases": phases("import", "raised", exception="AttributeError: _ARRAY_API not found"),
+            },
+        ),
     ],
     "tf.abi-protobuf": [
         (
@@ -295,6 +303,10 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "tf.cpu-build": [
         ("the build says so", {"tensorflow.build": known(Build(is_cuda_build=False))}),
+        (
+            "a release that the matrix does not know",
+            {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))},
+        ),
         ("tensorflow-cpu", {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": WHY}),
         ("macOS", {**release("2.16.2", "macos_arm64"), "tensorflow.build": WHY}),
         ("aarch64", {**release("2.18.0", "linux_aarch64"), "tensorflow.build": WHY}),
@@ -468,7 +480,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "tf.package-conflict": {"python.packages": WHY},
     "tf.abi-numpy": {"python.packages": WHY},
     "tf.abi-protobuf": {"python.packages": WHY},
-    "tf.cpu-build": {"tensorflow.version": WHY},
+    "tf.cpu-build": {"tensorflow.version": WHY, "tensorflow.build": WHY},
     "tf.windows-native": {"host.os": WHY},
     "tf.import-dll": {"host.os": WHY},
     "compute.wrong-result": {"tensorflow.checks": WHY},

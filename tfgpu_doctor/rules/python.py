@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.facts import Package, Phase
 from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.plan import numpy_bound
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import PROVIDERS
@@ -77,27 +78,17 @@ def python_unsupported(
         f"TensorFlow {newest.version} on {platform} (wheels)",
     )
     wanted = newest.python[-1]
-    remedies = context.remedies
-    venv = "py -" if remedies.os == "windows" else "python"
-    pip = "tf\\Scripts\\python" if remedies.os == "windows" else "tf/bin/python"
-    extra = f"[{newest.extra}]" if newest.extra and newest.gpu else ""
+    fixes = context.remedies.reinstall_best("it has wheels for that Python") or (
+        Fix(
+            text=f"Make an environment with Python {wanted}, and install TensorFlow there",
+            commands=context.remedies.new_environment(wanted, "tensorflow"),
+        ),
+    )
     return Problem(
         title=f"No TensorFlow is published for Python {minor}",
         cause='pip says "Could not find a version that satisfies the requirement tensorflow (from versions: none)"',
         evidence=(seen,),
-        fixes=(
-            Fix(
-                text=f"Make an environment with Python {wanted}, and install TensorFlow there",
-                commands=(f"{venv}{wanted} -m venv tf", f"{pip} -m pip install {remedies.quote(f'tensorflow{extra}')}"),
-            ),
-            Fix(
-                text=f"Where there is no Python {wanted}, uv brings one along",
-                commands=(
-                    f"uv venv --python {wanted} tf",
-                    f"uv pip install --python {pip} {remedies.quote(f'tensorflow{extra}')}",
-                ),
-            ),
-        ),
+        fixes=fixes,
     )
 
 
@@ -257,7 +248,7 @@ def abi_numpy(
     context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None
 ) -> Problem | None:
     """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
-    return _abi(context, release, packages, phases, "numpy", release.numpy)
+    return _abi(context, release, packages, phases, "numpy", numpy_bound(release))
 
 
 @rule(

@@ -44,30 +44,28 @@ def _last_lines(phase: Phase) -> tuple[Evidence, ...]:
     "tf.cpu-build",
     Severity.ERROR,
     "This TensorFlow is built for the CPU only",
-    needs=("derived.release",),
-    wants=("tensorflow.build",),
+    needs=(),
+    wants=("tensorflow.build", "derived.release"),
     requires=("tf.windows-native",),
     docs=PIP_GUIDE,
 )
-def cpu_build(context: Context, release: Release, build: Build | None) -> Problem | None:
+def cpu_build(context: Context, build: Build | None, release: Release | None) -> Problem | None:
     """tensorflow-cpu, macOS, an aarch64 wheel, a CPU build of conda."""
-    if build.is_cuda_build or build.is_rocm_build if build else release.gpu:
+    gpu = build.is_cuda_build or build.is_rocm_build if build else release is None or release.gpu
+    if gpu:
         return None
-    said = "tf.sysconfig.get_build_info()" if build else f"{release.package} {release.version} (wheel)"
+    name = f"{release.package} {release.version}" if release else "this TensorFlow"
     fixes = context.remedies.reinstall_best("it can use the GPU")
-    if fixes and release.package != "tensorflow":
+    if fixes and release and release.package != "tensorflow":
         remove = context.remedies.pip_uninstall(release.package)
         fixes = (Fix(text=fixes[0].text, commands=(remove, *fixes[0].commands)),)
     why = {
         "macos_arm64": "TensorFlow has no CUDA on macOS; Apple's GPUs are reached through tensorflow-metal",
         "macos_x86_64": "TensorFlow has no CUDA on macOS",
         "linux_aarch64": "the aarch64 wheels hold no CUDA, whatever their extras say; NVIDIA's containers do",
-    }.get(release.platform, f"{release.package} {release.version} holds no CUDA kernels")
-    return Problem(
-        cause=why,
-        evidence=(evidence("no CUDA in the build", said, "a CUDA build"),),
-        fixes=fixes,
-    )
+    }.get(release.platform if release else "", f"{name} holds no CUDA kernels")
+    said = "tf.sysconfig.get_build_info()" if build else f"{name} (wheel)"
+    return Problem(cause=why, evidence=(evidence("no CUDA in the build", said, "a CUDA build"),), fixes=fixes)
 
 
 @rule(
