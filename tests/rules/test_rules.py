@@ -124,6 +124,11 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"driver.libcuda": known((LibraryFile(path="/usr/local/cuda/lib64/stubs/libcuda.so.1"),))},
         ),
     ],
+    "driver.init-failed": [
+        ("999", {"driver.cuda_init": call(999, "unknown error")}),
+        ("no device, though NVML lists one", {"driver.cuda_init": call(100, "no CUDA-capable device is detected")}),
+        ("a code of tomorrow", {"driver.cuda_init": call(4711, "news")}),
+    ],
     "driver.missing": [("a card and no driver", NO_DRIVER)],
     "driver.not-loaded": [
         ("module not loaded", NOT_LOADED),
@@ -384,6 +389,14 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "driver.version-mismatch": [("another NVML error", {"driver.nvml_init": call(9, "Driver Not Loaded")})],
     "driver.stub-loaded": [("no device", {"driver.cuda_init": call(100, "no CUDA-capable device is detected")})],
+    "driver.init-failed": [
+        ("a finding of its own", {"driver.cuda_init": call(803, "mismatch")}),
+        (
+            "hidden",
+            {"driver.cuda_init": call(100, "no device"), "variables": known({"CUDA_VISIBLE_DEVICES": "-1"})},
+        ),
+        ("no card", {**NO_DRIVER, "host.pci_gpus": known(()), "driver.cuda_init": call(100, "no device")}),
+    ],
     "driver.missing": [
         ("no card", {**NO_DRIVER, "host.pci_gpus": known(())}),
         ("the container has no access", {**CONTAINER, **NO_DRIVER}),
@@ -453,6 +466,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
         f"driver.{name}": WHY for name in ("nvml_init", "cuda_init", "nvidia_smi", "kernel_module", "libcuda")
     },
     "driver.stub-loaded": {"driver.libcuda": WHY},
+    "driver.init-failed": {"driver.cuda_init": WHY},
     "driver.missing": {"driver.libcuda": WHY},
     "driver.not-loaded": {"driver.kernel_module_loaded": WHY},
     "driver.too-old": {"driver.version": WHY},
