@@ -65,7 +65,7 @@ def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
 @pytest.mark.parametrize("columns", [40, 60, 120])
-def test_fits_the_width_and_wraps_neither_commands_nor_links(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_the_width_and_wraps_no_command_nor_link(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(MACHINES[name], monkeypatch, columns)
     commands = {c for f in report(MACHINES[name]).findings if f.root_cause for fix in f.fixes for c in fix.commands}
     for line in text.splitlines():
