@@ -15,6 +15,7 @@ import argparse
 import importlib.util
 import json
 import os
+import random
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ from typing import Any
 BENCH = Path(__file__).parents[1] / "tfgpu_doctor" / "bench"
 RESULTS = Path(__file__).parent / "results"
 GOAL = 0.97
+PAUSE = 0.5  # seconds before each sample: OpenMP's threads spin for 0.2 s after their work and would slow the next peer
 OURS = "tfgpu bench matpow"
 BY_HAND = ("TensorFlow, eager loop", "TensorFlow, tf.function", "TensorFlow, XLA")
 OTHERS = ("NumPy", "torch")
@@ -231,12 +233,14 @@ def take_turns(options: argparse.Namespace) -> tuple[dict[str, list[float]], dic
     """Seconds of every peer for each round, and what each peer says about itself."""
     samples: dict[str, list[float]] = {}
     about: dict[str, Any] = {}
+    shuffle = random.Random(options.size)
     for number in range(options.starts):
         with tempfile.TemporaryDirectory() as scratch:
             peers = list(start(options, Path(scratch)).items())
-        for turn in range(options.rounds):
-            first = (number + turn) % len(peers)  # nobody always follows the same
-            for name, peer in peers[first:] + peers[:first]:
+        for _ in range(options.rounds):
+            shuffle.shuffle(peers)  # nobody always follows the same
+            for name, peer in peers:
+                time.sleep(PAUSE)
                 samples.setdefault(name, []).append(peer.sample())
         for name, peer in peers:
             about[name] = peer.about
@@ -251,7 +255,7 @@ def measure(options: argparse.Namespace) -> int:
 
     samples, about = take_turns(options)
     rows = compare(samples)
-    best = min((name for name in BY_HAND if name in rows), key=lambda name: rows[name]["median_s"])
+    best = min((name for name in BY_HAND if name in rows), key=lambda name: rows[name]["our_speed_over_theirs"])
     reached = rows[best]["our_speed_over_theirs"]
     facts = host.examine()
     cpu = f"{getattr(facts.cpu_model, 'value', 'unknown CPU')}, {getattr(facts.cpus, 'value', '?')} CPUs"

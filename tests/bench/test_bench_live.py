@@ -49,6 +49,8 @@ def test_help_has_an_example() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--gpus", ""], "give a number from 1 up, or all"),
+        (["--devices", ""], "--devices: '' is no device"),
         (["--gpus", "0"], "--gpus 0: give a number from 1 up, or all"),
         (["--devices", "gpu:0,tpu"], "'tpu' is no device; write for example cpu,gpu:0,gpu:1"),
         (["--devices", "cpu", "--gpus", "2"], "--devices names the devices"),

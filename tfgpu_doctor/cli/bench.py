@@ -60,9 +60,12 @@ def command() -> None:
     type=click.Choice(["terms", "rows", "both"]),
     default="both",
     show_default=True,
-    help="Over several devices: a chain each, or rows of both.",
+    help="Over several devices: terms is a power each (more GPUs than two get more work), rows is a share of the rows "
+    "of both powers each (the same work).",
 )
-@click.option("--min-samples", type=click.IntRange(min=3, max=1000), default=10, show_default=True, help="At least.")
+@click.option(
+    "--min-samples", type=click.IntRange(min=3, max=1000), default=10, show_default=True, help="Of each case."
+)
 @click.option(
     "--deadline",
     metavar="S",
@@ -107,9 +110,9 @@ def matpow(
     from tfgpu_doctor.bench.sizing import too_high_a_power
     from tfgpu_doctor.bench.statistics import StoppingRule
 
-    if devices and (gpus or virtual):
+    if devices is not None and (gpus is not None or virtual):
         raise click.UsageError("--devices names the devices; --gpus and --virtual-gpus count them: use one of the two")
-    if gpus and virtual:
+    if gpus is not None and virtual:
         raise click.UsageError("--gpus counts physical GPUs, --virtual-gpus logical ones: use one of the two")
     if too_high := too_high_a_power(power, dtypes):
         raise click.UsageError(too_high)
@@ -123,9 +126,9 @@ def matpow(
             size=size,
             power=power,
             dtypes=tuple(dict.fromkeys(dtypes)),
-            gpus=parse_gpus(gpus) if gpus else 1,
+            gpus=parse_gpus(gpus) if gpus is not None else 1,
             explicit=gpus is not None,
-            devices=parse_devices(devices) if devices else None,
+            devices=parse_devices(devices) if devices is not None else None,
             virtual=virtual,
             spreads=SPREADS if spread == "both" else (spread,),
             rule=StoppingRule(min_samples=min_samples, deadline=deadline),
