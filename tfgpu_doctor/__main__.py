@@ -14,6 +14,9 @@ EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
 
 def main() -> None:
     """Run the command line and leave with the exit code of the contract."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # started with the stream closed (>&-): write into nothing
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     arguments = sys.argv[1:]
     page = _help_page() if arguments in (["--help"], ["-h"]) else None
     if page is None:
@@ -47,6 +50,7 @@ def _closed_pipe() -> int:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    import errno
     import signal
 
     import click
@@ -60,12 +64,17 @@ def run(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show()
-        return EXIT_USAGE
+        return EXIT_USAGE if isinstance(error, click.UsageError) else EXIT_UNKNOWN
     except (click.Abort, KeyboardInterrupt):
         print("tfgpu: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return _closed_pipe()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        print(f"tfgpu: cannot write the result: {error.strerror}", file=sys.stderr)
+        return EXIT_UNKNOWN
     except Exception as error:  # the last line of defence: a user gets a sentence, a developer the traceback
         if os.environ.get("TFGPU_DEBUG"):
             raise

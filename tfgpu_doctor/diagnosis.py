@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
@@ -72,7 +72,7 @@ def diagnose(
             undetermined.append((one, outcome.reason))
     ids = {one.id for one, _ in fired}
     kept = [(one, problem) for one, problem in fired if not one.is_silenced_by(ids - {one.id})]
-    findings = _arrange([(one, _finding(one, problem)) for one, problem in kept])
+    findings = _arrange([(_explainable(one, problem), _finding(one, problem, context)) for one, problem in kept])
     ids = {one.id for one, _ in kept}
     open_questions = tuple(
         Undetermined(id=one.id, reason=reason)
@@ -107,7 +107,11 @@ def _fetch(path: str, context: Context) -> Any:
     return found if isinstance(found, Known | Unknown) else Known(found, path)
 
 
-def _finding(one: Rule, problem: Problem) -> Finding:
+def _explainable(one: Rule, problem: Problem) -> Rule:
+    return replace(one, explained_by=()) if problem.independent else one
+
+
+def _finding(one: Rule, problem: Problem, context: Context) -> Finding:
     return Finding(
         id=one.id,
         severity=problem.severity or one.severity,
@@ -115,7 +119,7 @@ def _finding(one: Rule, problem: Problem) -> Finding:
         title=problem.title or one.title,
         cause=problem.cause,
         evidence=problem.evidence,
-        fixes=problem.fixes,
+        fixes=tuple(context.remedies.where_it_belongs(fix) for fix in problem.fixes),
         docs=one.docs,
     )
 

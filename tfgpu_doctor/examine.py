@@ -18,6 +18,8 @@ from tfgpu_doctor.probes.tensorflow import Environment, Patient
 
 T = TypeVar("T")
 
+DEAD_DRIVER = 8.0  # seconds that TensorFlow still gets when the driver has not answered within its own deadline
+
 
 @dataclass(frozen=True)
 class Examination:
@@ -89,10 +91,12 @@ def examine(
             lambda: _libraries(here, matrix, environ),
             lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
         )
+        driver_facts = driver_probe.result()
+        if value_or(driver_facts.driver.unresponsive, ()):
+            patient.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
         result = patient.result()
         timings["tensorflow"] = round(time.monotonic() - started, 4)
         cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
-        driver_facts = driver_probe.result()
         facts = Facts(
             host=host_probe.result(),
             driver=driver_facts.driver,

@@ -105,7 +105,7 @@ class LibraryFile(Record, frozen=True):
 class CallResult(Record, frozen=True):
     """What a driver API answered."""
 
-    code: int  # 0 is success
+    code: int  # 0 is success; minus the number of the signal that the call died of
     message: str  # "NVML_SUCCESS", "Driver/library version mismatch"
     name: str | None = None  # "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "NVML_ERROR_LIB_RM_VERSION_MISMATCH"
     library: str | None = None  # the file that answered

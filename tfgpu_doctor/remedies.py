@@ -12,6 +12,7 @@ from tfgpu_doctor.plan import best_release, cudnn_bound, known_capabilities, num
 from tfgpu_doctor.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
+_FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
@@ -40,6 +41,18 @@ class Remedies:
         """The interpreter under test, quoted."""
         default = "python" if self.os == "windows" else "python3"
         return self.quote(value_or(self.facts.python.executable, default))
+
+    def where_it_belongs(self, fix: Fix) -> Fix:
+        """Say so when the commands of a fix are for the host and this is a container."""
+        if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
+            return fix
+        return Fix(
+            text=f"On the host, not in this container: {fix.text[0].lower()}{fix.text[1:]}", commands=fix.commands
+        )
+
+    def doctor(self, *arguments: str) -> str:
+        """A further run of the doctor on the same interpreter."""
+        return " ".join(["tfgpu doctor --python", self.python, *arguments])
 
     # -------------------------------------------------------------------- pip
 
@@ -81,7 +94,8 @@ class Remedies:
         if row := best_release(self.facts, self.matrix):
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
         if row := best_release(self.facts, self.matrix, this_python=False):
-            text = f"Install TensorFlow {row.version} in an environment with Python {row.python[-1]}: {why}"
+            python = row.python[-1]
+            text = f"Install TensorFlow {row.version} with Python {python} (uv or conda bring one along): {why}"
             return (Fix(text=text, commands=self.new_environment(row.python[-1], *self.requirements(row))),)
         if row := best_release(self.facts, self.matrix, this_python=False, own_cuda=False):
             text = f"Install TensorFlow {row.version} with CUDA {row.cuda} from conda: {why}"

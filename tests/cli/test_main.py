@@ -141,6 +141,24 @@ def test_closed_pipe(saved: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams(saved: Path, closed: str) -> None:
+    command = f"{sys.executable} -m tfgpu_doctor doctor --from {saved} {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [">/dev/full", "--output /dev/full", "--format json > /dev/full"])
+def test_full_disk(saved: Path, arguments: str) -> None:
+    command = f"{sys.executable} -m tfgpu_doctor doctor --from {saved} {arguments}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr and "defect" not in done.stderr
+
+
 def test_plain_when_piped_and_under_no_color(saved: Path) -> None:
     assert "\x1b" not in tfgpu("doctor", "--from", str(saved)).stdout
     assert "\x1b" not in tfgpu("doctor", "--from", str(saved), environ={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout

@@ -161,7 +161,9 @@ def test_a_library_that_kills_its_process(
 ) -> None:
     found = examine(driver_lab, tmp_path, **choices).driver
     fact = found.nvml_init if call == "nvmlInit" else found.cuda_init
-    assert fact == Unknown(f"{call} killed its process with SIGSEGV")
+    assert isinstance(fact, Known)
+    assert (fact.value.code, fact.value.name) == (-11, "SIGSEGV")
+    assert fact.value.message == f"{call} killed its process with SIGSEGV"
     assert value_or(found.unresponsive, None) == ()
 
 

@@ -127,6 +127,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "driver.init-failed": [
         ("999", {"driver.cuda_init": call(999, "unknown error")}),
         ("no device, though NVML lists one", {"driver.cuda_init": call(100, "no CUDA-capable device is detected")}),
+        ("libcuda crashes", {"driver.cuda_init": call(-11, "cuInit killed its process with SIGSEGV")}),
         ("a code of tomorrow", {"driver.cuda_init": call(4711, "news")}),
     ],
     "driver.missing": [("a card and no driver", NO_DRIVER)],
@@ -233,6 +234,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "cudnn.lib-path": [
         ("in the wheel only", {"loader.sonames": off_path("cudnn")}),
         ("behind an empty file", {"loader.sonames": off_path("cudnn", problem="empty file")}),
+        ("behind one without its parts", {"loader.sonames": off_path("cudnn", problem="needs libx.so.1, not found")}),
     ],
     "cudnn.dep-missing": [
         (
@@ -263,6 +265,10 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("nothing", {"python.packages": known(()), "python.tensorflow_paths": known(())}),
     ],
     "tf.python-unsupported": [
+        (
+            "2.7, too old to be examined",
+            {"python.version": known("2.7.18"), "python.packages": WHY, "python.wheel_platform": WHY},
+        ),
         ("3.14", {"python.version": known("3.14.0"), "python.packages": known(())}),
         ("32 bits", {"python.bits": known(32), "python.packages": known(())}),
     ],

@@ -104,6 +104,10 @@ def init_result(probe: Source) -> Fact[CallResult]:
             code, name, message = line["init"]
             result = CallResult(code=code, message=message, name=name, library=library)
             return Known(result, f"{call} ({library})" if library else call)
+    died = None if probe.hung or probe.completed is None else probe.completed.signal_name
+    if died and probe.completed is not None and probe.completed.returncode is not None:
+        crash = CallResult(code=probe.completed.returncode, message=probe.why_no_answer(), name=died, library=library)
+        return Known(crash, f"{call} ({library})" if library else call)
     return Unknown(probe.why_no_answer())
 
 

@@ -93,6 +93,7 @@ class Patient:
         self._last = float("inf")  # monotonic time of the total deadline
         self._total: float | None = None
         self._stopped = False
+        self._given_up: str | None = None  # why the examination was cut short
 
     @classmethod
     def start(
@@ -155,6 +156,8 @@ class Patient:
         outcome = "ended" if ended else "timeout"
         if self._stopped:
             outcome, note = "stopped", "stopped by the doctor"
+            if self._given_up:
+                outcome, note = "timeout", self._given_up
         elif ended and killed(completed.returncode):
             note = kills.explain(oom.read())
         elif ended and not self._told.ends and self._told.running is None:
@@ -250,6 +253,18 @@ class Patient:
             site_packages=here.site_packages,
             tensorflow_dir=here.tensorflow_dir,
         )
+
+    def hurry(self, seconds: float, why: str) -> None:
+        """Give what still runs at most `seconds` more; the phase then running has timed out, because of `why`."""
+
+        def give_up() -> None:
+            if self._ending is None:
+                self._given_up = why
+                self.kill()
+
+        timer = threading.Timer(seconds, give_up)
+        timer.daemon = True
+        timer.start()
 
     def kill(self) -> None:
         """Stop the examination now; what has been told until here stays."""

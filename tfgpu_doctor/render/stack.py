@@ -130,7 +130,7 @@ def _cuda(facts: Facts) -> tuple[str, Mark]:
     versions = ", ".join(dict.fromkeys(kit.version for kit in value_or(toolkits, ()) if kit.version))
     installed = f"toolkit {versions}" if versions else "no toolkit"
     if isinstance(sonames, Unknown):
-        return installed, "unknown" if versions else "absent"
+        return f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown"
     wanted = [s for s in sonames.value if s.component not in ("cudnn", "driver")]
     found = sum(s.winner is not None for s in wanted)
     if not wanted:

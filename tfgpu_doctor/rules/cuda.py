@@ -114,9 +114,12 @@ def missing(
     Severity.ERROR,
     "The CUDA libraries are installed, but the loader does not find them",
     needs=("derived.gpu_release", "derived.cuda_sonames"),
+    wants=("derived.cudnn_sonames",),
     docs=PIP_GUIDE,
 )
-def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) -> Problem | None:
+def lib_path(
+    context: Context, release: Release, libraries: tuple[Soname, ...], cudnn: tuple[Soname, ...] | None
+) -> Problem | None:
     """The right files exist off LD_LIBRARY_PATH, RUNPATH and ldconfig, or behind a broken file."""
     lost = in_state(libraries, "off path")
     if not lost:
@@ -126,5 +129,5 @@ def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) 
         title=few,
         cause=f"{names(lost)}: present, but not where the dynamic loader looks. {NOT_THE_DRIVER}",
         evidence=seen_off_path(context, lost, _needed_by(release)),
-        fixes=fix_path(context, lost),
+        fixes=fix_path(context, (*lost, *in_state(cudnn or (), "off path"))),  # one line for both
     )

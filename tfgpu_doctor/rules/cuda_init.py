@@ -13,10 +13,16 @@ _UVM = Fix(
     commands=("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia-uvm"),
 )
 _RELOAD = Fix(
-    text="After suspend or a crash in the driver: reload nvidia-uvm (nothing may use the GPU), or restart",
-    commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm", "sudo reboot"),
+    text="After suspend or a crash in the driver: reload nvidia-uvm, while nothing uses the GPU",
+    commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",),
 )
 _LOG = Fix(text="See what the kernel says", commands=("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",))
+_CRASH = (
+    Fix(
+        text="See which packages the driver's libraries come from",
+        commands=("ldconfig -p | grep -E 'libcuda|nvidia-ml'",),
+    ),
+)
 _KNOWN: dict[int, tuple[str, tuple[Fix, ...]]] = {
     3: (
         "the driver could not start: its device nodes or the module nvidia-uvm are missing or out of reach",
@@ -38,7 +44,7 @@ _KNOWN: dict[int, tuple[str, tuple[Fix, ...]]] = {
     ),
     999: (
         "the driver failed inside: mostly nvidia-uvm after suspend or an update, sometimes the hardware",
-        (_RELOAD, _LOG),
+        (_RELOAD, Fix(text="Or restart the machine", commands=("sudo reboot",)), _LOG),
     ),
 }
 
@@ -66,6 +72,10 @@ def init_failed(context: Context, init: CallResult, has_gpu: bool) -> Problem | 
     """cuInit answered something that no other rule speaks about."""
     if init.code in (0, 34, -1, 803, 804) or not has_gpu:
         return None
+    if init.code < 0:
+        why = "the driver's own library crashes: its files are damaged or mixed from several versions"
+        seen = evidence(init.message, context.source("driver.cuda_init"), "an answer")
+        return Problem(f"{why}; TensorFlow dies with it", (seen,), (context.remedies.install_driver(), *_CRASH))
     why, fixes = _KNOWN.get(init.code, ("the CUDA driver refuses to start; the kernel log may say more", (_LOG,)))
     name = f"{init.name}: " if init.name else ""
     seen = evidence(f"cuInit: {name}{init.message} ({init.code})", context.source("driver.cuda_init"), "success (0)")

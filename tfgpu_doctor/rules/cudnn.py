@@ -8,7 +8,7 @@ from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.cuda import install_libraries
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
-from tfgpu_doctor.rules.libraries import fix_path, in_state, seen_missing, seen_off_path
+from tfgpu_doctor.rules.libraries import fix_path, good_candidate, in_state, seen_missing, seen_off_path
 
 GUIDE = "https://docs.nvidia.com/deeplearning/cudnn/latest/"
 
@@ -92,10 +92,12 @@ def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) 
     lost = in_state(libraries, "off path")
     if not lost:
         return None
+    shadowed = any(one.reachable and one.problem for library in lost for one in library.candidates)
     return Problem(
         cause="TensorFlow gives up every GPU when cuDNN cannot be opened",
         evidence=seen_off_path(context, lost, _needed_by(release)),
         fixes=fix_path(context, lost),
+        independent=shadowed,  # putting CUDA on the path would not help against a file that comes first
     )
 
 
@@ -110,7 +112,11 @@ def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) 
 def dep_missing(context: Context, release: Release, libraries: tuple[Soname, ...]) -> Problem | None:
     """A DT_NEEDED entry of libcudnn or of its parts cannot be resolved."""
     hurt = [
-        c for library in libraries if not library.winner for c in library.candidates if "not found" in (c.problem or "")
+        candidate
+        for library in libraries
+        if not library.winner and good_candidate(library) is None
+        for candidate in library.candidates
+        if "not found" in (candidate.problem or "")
     ]
     if not hurt:
         return None

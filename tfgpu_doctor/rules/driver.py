@@ -111,7 +111,8 @@ def stub_loaded(
     """cuInit answers 34 or -1, or the winning libcuda lies in a folder named stubs."""
     winner = libcuda[0] if libcuda else None
     answered = init is not None and init.code in (CUDA_STUB_LIBRARY, -1)
-    if not answered and not (winner and "/stubs/" in winner.path):
+    is_stub = winner is not None and ("/stubs/" in winner.path or (winner.problem or "").startswith("stub"))
+    if not answered and not is_stub:
         return None
     seen = []
     if winner:
@@ -249,7 +250,9 @@ def too_old(
     if refused and init and not _older(driver, minimum):
         seen = [evidence(f"cuInit: {init.message} ({init.code})", context.source("driver.cuda_init"), "success")]
         cause = "CUDA's forward-compatibility libcuda works on data-centre cards only; this card needs a newer driver"
-        title = None
+        seen.append(evidence(f"driver {driver}", context.source("driver.version")))
+        apart = Fix(text="Or take the forward-compatibility package (cuda-compat) and its folder off the loader's path")
+        return Problem(cause, tuple(seen), (context.remedies.install_driver(toolkit.min_driver_linux), apart))
     else:
         seen = [
             evidence(

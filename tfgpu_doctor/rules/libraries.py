@@ -53,7 +53,7 @@ def seen_off_path(context: Context, libraries: tuple[Soname, ...], needed_by: st
     """Evidence for libraries that exist where the loader does not look, or behind a file that it trips over."""
     seen = []
     for library in libraries:
-        blocking = next((one for one in library.candidates if in_the_way(one)), None)
+        blocking = next((one for one in library.candidates if one.reachable and one.problem), None)
         good = good_candidate(library)
         if blocking:
             seen.append(

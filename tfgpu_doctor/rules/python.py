@@ -56,16 +56,17 @@ def not_installed(
     "tf.python-unsupported",
     Severity.ERROR,
     "No TensorFlow is published for this Python",
-    needs=("python.version", "python.wheel_platform", "python.packages"),
-    wants=("python.bits",),
+    needs=("python.version",),
+    wants=("python.wheel_platform", "python.packages", "python.bits"),
     docs=PIP_GUIDE,
 )
 def python_unsupported(
-    context: Context, version: str, platform: str, packages: tuple[Package, ...], bits: int | None
+    context: Context, version: str, platform: str | None, packages: tuple[Package, ...] | None, bits: int | None
 ) -> Problem | None:
     """No wheel of any release the matrix knows for this Python; asked only where none is installed."""
-    if any(p.name in PROVIDERS for p in packages):
+    if any(p.name in PROVIDERS for p in packages or ()):
         return None
+    platform = platform or "linux_x86_64"  # a Python too old to be examined does not tell it
     rows = context.matrix.releases(platform=platform, package="tensorflow")
     minor = ".".join(version.split(".")[:2])
     if not rows or (any(minor in row.python for row in rows) and bits != 32):

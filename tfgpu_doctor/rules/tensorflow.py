@@ -218,7 +218,8 @@ def import_hang(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
     if phase is None or phase.outcome != "timeout":
         return None
     return Problem(
-        cause="the import waits for something: a network file system, another module's lock, a driver that hangs",
+        title=f"The import of TensorFlow did not end within {phase.seconds or 0:.0f} s",
+        cause="it waits for something (a network file system, a lock, a hung driver), or it got too little time",
         evidence=(evidence(_ended(phase), "import tensorflow", "an import"), *_last_lines(phase)),
         fixes=(
             Fix(
@@ -228,7 +229,7 @@ def import_hang(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
                     "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'",
                 ),
             ),
-            Fix(text="On a slow disk, give it more time", commands=("tfgpu doctor --timeout 600",)),
+            Fix(text="On a slow disk, give it more time", commands=(context.remedies.doctor("--timeout 600"),)),
         ),
     )
 
@@ -281,7 +282,17 @@ def import_failed(context: Context, phases: tuple[Phase, ...]) -> Problem | None
     "TensorFlow imports, but fails when it is used",
     needs=("tensorflow.phases",),
     wants=("tensorflow.checks",),
-    explained_by=("driver.*", "gpu.arch-*", "gpu.fault", "gpu.mig", "cuda.*", "cudnn.*", "tf.import-avx", "compute.*"),
+    explained_by=(
+        "driver.*",
+        "gpu.arch-*",
+        "gpu.fault",
+        "gpu.mig",
+        "cuda.*",
+        "cudnn.*",
+        "tf.import-avx",
+        "compute.*",
+        "tf.shadowed",
+    ),
     docs=ERRORS_GUIDE,
 )
 def run_failed(context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] | None) -> Problem | None:
@@ -294,11 +305,17 @@ def run_failed(context: Context, phases: tuple[Phase, ...], checks: tuple[Comput
     if not seen:
         return None
     names = ", ".join(p.name for p in bad) or "compute"
+    phase = "phases" if len(bad) > 1 else "phase"
     return Problem(
-        title=f"TensorFlow imports, but fails in the phase {names}",
+        title=f"TensorFlow imports, but fails in the {phase} {names}",
         cause="the driver, CUDA or cuDNN failed underneath; its last words are the evidence",
         evidence=tuple(seen),
-        fixes=(Fix(text="See the whole report, with TensorFlow's own log", commands=("tfgpu doctor --format json",)),),
+        fixes=(
+            Fix(
+                text="See the whole report, with TensorFlow's own log",
+                commands=(context.remedies.doctor("--format json"),),
+            ),
+        ),
     )
 
 
@@ -331,7 +348,7 @@ def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem 
                 text="Look for memory errors",
                 commands=("nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo dmesg | grep -i xid"),
             ),
-            Fix(text="Take back overclocking and run it again", commands=("tfgpu doctor",)),
+            Fix(text="Take back overclocking and run it again", commands=(context.remedies.doctor(),)),
         ),
     )
 
