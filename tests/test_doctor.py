@@ -174,12 +174,6 @@ def test_nothing_installed(bare_python: str) -> None:
     assert any("-m pip install" in command for command in commands)
 
 
-def test_a_program_that_is_no_python() -> None:
-    report = doctor("--python", "/bin/ls", code=None)
-    assert report["facts"]["python"]["version"]["is"] == "unknown"
-    assert "/bin/ls" in report["facts"]["python"]["version"]["reason"]
-
-
 def test_no_import_leaves_tensorflow_alone(tmp_path: Path, bare_python: str) -> None:
     (tmp_path / "tensorflow").mkdir()
     (tmp_path / "tensorflow" / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")

@@ -80,6 +80,8 @@ def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name
         (("doctor", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("doctor", "--output", "/nowhere/report.json"), "the folder /nowhere does not exist"),
         (("doctor", "--output", "/"), "is a directory"),
+        (("doctor", "--python", "nowhere/python"), "--python nowhere/python: no such program, or not executable"),
+        (("doctor", "--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
         (("doctor", "--format", "text", "--format", "json"), "2 formats for standard output"),
     ],
 )
@@ -89,6 +91,21 @@ def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_removed_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    run = f"{sys.executable} -m tfgpu_doctor doctor --no-import --format json"
+    command = f"mkdir {folder} && cd {folder} && rmdir {folder} && {run}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["facts"]["python"]["packages"]["is"] == "known"
+
+
+def test_typos_are_told_what_is_near() -> None:
+    done = tfgpu("docter")
+    assert done.returncode == 2
+    assert "Did you mean" in done.stderr and "doctor" in done.stderr
 
 
 def test_version() -> None:

@@ -179,7 +179,7 @@ def _finite(value: float) -> float | None:
 
 def main() -> None:
     """Serve requests until standard input ends."""
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != HERE]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = Worker()

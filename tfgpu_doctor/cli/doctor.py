@@ -104,6 +104,7 @@ def _live(
     from tfgpu_doctor.cli.progress import spinner
     from tfgpu_doctor.diagnosis import make_report
     from tfgpu_doctor.examine import examine
+    from tfgpu_doctor.facts import Unknown
 
     matrices: list[Matrix] = []
 
@@ -113,6 +114,9 @@ def _live(
 
     with spinner("examining this machine" if no_import else "examining this machine and starting TensorFlow"):
         examination = examine(executable, load, import_tensorflow=not no_import, timeout=timeout)
+    version = examination.facts.python.version
+    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
+        raise click.UsageError(f"--python {executable}: {version.reason}")
     return make_report(
         examination.facts,
         matrices[0],

@@ -17,7 +17,7 @@ Options: ``--until PHASE`` stops after that phase; ``--tether`` dies with the ot
 import os
 import sys
 
-if __name__ == "__main__" and sys.path[0] == os.path.dirname(os.path.abspath(globals().get("__file__", ""))):
+if "__file__" in globals() and __name__ == "__main__" and sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
     # Started as a script (the doctor starts it through -c, where there is no such folder). Now the path is that of
     # `python -c`: the user's own tensorflow.py counts, and the doctor's modules, one of which has that name, do not.
     sys.path[0] = ""

@@ -217,7 +217,10 @@ class Patient:
         answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None
-        if old:
+        if old and tuple(map(int, old.split(".")[:2])) >= (3, 6):
+            last = completed.stderr.strip().splitlines()[-1:] or ["no message"]
+            note = f"the examination cannot start in this Python {old}: {last[0][:200]}"
+        elif old:
             note = f"Python {old} is too old to be examined: 3.6 is the oldest"
         else:
             wrote = (completed.stdout or completed.stderr).strip().splitlines()

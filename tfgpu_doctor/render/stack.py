@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, value_or
+from tfgpu_doctor.facts import NOT_EXAMINED, Fact, Facts, Known, Unknown, value_or
 from tfgpu_doctor.report import Finding, Report, Severity
 from tfgpu_doctor.rules.engine import matches
 
@@ -160,10 +160,16 @@ def _python(facts: Facts) -> tuple[str, Mark]:
     return ", ".join(parts), "ok"
 
 
+def _unless_said(fact: Unknown, *above: Fact[Any]) -> str:
+    """The reason of an unknown, unless a layer above has given the same."""
+    said = any(isinstance(other, Unknown) and other.reason == fact.reason for other in above)
+    return "not reached" if said and fact.reason != NOT_EXAMINED.reason else fact.reason
+
+
 def _tensorflow(facts: Facts) -> tuple[str, Mark]:
     tensorflow = facts.tensorflow
     if isinstance(tensorflow.version, Unknown):
-        return tensorflow.version.reason, "unknown"
+        return _unless_said(tensorflow.version, facts.python.version), "unknown"
     name = value_or(tensorflow.distribution, "tensorflow")
     text = tensorflow.version.value + (f" ({name})" if name != "tensorflow" else "")
     if isinstance(tensorflow.build, Known):
@@ -182,7 +188,7 @@ def _tensorflow(facts: Facts) -> tuple[str, Mark]:
 def _devices(facts: Facts) -> tuple[str, Mark]:
     devices = facts.tensorflow.devices
     if isinstance(devices, Unknown):
-        return devices.reason, "unknown"
+        return _unless_said(devices, facts.python.version, facts.tensorflow.version), "unknown"
     gpus = [device for device in devices.value if device.kind == "GPU"]
     if not gpus:
         return "TensorFlow lists no GPU", "absent"
@@ -195,7 +201,7 @@ def _compute(facts: Facts) -> tuple[str, Mark]:
     if isinstance(devices, Known) and not any(device.kind == "GPU" for device in devices.value):
         return "nothing to verify without a GPU", "absent"
     if isinstance(checks, Unknown):
-        return checks.reason, "unknown"
+        return _unless_said(checks, facts.python.version, facts.tensorflow.version, devices), "unknown"
     good = Counter(check.kind for check in checks.value if check.ok)
     total = Counter(check.kind for check in checks.value)
     return "verified: " + ", ".join(f"{kind} on {good[kind]} of {total[kind]}" for kind in total), "ok"
