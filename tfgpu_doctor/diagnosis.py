@@ -13,7 +13,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.facts import NOT_ASKED, Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, judge
-from tfgpu_doctor.rules import container, cuda, cuda_init, cudnn, driver, gpu, python, tensorflow  # noqa: F401 - they register
+from tfgpu_doctor.rules import container, cuda, cuda_init, cudnn, driver, gpu, imports, python, tensorflow  # noqa: F401 - they register
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import DERIVED
 from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches

@@ -16,7 +16,8 @@ BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
 NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
 
 
-def _needed_by(release: Release) -> str:
+def needed_by(release: Release) -> str:
+    """Who needs these libraries, for the evidence."""
     return f"TensorFlow {release.version} (wheel)"
 
 
@@ -57,11 +58,11 @@ def version_mismatch(
     if not wanting or same or not (in_state(wanting, "other version") or others):
         return None
     seen = [
-        evidence(f"CUDA {kit.version}", kit.source, f"CUDA {release.cuda}", _needed_by(release)) for kit in others[:3]
+        evidence(f"CUDA {kit.version}", kit.source, f"CUDA {release.cuda}", needed_by(release)) for kit in others[:3]
     ]
     if nvcc and not others:
         seen.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
-    seen += seen_missing(context, wanting, _needed_by(release))
+    seen += seen_missing(context, wanting, needed_by(release))
     found = ", ".join(dict.fromkeys(minor(kit.version) for kit in others)) or "another version"
     return Problem(
         title=f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}, but only CUDA {found} is installed",
@@ -104,7 +105,7 @@ def missing(
     return Problem(
         title=title,
         cause=f"{cause}. {NOT_THE_DRIVER}",
-        evidence=seen_missing(context, wanting, _needed_by(release)),
+        evidence=seen_missing(context, wanting, needed_by(release)),
         fixes=install_libraries(context, release),
     )
 
@@ -128,6 +129,6 @@ def lib_path(
     return Problem(
         title=few,
         cause=f"{names(lost)}: present, but not where the dynamic loader looks. {NOT_THE_DRIVER}",
-        evidence=seen_off_path(context, lost, _needed_by(release)),
+        evidence=seen_off_path(context, lost, needed_by(release)),
         fixes=fix_path(context, (*lost, *in_state(cudnn or (), "off path"))),  # one line for both
     )

@@ -6,15 +6,11 @@ from tfgpu_doctor.facts import CudnnFile, Soname
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
-from tfgpu_doctor.rules.cuda import install_libraries
+from tfgpu_doctor.rules.cuda import install_libraries, needed_by
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.libraries import fix_path, good_candidate, in_state, seen_missing, seen_off_path
 
 GUIDE = "https://docs.nvidia.com/deeplearning/cudnn/latest/"
-
-
-def _needed_by(release: Release) -> str:
-    return f"TensorFlow {release.version} (wheel)"
 
 
 def _parts(version: str) -> tuple[int, ...]:
@@ -51,8 +47,8 @@ def version_mismatch(
         title=f"cuDNN {found} is installed, TensorFlow {release.version} needs {release.cudnn} or newer",
         cause="cuDNN is compatible within a major version, from the minor that TensorFlow was compiled with upwards",
         evidence=(
-            evidence(f"cuDNN {found}", where, f"cuDNN {release.cudnn}", _needed_by(release)),
-            *seen_missing(context, wanting, _needed_by(release)),
+            evidence(f"cuDNN {found}", where, f"cuDNN {release.cudnn}", needed_by(release)),
+            *seen_missing(context, wanting, needed_by(release)),
         ),
         fixes=install_libraries(context, release),
     )
@@ -74,7 +70,7 @@ def missing(context: Context, release: Release, libraries: tuple[Soname, ...]) -
         return None
     return Problem(
         cause="TensorFlow gives up every GPU when cuDNN cannot be opened",
-        evidence=seen_missing(context, wanting, _needed_by(release)),
+        evidence=seen_missing(context, wanting, needed_by(release)),
         fixes=install_libraries(context, release),
     )
 
@@ -95,7 +91,7 @@ def lib_path(context: Context, release: Release, libraries: tuple[Soname, ...]) 
     shadowed = any(one.reachable and one.problem for library in lost for one in library.candidates)
     return Problem(
         cause="TensorFlow gives up every GPU when cuDNN cannot be opened",
-        evidence=seen_off_path(context, lost, _needed_by(release)),
+        evidence=seen_off_path(context, lost, needed_by(release)),
         fixes=fix_path(context, lost),
         independent=shadowed,  # putting CUDA on the path would not help against a file that comes first
     )
@@ -122,7 +118,7 @@ def dep_missing(context: Context, release: Release, libraries: tuple[Soname, ...
         return None
     return Problem(
         cause="the loader refuses a library whose own needs are not met",
-        evidence=tuple(evidence(str(one.problem), one.path, "found", _needed_by(release)) for one in hurt),
+        evidence=tuple(evidence(str(one.problem), one.path, "found", needed_by(release)) for one in hurt),
         fixes=(
             *install_libraries(context, release),
             Fix(text="See all of them", commands=(f"ldd {context.remedies.quote(hurt[0].path)}",)),
