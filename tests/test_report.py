@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import jsonschema
@@ -42,9 +43,10 @@ def test_schema_accepts_every_report() -> None:
         validator.validate({"schema": "tfgpu.report/1"})
 
 
-@pytest.mark.parametrize("name", sorted(derived()))
-def test_shipped_schema_is_the_derived_one(name: str) -> None:
-    assert (FOLDER / name).read_text(encoding="utf-8") == derived()[name], "run scripts/write_schemas.py"
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="msgspec 0.22 cannot derive schemas of generics on Python 3.10")
+def test_shipped_schemas_are_the_derived_ones() -> None:
+    shipped = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert shipped == derived(), "run scripts/write_schemas.py"
 
 
 @pytest.mark.parametrize(
