@@ -40,3 +40,14 @@ def test_unknown_stays_unknown(unknown: str) -> None:
 
 def test_an_architecture_that_the_matrix_does_not_know() -> None:
     assert peak_flops(gpu(compute_capability="99.9", multiprocessors=1, sm_clock_max=1), "float32", MATRIX) is None
+
+
+def test_geforce_cards_have_their_own_peak() -> None:
+    """Their tensor cores accumulate in float32 at half the rate of the professional cards'."""
+    clocked = {"compute_capability": "8.9", "multiprocessors": 128, "sm_clock_max": 2520}
+    geforce, professional = (
+        peak_flops(gpu(name=name, **clocked), "float16", MATRIX) for name in ("NVIDIA GeForce RTX 4090", "NVIDIA L40S")
+    )
+    # 165.2 TFLOP/s: GeForce RTX 4090 in the Ada whitepaper, FP16 tensor with FP32 accumulation
+    assert geforce == pytest.approx(165.2e12, rel=0.01)
+    assert professional == pytest.approx(2 * 165.2e12, rel=0.01)

@@ -12,7 +12,7 @@ def peak_flops(gpu: Gpu, dtype: str, matrix: Matrix) -> float | None:
     The FLOP per cycle and multiprocessor are the matrix's (NVIDIA's architecture whitepapers, dense).
     """
     capability = value_or(gpu.compute_capability, None)
-    row = matrix.peak(capability) if capability else None
+    row = matrix.peak(capability, value_or(gpu.name, None)) if capability else None
     if row is None or not isinstance(gpu.multiprocessors, Known) or not isinstance(gpu.sm_clock_max, Known):
         return None
     per_cycle: float | None = getattr(row, dtype)
