@@ -146,12 +146,13 @@ def test_toolkit_of_another_major(tensorflow_python: str, tmp_path: Path) -> Non
     assert "cuda.version-mismatch" in roots(report)
 
 
-# (folder of the patient, arguments, what must be the first finding, phase, how it ended)
+# folder of the patient → arguments, variables, what must be the first finding, how the import ended
 PATIENT_FAULTS = {
     "import_error": ((), {}, "tf.import-failed", "raised"),
     "sleeps": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
     "ignores_sigterm": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
     "holds_the_gil": (("--timeout", "3"), {}, "tf.import-hang", "timeout"),
+    "dies_of_a_signal": ((), {"PATIENT_SIGNAL": "SIGILL"}, "tf.import-avx", "died"),
     "leaves_a_grandchild": ((), {}, "tf.import-failed", "raised"),
 }
 
