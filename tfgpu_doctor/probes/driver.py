@@ -143,20 +143,28 @@ def _best(*facts: Fact[str]) -> Fact[str]:
 
 
 def _smi_result(smi: Source) -> Fact[SmiResult]:
+    answer = _smi_answer(smi)
+    if isinstance(answer, Unknown):
+        return answer
+    exit_code, text = answer.value
+    seen = nvidia_smi.parse(text)
+    result = SmiResult(
+        exit_code=exit_code,
+        output=text[:OUTPUT_KEPT],
+        driver_version=seen.driver_version,
+        cuda_version=seen.cuda_version,
+    )
+    return Known(result, answer.source)
+
+
+def _smi_answer(smi: Source) -> Fact[tuple[int, str]]:
+    """Exit code and all that nvidia-smi wrote."""
     if isinstance(smi, Unknown):
         return smi
     completed = smi.completed
     if completed is None or smi.hung or completed.returncode is None:
         return Unknown(smi.why_no_answer())
-    text = completed.stdout + completed.stderr
-    seen = nvidia_smi.parse(text)
-    result = SmiResult(
-        exit_code=completed.returncode,
-        output=text[:OUTPUT_KEPT],
-        driver_version=seen.driver_version,
-        cuda_version=seen.cuda_version,
-    )
-    return Known(result, smi.argv[0])
+    return Known((completed.returncode, completed.stdout + completed.stderr), smi.argv[0])
 
 
 def _banner(smi: Fact[SmiResult], field: str) -> Fact[str]:
@@ -194,24 +202,21 @@ def _gpus(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
 
 def _gpus_by_smi(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
     """The GPUs by nvidia-smi: its CSV says more than its table, but older drivers lack some columns."""
-    smi = asked.smi
-    if isinstance(smi, Unknown):
-        return smi
-    completed = smi.completed
-    if completed is None or smi.hung or completed.returncode is None:
-        return Unknown(smi.why_no_answer())
-    text = completed.stdout + completed.stderr
+    answer = _smi_answer(asked.smi)
+    if isinstance(answer, Unknown):
+        return answer
+    (exit_code, text), program = answer.value, answer.source
     if lost := nvidia_smi.lost_gpus(text):
-        return Known(gpus.lost(lost, smi.argv[0]), smi.argv[0])
+        return Known(gpus.lost(lost, program), program)
     seen = nvidia_smi.parse(text)
     if (seen.failure or "").startswith("No devices were found"):
-        return Known((), smi.argv[0])
-    if completed.returncode or not seen.gpus:
-        return Unknown(f"{smi.argv[0]}: {seen.failure or f'exit code {completed.returncode}, no table'}")
-    query = Probe("nvidia-smi --query-gpu", [smi.argv[0], *nvidia_smi_csv.QUERY], asked.environ, asked.end)
+        return Known((), program)
+    if exit_code or not seen.gpus:
+        return Unknown(f"{program}: {seen.failure or f'exit code {exit_code}, no table'}")
+    query = Probe("nvidia-smi --query-gpu", [program, *nvidia_smi_csv.QUERY], asked.environ, asked.end)
     query.wait()
     rich = nvidia_smi_csv.parse(query.completed.stdout) if query.completed and not query.completed.returncode else ()
-    return Known(rich or seen.gpus, smi.argv[0])
+    return Known(rich or seen.gpus, program)
 
 
 def _peers(asked: _Asked, found: Fact[tuple[Gpu, ...]]) -> Fact[tuple[PeerLink, ...]]:
