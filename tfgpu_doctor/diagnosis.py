@@ -63,8 +63,7 @@ def diagnose(
     context = Context(facts, matrix, require_gpus)
     fired: list[tuple[Rule, Problem]] = []
     undetermined: list[tuple[Rule, str]] = []
-    waiting = list(rules)
-    for one in waiting:
+    for one in rules:
         outcome = _apply(one, context)
         if isinstance(outcome, Problem):
             fired.append((one, outcome))
@@ -125,9 +124,9 @@ def _finding(one: Rule, problem: Problem, context: Context) -> Finding:
 
 
 def _rank(finding: Finding) -> tuple[int, int]:
-    place = next(i for i, pattern in enumerate(ORDER) if matches(finding.id, (pattern,)))
-    if finding.id == "tf.known-bug":
-        place = len(ORDER)
+    # an id that stands there itself goes before a pattern that it matches
+    patterns = (i for i, pattern in enumerate(ORDER) if matches(finding.id, (pattern,)))
+    place = ORDER.index(finding.id) if finding.id in ORDER else next(patterns)
     return _SEVERITIES.index(finding.severity), place
 
 

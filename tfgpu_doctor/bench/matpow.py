@@ -24,7 +24,6 @@ from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import Tool
 
-DTYPES = tuple(matpow.TF_TYPES)
 PROBE_SIZES = (768, 1536, 3072, 6144)  # of the calibration, which goes on until a sample takes long enough to tell
 PROBE_SECONDS = 0.05
 

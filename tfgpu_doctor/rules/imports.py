@@ -12,6 +12,7 @@ from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.phases import how_it_ended, last_lines, phase_named
 
 ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
+CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
 _GLIBC = re.compile(r"version [`'\"]?((?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)'? not found")
 
 
@@ -85,14 +86,10 @@ def glibc_too_old(
             evidence(str(phase.exception), "import tensorflow"),
         ),
         fixes=(
-            Fix(text="Use a newer distribution, or a container on this one", commands=_container(context)),
+            Fix(text="Use a newer distribution, or a container on this one", commands=(CONTAINER,)),
             Fix(text="Or conda, which brings its own libstdc++", commands=("conda install -c conda-forge tensorflow",)),
         ),
     )
-
-
-def _container(context: Context) -> tuple[str, ...]:
-    return ("docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash",)
 
 
 @rule(
