@@ -11,9 +11,24 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.facts import Cuda, Cudnn, Driver, Fact, Facts, Host, Known, Loader, Record, Unknown, value_or
+from tfgpu_doctor.facts import (
+    Cuda,
+    Cudnn,
+    Driver,
+    Fact,
+    Facts,
+    Host,
+    Known,
+    Loader,
+    Record,
+    Unknown,
+    map_fact,
+    value_or,
+)
 from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.plan import published_row
 from tfgpu_doctor.probes import cuda, cudnn, driver, host, loader, variables
+from tfgpu_doctor.probes.patient_facts import tensorflow_distribution
 from tfgpu_doctor.probes.tensorflow import Environment, Patient
 
 T = TypeVar("T")
@@ -145,15 +160,8 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
 
 def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:
     """The matrix row of the TensorFlow that is installed, known before it is imported."""
-    package = next(
-        (p for p in value_or(here.python.packages, ()) if p.name.startswith(("tensorflow", "tf-nightly"))), None
-    )
-    platform = here.python.wheel_platform
-    if package is None:
-        return Unknown("no TensorFlow is installed")
-    if isinstance(platform, Unknown):
-        return platform
-    row = matrix.tensorflow(package.version, platform.value, package.name)
-    if row is None:
-        return Unknown(f"the matrix has no row for {package.name} {package.version} on {platform.value}")
-    return Known(row, "compat_matrix.yaml")
+    package = tensorflow_distribution(here.python)
+    if isinstance(package, Unknown):
+        return package
+    version = map_fact(package, lambda one: one.version)
+    return published_row(matrix, version, here.python.wheel_platform, package.value.name)

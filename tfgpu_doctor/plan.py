@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from tfgpu_doctor.facts import Facts, Known, value_or
+from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, value_or
 from tfgpu_doctor.matrix import Matrix, Release
 
 
@@ -20,6 +20,18 @@ def runs_on(row: Release, compute_capability: str) -> str:
     if any(capability(one)[0] == card[0] and capability(one) <= card for one in (*row.sass, *row.ptx)):
         return "sass"
     return "ptx" if any(capability(one) <= card for one in row.ptx) else "no"
+
+
+def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], package: str) -> Fact[Release]:
+    """The matrix row of an installed release; unknown where its version, its platform or the row is."""
+    if isinstance(version, Unknown):
+        return version
+    if isinstance(platform, Unknown):
+        return platform
+    row = matrix.tensorflow(version.value, platform.value, package)
+    if row is None:
+        return Unknown(f"the matrix has no row for {package} {version.value} on {platform.value}")
+    return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
 
 
 def driver_suffices(matrix: Matrix, row: Release, driver: str, os: str) -> bool | None:

@@ -25,7 +25,9 @@ from tfgpu_doctor.facts import (
     Toolkit,
     Unknown,
 )
+from tfgpu_doctor.probes.patient import TENSORFLOWS
 from tfgpu_doctor.rules.engine import RULES
+from tfgpu_doctor.rules.python import PROVIDERS
 
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
@@ -555,6 +557,10 @@ def test_every_rule_has_rows() -> None:
     assert ids - set(FIRES) == {"gpu.fewer-than-required"}
     assert ids - set(UNKNOWN) == NEVER_UNKNOWN | {"gpu.fewer-than-required"}
     assert set(FIRES) | set(PASSES) | set(UNKNOWN) <= ids
+
+
+def test_rules_and_the_patient_know_the_same_distributions() -> None:
+    assert set(TENSORFLOWS) == PROVIDERS
 
 
 def test_required_gpus() -> None:

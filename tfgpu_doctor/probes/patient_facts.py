@@ -123,7 +123,7 @@ def cudnn_version(number: int) -> str:
 
 def tensorflow(told: Transcript, ending: Ending, about: Python) -> TensorFlow:
     """TensorFlow, as far as it answered."""
-    distribution = _distribution(about)
+    distribution = tensorflow_distribution(about)
     return TensorFlow(
         version=_version(told, ending, distribution),
         distribution=map_fact(distribution, lambda package: package.name),
@@ -138,7 +138,7 @@ def tensorflow(told: Transcript, ending: Ending, about: Python) -> TensorFlow:
     )
 
 
-def _distribution(about: Python) -> Fact[Package]:
+def tensorflow_distribution(about: Python) -> Fact[Package]:
     """The distribution that TensorFlow comes from: that beside the module that wins, else any."""
     if isinstance(about.packages, Unknown):
         return about.packages

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.facts import NOT_ASKED, Fact, Facts, Known, Soname, Unknown, value_or
+from tfgpu_doctor.facts import NOT_ASKED, Fact, Known, Soname, Unknown, value_or
 from tfgpu_doctor.matrix import CudnnRelease, Release
-from tfgpu_doctor.plan import capability
+from tfgpu_doctor.plan import capability, published_row
 from tfgpu_doctor.rules.context import Context
 
 # DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
@@ -40,16 +40,8 @@ class Card:
 def release(context: Context) -> Fact[Release]:
     """The matrix row of the TensorFlow under test."""
     facts = context.facts
-    version, platform = facts.tensorflow.version, facts.python.wheel_platform
-    if isinstance(version, Unknown):
-        return version
-    if isinstance(platform, Unknown):
-        return platform
     package = value_or(facts.tensorflow.distribution, "tensorflow")
-    row = context.matrix.tensorflow(version.value, platform.value, package)
-    if row is None:
-        return Unknown(f"the matrix has no row for {package} {version.value} on {platform.value}")
-    return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
+    return published_row(context.matrix, facts.tensorflow.version, facts.python.wheel_platform, package)
 
 
 def gpu_release(context: Context) -> Fact[Release]:
@@ -156,27 +148,6 @@ def required_gpus(context: Context) -> Fact[int]:
         return NOT_ASKED
     return Known(context.require_gpus, "--require-gpus")
 
-
-def tensorflow_distributions(facts: Facts) -> tuple[str, ...]:
-    """Names of the installed distributions that bring the `tensorflow` module."""
-    return tuple(p.name for p in value_or(facts.python.packages, ()) if p.name in PROVIDERS)
-
-
-PROVIDERS = (
-    "tensorflow",
-    "tensorflow-cpu",
-    "tensorflow-gpu",
-    "tensorflow-intel",
-    "tensorflow-macos",
-    "tensorflow-rocm",
-    "tensorflow-aarch64",
-    "tensorflow-cpu-aws",
-    "tf-nightly",
-    "tf-nightly-gpu",
-    "tf-nightly-cpu",
-    "intel-tensorflow",
-    "nvidia-tensorflow",
-)
 
 DERIVED: dict[str, Callable[[Context], Any]] = {
     "release": release,

@@ -12,12 +12,21 @@ from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.plan import numpy_bound
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
-from tfgpu_doctor.rules.derived import PROVIDERS
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 SOURCE_TABLE = "https://www.tensorflow.org/install/source"
 
+# Distributions that bring the module `tensorflow`: those of probes/patient.py, which rules may not import and which
+# itself may import nothing. A test holds the two together.
+PROVIDERS = frozenset(
+    {
+        *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos"),
+        *("tensorflow-rocm", "tensorflow-aarch64", "tensorflow-cpu-aws", "tensorflow-directml"),
+        *("tf-nightly", "tf-nightly-gpu", "tf-nightly-cpu"),
+        *("intel-tensorflow", "intel-tensorflow-avx512", "nvidia-tensorflow"),
+    }
+)
 # `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
 _HALVES = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # same minor as TensorFlow until Keras 3 came with 2.16 (Requires-Dist of the wheels)
