@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -140,6 +141,7 @@ class Matrix:
         python: str | None = None,
         compute_capabilities: Iterable[str] = (),
         cudnn: str | None = None,
+        ptxas: str | None = None,
         extra: bool = False,
     ) -> tuple[KnownIssue, ...]:
         """Known issues of a release whose whole condition holds; a condition on something unknown does not hold.
@@ -147,22 +149,12 @@ class Matrix:
         `extra`: CUDA comes from the pip extra, and the loader finds it by the RUNPATH alone.
         """
         cards = tuple(compute_capabilities)
-        return tuple(issue for issue in release.known_issues if _holds(issue, python, cards, cudnn, extra))
+        here = {"python": python, "cudnn": cudnn, "ptxas": ptxas}
+        return tuple(issue for issue in release.known_issues if _holds(issue, here, cards, extra))
 
-    def issue_for(
-        self,
-        release: Release,
-        *,
-        python: str | None = None,
-        compute_capabilities: Iterable[str] = (),
-        cudnn: str | None = None,
-        extra: bool = False,
-    ) -> KnownIssue | None:
-        """The gravest of :meth:`issues_for` that affects an installed release; None when it runs as it should."""
-        found = self.issues_for(
-            release, python=python, compute_capabilities=compute_capabilities, cudnn=cudnn, extra=extra
-        )
-        running = (issue for issue in found if issue.affects == "run")
+    def issue_for(self, release: Release, **conditions: Any) -> KnownIssue | None:
+        """The gravest of :meth:`issues_for`, which takes the same, that affects an installed release; else None."""
+        running = (issue for issue in self.issues_for(release, **conditions) if issue.affects == "run")
         return min(running, key=lambda issue: _SEVERITIES.index(issue.severity), default=None)
 
     # ---------------------------------------------------------------- other tables
@@ -235,11 +227,11 @@ def parse(text: str, path: str) -> MatrixFile:
         raise MatrixError(f"{path}: {error}") from error
 
 
-def _holds(issue: KnownIssue, python: str | None, cards: tuple[str, ...], cudnn: str | None, extra: bool) -> bool:
+def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...], extra: bool) -> bool:
     where = issue.condition
     if where.extra and not extra:
         return False
-    if not _within(python, where.python) or not _within(cudnn, where.cudnn):
+    if not all(_within(version, getattr(where, name)) for name, version in here.items()):
         return False
     low, high = where.min_compute_capability, where.max_compute_capability
     if low is None and high is None:

@@ -12,6 +12,11 @@ from packaging.version import Version
 from tfgpu_doctor.matrix_rows import concerns
 from tfgpu_doctor.matrix_schema import Architecture, CudaToolkit, MatrixFile, ReleaseRow, Wheel, numbers
 
+_SOURCED = (
+    "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
+    "conda_forge", "tensorflow",
+)  # fmt: skip
+
 Linter = Callable[[MatrixFile], Iterator[str]]
 
 
@@ -24,7 +29,7 @@ def contradictions(data: MatrixFile) -> Iterator[str]:
 def sources(data: MatrixFile) -> Iterator[str]:
     """Every source key is a row of `sources`, and every one of those is used."""
     used = Counter[str]()
-    for table in ("architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues"):
+    for table in _SOURCED:
         for index, row in enumerate(getattr(data, table)):
             for name in ("source", "minor_compat_source", "capabilities_source"):
                 key = getattr(row, name, None)
@@ -84,7 +89,7 @@ def drivers(data: MatrixFile) -> Iterator[str]:
             if minimum != same:
                 yield f"cuda {row.version}.minor_compat_min_{os}: {minimum}, but CUDA {first.version} has {same}"
             # 12.0 GA shipped 527.41 for Windows, below the 528.33 that NVIDIA then gave for all of CUDA 12
-            if shipped and numbers(shipped)[0] < numbers(minimum)[0] - 1:
+            if shipped and minimum and numbers(shipped)[0] < numbers(minimum)[0] - 1:
                 yield f"cuda {row.version}.min_driver_{os}: {shipped} is older than minor_compat_min_{os} {minimum}"
 
 
@@ -167,7 +172,7 @@ def wheel_names(data: MatrixFile) -> Iterator[str]:
     for row in data.tensorflow:
         for platform, wheel in row.wheels.items():
             start = f"{row.package.replace('-', '_')}-{row.version}-"
-            if not wheel.wheel.startswith(start):
+            if row.source == "wheel" and not (wheel.wheel or "").startswith(start):
                 yield f"{_name(row, platform)}.wheel: {wheel.wheel} does not start with {start}"
 
 
@@ -186,7 +191,9 @@ def issues(data: MatrixFile) -> Iterator[str]:
     packages = {row.package for row in data.tensorflow}
     for issue in data.known_issues:
         where = issue.condition
-        bad = [text for text in (where.versions, where.python, where.cudnn) if text and not _specifier(text)]
+        bad = [
+            text for text in (where.versions, where.python, where.cudnn, where.ptxas) if text and not _specifier(text)
+        ]
         for text in bad:
             yield f"known_issues {issue.id}.condition: {text!r} is no version specifier such as '>=2.16,<2.18'"
         for package in where.packages:

@@ -79,8 +79,8 @@ def build_release(
         libraries=tuple(Library(soname=soname, component=component) for component, soname in opened.items()),
         pip_nvidia=wheel.pip_nvidia,
         extra=wheel.extra,
-        min_driver_linux=toolkit.minor_compat_min_linux if toolkit else None,
-        min_driver_windows=toolkit.minor_compat_min_windows if toolkit else None,
+        min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
+        min_driver_windows=toolkit.oldest_driver_windows if toolkit else None,
         numpy=bounds.numpy,
         protobuf=bounds.protobuf,
         keras=bounds.keras,
@@ -91,7 +91,7 @@ def build_release(
         redirects=wheel.redirects,
         yanked=wheel.yanked,
         known_issues=tuple(_issues(row, platform, wheel, data)),
-        sources=dict(_sources(wheel, bounds, data, toolkit, official)),
+        sources=dict(_sources(row, wheel, bounds, data, toolkit, official)),
     )
 
 
@@ -132,19 +132,28 @@ def _provider(data: MatrixFile, platform: str, wheel: Wheel) -> Wheel | None:
 
 
 def _sources(
-    wheel: Wheel, bounds: Wheel, data: MatrixFile, toolkit: CudaToolkit | None, official: OfficialRow | None
+    row: ReleaseRow,
+    wheel: Wheel,
+    bounds: Wheel,
+    data: MatrixFile,
+    toolkit: CudaToolkit | None,
+    official: OfficialRow | None,
 ) -> Iterator[tuple[str, str]]:
+    if row.source != "wheel":
+        for name in ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries"):
+            yield name, spelled_out(data, row.source)
+        return
     yield "python", "names of the wheels on the package index"
-    yield "numpy", f"{bounds.wheel}: METADATA"
-    for name in ("protobuf", "keras", "ml_dtypes"):
+    for name in ("numpy", "protobuf", "keras", "ml_dtypes"):
         yield name, f"{bounds.wheel}: METADATA"
     if wheel.glibc:
         yield "glibc", f"{wheel.wheel}: platform tag"
     yield "gpu", f"{wheel.wheel}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO)
     if wheel.cuda is None:
         return
-    for name in ("cuda", "sass", "ptx"):
-        yield name, f"{wheel.wheel}: {BUILD_INFO}"
+    yield "cuda", f"{wheel.wheel}: {BUILD_INFO}"
+    for name in ("sass", "ptx"):
+        yield name, f"{wheel.wheel}: " + (".nv_fatbin of its libraries" if wheel.kernels else BUILD_INFO)
     yield "libraries", f"{wheel.wheel}: {DSO_LOADER}"
     if wheel.cudnn:
         yield "cudnn", f"{wheel.wheel}: {CUDNN_HEADER}"
@@ -153,5 +162,6 @@ def _sources(
     if wheel.extra:
         yield "pip_nvidia", f"{wheel.wheel}: METADATA"
     if toolkit:
-        yield "min_driver_linux", data.sources[toolkit.minor_compat_source].title
-        yield "min_driver_windows", data.sources[toolkit.minor_compat_source].title
+        key = toolkit.minor_compat_source or toolkit.source
+        yield "min_driver_linux", data.sources[key].title
+        yield "min_driver_windows", data.sources[key].title

@@ -19,7 +19,10 @@ Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Numbers: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")]  # "12", "12.5", "535.104.05"
 Capability: TypeAlias = Annotated[str, Meta(pattern=r"^[1-9][0-9]?\.[0-9]$")]  # compute capability "8.9"
-ReleaseVersion: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post)[0-9]+)?$")]
+# "2.15.1", "2.22.0rc0", "2.15.0.post1", "2.23.0.dev20261026", "2.17.0+nv25.2" (somebody's own build)
+ReleaseVersion: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post|\.dev)[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?$")
+]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
 
@@ -63,10 +66,12 @@ class Peak(Record, frozen=True, kw_only=True):
 
 
 class GpuNames(Record, frozen=True, kw_only=True):
-    """Marketing names, without "NVIDIA", of GPUs of one compute capability."""
+    """Marketing names, without "NVIDIA", of GPUs of one compute capability and one span of drivers."""
 
     compute_capability: Capability
     names: tuple[Text, ...]
+    first_driver_branch: Numbers | None = None  # None: that of the architecture
+    last_driver_branch: Numbers | None = None
     source: SourceKey
 
 
@@ -76,12 +81,22 @@ class CudaToolkit(Record, frozen=True, kw_only=True):
     version: Numbers  # "12.5", "12.5.1"
     min_driver_linux: Numbers | None  # shipped with the toolkit: every feature works; None: unknown
     min_driver_windows: Numbers | None  # None: none is shipped
-    minor_compat_min_linux: Numbers  # oldest driver that runs any toolkit of this major version
-    minor_compat_min_windows: Numbers
+    minor_compat_min_linux: Numbers | None  # oldest driver that runs any toolkit of this major version; None: before
+    minor_compat_min_windows: Numbers | None  # CUDA 11 there is no such compatibility
     compute_capabilities: tuple[Capability, ...]  # for which it makes SASS, ascending
     source: SourceKey
-    minor_compat_source: SourceKey
+    minor_compat_source: SourceKey | None = None
     capabilities_source: SourceKey
+
+    @property
+    def oldest_driver_linux(self) -> str | None:
+        """The oldest driver that runs programs of this toolkit: by minor-version compatibility where there is one."""
+        return self.minor_compat_min_linux or self.min_driver_linux
+
+    @property
+    def oldest_driver_windows(self) -> str | None:
+        """The same for Windows and WSL2."""
+        return self.minor_compat_min_windows or self.min_driver_windows
 
 
 class CudnnRelease(Record, frozen=True, kw_only=True):
@@ -110,6 +125,7 @@ class Condition(Record, frozen=True, kw_only=True):
     platforms: tuple[Platform, ...] = ()  # empty: all
     python: Text | None = None  # specifier, ">=3.12"
     cudnn: Text | None = None  # specifier for the cuDNN in use, ">=9.11"
+    ptxas: Text | None = None  # specifier for the ptxas that XLA would start, "==12.3.103"
     extra: bool = (
         False  # only where CUDA comes from the pip extra, and the loader finds it by TensorFlow's RUNPATH alone
     )
@@ -136,6 +152,7 @@ class LibrarySet(Record, frozen=True, kw_only=True):
 
     id: SourceKey
     libraries: dict[str, Text]
+    linked: bool = False  # needed by the extension module itself: without them the import fails, not only the GPU
     source: SourceKey
 
 
@@ -143,11 +160,12 @@ class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What the wheels of one release say for one platform. Derived by scripts/refresh_matrix.py."""
 
     python: tuple[Numbers, ...]  # versions that have a wheel, ascending
-    wheel: Text  # file name of the wheel that was read
+    wheel: Text | None = None  # file name of the wheel that was read; None in rows that are entered by hand
     cuda: Numbers | None = None  # None: the wheel holds no CUDA code
     cudnn: Numbers | None = None
     sass: tuple[Capability, ...] = ()
     ptx: tuple[Capability, ...] = ()
+    kernels: Literal["fatbin"] | None = None  # sass and ptx were read off the kernels, since build_info has no list
     libraries: SourceKey | None = None  # id of a library set
     glibc: Numbers | None = None
     macos: Numbers | None = None  # oldest macOS
@@ -168,6 +186,7 @@ class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     package: Text
     version: ReleaseVersion
     wheels: dict[Platform, Wheel]
+    source: SourceKey = "wheel"
 
 
 class OfficialRow(Record, frozen=True, kw_only=True):
@@ -180,12 +199,42 @@ class OfficialRow(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
+class Container(Record, frozen=True, kw_only=True):
+    """A container image that holds TensorFlow with its CUDA; only the driver comes from outside."""
+
+    image: Text  # "nvcr.io/nvidia/tensorflow", "tensorflow/tensorflow"
+    tag: Text  # "25.02-tf2-py3", "2.20.0-gpu"
+    tensorflow: ReleaseVersion
+    python: Numbers
+    cuda: Numbers
+    cudnn: Numbers | None = None
+    min_driver: Numbers  # Linux; the oldest that runs it on every card
+    data_center_branches: tuple[Numbers, ...] = ()  # older driver branches that run it on data-centre cards
+    sass: tuple[Capability, ...] = ()  # empty: those of the wheel tensorflow==version that it holds
+    min_compute_capability: Capability | None = None  # that the publisher supports
+    platforms: tuple[Platform, ...]
+    source: SourceKey
+
+
+class CondaBuild(Record, frozen=True, kw_only=True):
+    """What conda-forge has of one TensorFlow release on one platform."""
+
+    version: ReleaseVersion
+    platform: Platform
+    python: tuple[Numbers, ...]
+    cuda: tuple[Numbers, ...] = ()  # a build for each; empty: CPU builds only
+    cudnn: Numbers | None = None
+    sass: tuple[Capability, ...] = ()
+    ptx: tuple[Capability, ...] = ()
+    source: SourceKey
+
+
 class MatrixFile(Record, frozen=True, kw_only=True):
     """The whole file."""
 
     schema: Literal["tfgpu.matrix/1"]
     revision: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[0-9]+)?$")]
-    sources: dict[SourceKey, Source]
+    sources: dict[SourceKey, Source] = field(default_factory=dict)
     architectures: tuple[Architecture, ...] = ()
     peaks: tuple[Peak, ...] = ()
     gpus: tuple[GpuNames, ...] = ()
@@ -194,6 +243,8 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     official: tuple[OfficialRow, ...] = ()
     libraries: tuple[LibrarySet, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()
+    containers: tuple[Container, ...] = ()
+    conda_forge: tuple[CondaBuild, ...] = ()
     tensorflow: tuple[ReleaseRow, ...] = ()
 
 

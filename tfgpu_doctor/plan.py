@@ -39,7 +39,7 @@ def driver_suffices(matrix: Matrix, row: Release, driver: str, os: str) -> bool 
     toolkit = matrix.cuda(row.cuda) if row.cuda else None
     if toolkit is None:
         return None
-    minimum = toolkit.minor_compat_min_windows if os in ("windows", "wsl2") else toolkit.minor_compat_min_linux
+    minimum = toolkit.oldest_driver_windows if os in ("windows", "wsl2") else toolkit.oldest_driver_linux
     return None if minimum is None else Version(driver) >= Version(minimum)
 
 

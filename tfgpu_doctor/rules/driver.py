@@ -243,7 +243,7 @@ def too_old(
     if toolkit is None:
         return None
     windows = os in ("windows", "wsl2")
-    minimum = toolkit.minor_compat_min_windows if windows else toolkit.minor_compat_min_linux
+    minimum = toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
     refused = init is not None and init.code == CUDA_COMPAT_NOT_SUPPORTED
     if minimum is None or not (refused or _older(driver, minimum)):
         return None
