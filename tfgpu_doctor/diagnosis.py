@@ -194,14 +194,13 @@ def make_report(
     source: Literal["live", "report", "text"],
     timings: dict[str, float],
     require_gpus: int | None = None,
-    matrix_source: str | None = None,
 ) -> Report:
     """Diagnose `facts` and put everything into a report, dated now."""
     diagnosis = diagnose(facts, matrix, require_gpus=require_gpus)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
-        matrix=MatrixInfo(revision=matrix.revision, source=matrix_source or "bundled"),
+        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
         created=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         source=source,
         verdict=judge(diagnosis.findings, works=works(facts)),

@@ -60,31 +60,33 @@ def bundled_path() -> Path:
 class Matrix:
     """The compatibility matrix. Look-ups return None for what it does not know."""
 
-    def __init__(self, data: MatrixFile, path: str) -> None:
+    def __init__(self, data: MatrixFile, path: str, revision: str | None = None) -> None:
         self.data = data
         self.path = path
-        self.revision = data.revision
+        self.revision = revision or data.revision
+        self.layers: tuple[str, ...] = ()  # files laid over the bundled matrix
         self._releases: dict[tuple[str, str, str], Release] = {}
 
     @classmethod
-    def load(cls, path: str | None = None) -> Matrix:
-        """Read the matrix at `path`, or the bundled one.
+    def load(cls, *layers: str | None) -> Matrix:
+        """Read the bundled matrix, and lay the files at `layers` over it, the last on top.
 
-        A file of the user's is also held against itself with :meth:`check`; the bundled one is in the tests.
+        With files of the user's it is also held against itself by :meth:`check`; the tests do that for ours.
 
         Raises:
-            MatrixError: it cannot be read, is not valid YAML, does not fit the schema, or contradicts itself.
+            MatrixError: a file cannot be read, is not valid YAML, does not fit the schema, or contradicts the rest.
         """
-        file = Path(path) if path is not None else bundled_path()
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise MatrixError(f"{file}: not UTF-8: {error.reason} at byte {error.start}") from error
-        except (OSError, ValueError) as error:  # ValueError: a path with a null character
-            raise MatrixError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
-        matrix = cls(parse(text, str(file)), str(file))
-        if path is not None:
-            matrix.check()
+        matrix = cls(_read(bundled_path()), str(bundled_path()))
+        files = [layer for layer in layers if layer is not None]
+        if not files:
+            return matrix
+        from tfgpu_doctor.matrix_layers import layered
+
+        for file in files:
+            above = _read(Path(file))
+            matrix = cls(layered(matrix.data, above), file, f"{matrix.revision}+{above.revision}")
+        matrix.layers = tuple(files)
+        matrix.check()
         return matrix
 
     def check(self) -> None:
@@ -104,8 +106,8 @@ class Matrix:
     def tensorflow(self, version: str, platform: str, package: str = "tensorflow") -> Release | None:
         """The row of a release; for an unknown patch, the nearest known one of the same minor version.
 
-        The row's own `version` tells which. A local version ("2.14.0+nv23.11") is another build than the
-        published wheels, hence unknown.
+        The row's own `version` tells which. A local version ("2.14.0+nv23.11") is another build than the published
+        wheels, so it is known only where a row has exactly that version.
         """
         from packaging.version import InvalidVersion, Version
 
@@ -113,12 +115,11 @@ class Matrix:
             wanted = Version(version)
         except InvalidVersion:
             return None
-        if wanted.local:
-            return None
         ranked = [
-            ((known != wanted, abs(known.micro - wanted.micro), known.is_postrelease), row)
+            ((known != wanted, known.is_prerelease, abs(known.micro - wanted.micro), known.is_postrelease), row)
             for row in self._rows.get(_normalised(package), ())
             if platform in row.wheels and (known := Version(row.version)).release[:2] == wanted.release[:2]
+            if known == wanted or not (known.local or wanted.local)
         ]
         return self._release(min(ranked, key=lambda pair: pair[0])[1], platform) if ranked else None
 
@@ -210,6 +211,16 @@ class Matrix:
             toolkit = self.cuda(wheel.cuda) if wheel.cuda else None
             self._releases[key] = build_release(row, platform, wheel, self.data, toolkit)
         return self._releases[key]
+
+
+def _read(file: Path) -> MatrixFile:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"{file}: not UTF-8: {error.reason} at byte {error.start}") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        raise MatrixError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    return parse(text, str(file))
 
 
 def parse(text: str, path: str) -> MatrixFile:

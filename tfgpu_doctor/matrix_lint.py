@@ -26,17 +26,24 @@ def contradictions(data: MatrixFile) -> Iterator[str]:
         yield from lint(data)
 
 
-def sources(data: MatrixFile) -> Iterator[str]:
-    """Every source key is a row of `sources`, and every one of those is used."""
-    used = Counter[str]()
+def used_sources(data: MatrixFile) -> dict[str, str]:
+    """Every source key that a row names → the first place that does."""
+    used: dict[str, str] = {}
     for table in _SOURCED:
         for index, row in enumerate(getattr(data, table)):
             for name in ("source", "minor_compat_source", "capabilities_source"):
                 key = getattr(row, name, None)
                 if key is not None:
-                    used[key] += 1
-                    if key not in data.sources:
-                        yield f"{table}[{index}].{name}: no source {key!r}; there are {_listed(data.sources)}"
+                    used.setdefault(key, f"{table}[{index}].{name}")
+    return used
+
+
+def sources(data: MatrixFile) -> Iterator[str]:
+    """Every source key is a row of `sources`, and every one of those is used."""
+    used = used_sources(data)
+    for key, place in used.items():
+        if key not in data.sources:
+            yield f"{place}: no source {key!r}; there are {_listed(data.sources)}"
     for key in data.sources:
         if key not in used and key != "wheel":
             yield f"sources.{key}: no row uses it"
@@ -152,6 +159,8 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
         elif wheel.cudnn and major not in cudnn[wheel.cudnn].cuda_majors:
             made = _listed(cudnn[wheel.cudnn].cuda_majors)
             yield f"{name}.cudnn: {wheel.cudnn} is made for CUDA {made}, not for {wheel.cuda}"
+        if wheel.libraries is None:
+            continue  # unknown
         if wheel.libraries not in libraries:
             yield f"{name}.libraries: {wheel.libraries!r} is none of {_listed(libraries)}"
         else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import write_atomically
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def command() -> None:
     help="Seconds of sampling for each case.",
 )
 @click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]")
-@click.option("--matrix", "matrix_file", metavar="FILE", type=click.Path(), help="Another compatibility matrix.")
+@matrix_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--output",
@@ -143,7 +144,6 @@ def _measure(settings: Settings, matrix_file: str | None, form: str, output: str
     from tfgpu_doctor.bench.matpow import Bench, NoTensorFlowError
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.sizing import TooLargeError
-    from tfgpu_doctor.cli.doctor import load_matrix
     from tfgpu_doctor.cli.output import pair_outputs
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.examine import examine

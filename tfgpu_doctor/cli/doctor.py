@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import FORMATS, Output, pair_outputs
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Diagnose a saved report instead of this machine."
 )
-@click.option(
-    "--matrix", "matrix_file", metavar="FILE", type=click.Path(), help="Judge by another compatibility matrix."
-)
+@matrix_option
 @click.option("--no-import", is_flag=True, help="Do not start TensorFlow; judge by what is installed.")
 @click.option(
     "--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Seconds for TensorFlow in all."
@@ -88,16 +87,6 @@ def command(
     context.exit(exit_code(report, fail_on))
 
 
-def load_matrix(path: str | None) -> Matrix:
-    """Load the matrix; what is wrong with it is wrong usage."""
-    from tfgpu_doctor.matrix import Matrix, MatrixError
-
-    try:
-        return Matrix.load(path)
-    except MatrixError as error:
-        raise click.UsageError(str(error)) from error
-
-
 def _live(
     executable: str, matrix_file: str | None, no_import: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
@@ -123,7 +112,6 @@ def _live(
         source="live",
         timings=examination.timings,
         require_gpus=require_gpus,
-        matrix_source=matrix_file,
     )
 
 
@@ -142,7 +130,6 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
         source="report",
         timings=old.timings,
         require_gpus=require_gpus,
-        matrix_source=matrix_file,
     )
 
 

@@ -1,0 +1,44 @@
+"""The options that describe a machine, shared by the commands that judge for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.target import Target
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--gpu", metavar="NAME", multiple=True, help='A GPU by its name: "RTX 4090". May be repeated.'),
+    click.option("--compute-capability", metavar="X.Y", multiple=True, help="The same by its compute capability."),
+    click.option("--driver", metavar="V", help="NVIDIA driver, 570.86.10, or a branch, 570."),
+    click.option("--python", metavar="V", help="Python version, 3.12."),
+    click.option(
+        "--os",
+        type=click.Choice(["linux", "windows", "wsl2", "macos"], case_sensitive=False),
+        help="Operating system.  [default: linux]",
+    ),
+    click.option("--machine", type=click.Choice(["x86_64", "aarch64", "arm64"]), help="Processor.  [default: x86_64]"),
+)
+
+
+def target_options(function: _Function) -> _Function:
+    """Add --gpu, --compute-capability, --driver, --python, --os and --machine to a command."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def read_target(matrix: Matrix, **options: Any) -> Target:
+    """Build the target that these options describe; what cannot be understood is wrong usage."""
+    from tfgpu_doctor.target import TargetError, describe
+
+    try:
+        return describe(matrix, **options)
+    except TargetError as error:
+        raise click.UsageError(str(error)) from error
