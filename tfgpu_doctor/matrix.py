@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.matrix_rows import Gpu, Library, Release, build_release, spelled_out
+from tfgpu_doctor.matrix_rows import Gpu, Library, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix_schema import (
     Architecture,
     CudaToolkit,
@@ -255,11 +255,7 @@ def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...
 
 
 def _within(version: str | None, specifier: str | None) -> bool:
-    from packaging.specifiers import SpecifierSet
-
-    if specifier is None:
-        return True
-    return version is not None and SpecifierSet(specifier).contains(version, prereleases=True)
+    return specifier is None or (version is not None and within(version, specifier))
 
 
 def _capability(text: str) -> tuple[int, ...]:

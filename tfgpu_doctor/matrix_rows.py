@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import field, structs
 
@@ -97,14 +98,20 @@ def build_release(
 
 def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
     """Whether an issue speaks of this release by version, package and platform."""
-    from packaging.specifiers import SpecifierSet
-
     where = issue.condition
     return (
         row.package in where.packages
         and (not where.platforms or platform in where.platforms)
-        and SpecifierSet(where.versions).contains(row.version, prereleases=True)
+        and within(row.version, where.versions)
     )
+
+
+@lru_cache(maxsize=4096)  # few versions and specifiers, asked for every row
+def within(version: str, specifier: str) -> bool:
+    """Whether a version meets a specifier; release candidates count."""
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifier).contains(version, prereleases=True)
 
 
 def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:

@@ -40,7 +40,13 @@ def driver_suffices(matrix: Matrix, row: Release, driver: str, os: str) -> bool 
     if toolkit is None:
         return None
     minimum = toolkit.oldest_driver_windows if os in ("windows", "wsl2") else toolkit.oldest_driver_linux
-    return None if minimum is None else Version(driver) >= Version(minimum)
+    return None if minimum is None else driver_reaches(driver, minimum)
+
+
+def driver_reaches(driver: str, minimum: str) -> bool:
+    """Whether a driver is `minimum` or newer; a branch ("570", "570.86") stands for the newest of that branch."""
+    have = [int(part) for part in driver.split(".")]
+    return have >= [int(part) for part in minimum.split(".")][: len(have)]
 
 
 def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:

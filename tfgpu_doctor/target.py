@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
-from tfgpu_doctor.facts import Facts, Known, Record, value_or
+from tfgpu_doctor.facts import Facts, Gpu, Record, value_or
 from tfgpu_doctor.matrix import Matrix
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -36,6 +36,7 @@ class Target(Record, frozen=True, kw_only=True):
     python: str | None = None  # "3.12"
     os: Os = "linux"
     machine: str = "x86_64"  # "aarch64", "arm64"
+    glibc: str | None = None  # "2.36"
 
     @property
     def platform(self) -> str:
@@ -81,21 +82,28 @@ def describe(
     )
 
 
-def from_facts(facts: Facts) -> Target:
+def from_facts(facts: Facts, matrix: Matrix) -> Target:
     """The target that examined facts describe; what they do not know stays unknown."""
     platform = value_or(facts.python.wheel_platform, "")
     system = value_or(facts.host.os, "linux")
+    libc = value_or(facts.host.libc, "").split()
+    found = (_seen(gpu, matrix) for gpu in value_or(facts.gpus, ()))
     return Target(
-        gpus=tuple(
-            TargetGpu(value_or(gpu.name, None), gpu.compute_capability.value)
-            for gpu in value_or(facts.gpus, ())
-            if isinstance(gpu.compute_capability, Known)
-        ),
+        gpus=tuple(gpu for gpu in found if gpu),
         driver=value_or(facts.driver.version, None),
         python=".".join(value_or(facts.python.version, "").split(".")[:2]) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
+        glibc=libc[1] if libc[:1] == ["glibc"] and len(libc) > 1 else None,
     )
+
+
+def _seen(gpu: Gpu, matrix: Matrix) -> TargetGpu | None:
+    """A GPU of this machine; without a driver only its name is known, and the matrix has the rest."""
+    name = value_or(gpu.name, None)
+    model = matrix.gpu(name) if name else None
+    capability = value_or(gpu.compute_capability, model.compute_capability if model else None)
+    return TargetGpu(name, capability) if capability else None
 
 
 def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
