@@ -56,7 +56,7 @@ def _gpu(wanted: Wanted, row: Release) -> Violation | None:
             return Violation(
                 "gpu",
                 f"compute capability {card}",
-                f"kernels for it; this build has SASS {built}{ptx}",
+                f"kernels for {card} (SASS {built}{ptx})",
                 source(row, "sass"),
             )
     return None
@@ -69,7 +69,10 @@ def _cudnn(wanted: Wanted, row: Release) -> Violation | None:
     for card in wanted.target.capabilities:
         if floor and capability(card) < capability(floor):
             return Violation(
-                "cudnn", f"compute capability {card}", f"{floor} or later, for cuDNN {row.cudnn}", source(row, "cudnn")
+                "cudnn",
+                f"compute capability {card}",
+                f"compute capability {floor} or later, for cuDNN {row.cudnn}",
+                source(row, "cudnn"),
             )
     return None
 
@@ -81,15 +84,15 @@ def _driver(wanted: Wanted, row: Release) -> Violation | None:
     if have is None:
         return None
     if need and not driver_reaches(have, need):
-        why = f"{need} or newer, for CUDA {row.cuda}"
+        why = f"driver {need} or newer, for CUDA {row.cuda}"
         first = first_branch(wanted)
         if first and need == first:
-            why = f"branch {first} or newer, the first for this card"
+            why = f"driver {first} or newer, the first for this card"
         return Violation("driver", f"driver {have}", why, source(row, "min_driver_linux"))
     last = last_branch(wanted)
     if last and int(have.split(".")[0]) > int(last):
         return Violation(
-            "driver", f"driver {have}", f"branch {last}, the last for this card", "compat_matrix.yaml, gpus"
+            "driver", f"driver {have}", f"driver branch {last}, the last for this card", "compat_matrix.yaml, gpus"
         )
     return None
 
@@ -186,8 +189,8 @@ def _branch(wanted: Wanted, field: str, choose: Callable[..., str]) -> str | Non
     found = []
     for gpu in wanted.target.gpus:
         model = wanted.matrix.gpu(gpu.name) if gpu.name else None
-        row = model or wanted.matrix.architecture(gpu.compute_capability)
-        if row and (branch := getattr(row, field)):
+        architecture = wanted.matrix.architecture(gpu.compute_capability)
+        if branch := getattr(model, field, None) or getattr(architecture, field, None):
             found.append(str(branch))
     return choose(found, key=int) if found else None
 

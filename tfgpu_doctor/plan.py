@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from packaging.version import Version
 
 from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, value_or
 from tfgpu_doctor.matrix import Matrix, Release
 
 
-def runs_on(row: Release, compute_capability: str) -> str:
+class Kernels(Protocol):
+    """A build's list of architectures."""
+
+    @property
+    def sass(self) -> tuple[str, ...]: ...
+
+    @property
+    def ptx(self) -> tuple[str, ...]: ...
+
+
+def runs_on(row: Kernels, compute_capability: str) -> str:
     """How a build's kernels run on a card: "sass", "ptx" (everything is compiled at first use) or "no".
 
     SASS runs on the same major compute capability with an equal or higher minor; PTX is compiled for any later one

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
-from tfgpu_doctor.facts import Facts, Gpu, Record, value_or
+from tfgpu_doctor.facts import Facts, Record, value_or
 from tfgpu_doctor.matrix import Matrix
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -82,28 +82,35 @@ def describe(
     )
 
 
-def from_facts(facts: Facts, matrix: Matrix) -> Target:
-    """The target that examined facts describe; what they do not know stays unknown."""
+def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Target:
+    """The target that examined facts describe, with another Python if given; what they do not know stays unknown."""
     platform = value_or(facts.python.wheel_platform, "")
     system = value_or(facts.host.os, "linux")
     libc = value_or(facts.host.libc, "").split()
-    found = (_seen(gpu, matrix) for gpu in value_or(facts.gpus, ()))
+    answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
+    # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
+    plugged = [(_marketing(gpu.name), None) for gpu in value_or(facts.host.pci_gpus, ())]
+    found = (_seen(name, capability, matrix) for name, capability in answered or plugged)
     return Target(
         gpus=tuple(gpu for gpu in found if gpu),
         driver=value_or(facts.driver.version, None),
-        python=".".join(value_or(facts.python.version, "").split(".")[:2]) or None,
+        python=python or ".".join(value_or(facts.python.version, "").split(".")[:2]) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
         glibc=libc[1] if libc[:1] == ["glibc"] and len(libc) > 1 else None,
     )
 
 
-def _seen(gpu: Gpu, matrix: Matrix) -> TargetGpu | None:
-    """A GPU of this machine; without a driver only its name is known, and the matrix has the rest."""
-    name = value_or(gpu.name, None)
+def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
+    """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
     model = matrix.gpu(name) if name else None
-    capability = value_or(gpu.compute_capability, model.compute_capability if model else None)
+    capability = capability or (model.compute_capability if model else None)
     return TargetGpu(name, capability) if capability else None
+
+
+def _marketing(name: str | None) -> str | None:
+    """The name in the brackets of pci.ids."""
+    return name.partition("[")[2].rstrip("]") or name if name else None
 
 
 def read_gpu(matrix: Matrix, name: str) -> TargetGpu:

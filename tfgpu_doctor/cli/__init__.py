@@ -19,6 +19,9 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "doctor": LazyCommand("tfgpu_doctor.cli.doctor", "Say what keeps TensorFlow from the GPU, why, and what to type."),
+    "plan": LazyCommand(
+        "tfgpu_doctor.cli.plan", "Say which TensorFlow to install here, or on a machine that you describe."
+    ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
 }
 

@@ -1,0 +1,112 @@
+"""`tfgpu plan`: which TensorFlow to install, on this machine or on one that is described."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.output import FORMATS, pair_outputs, read_bytes
+from tfgpu_doctor.cli.target import read_target, target_options
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.facts import Facts
+    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.planner import Here
+    from tfgpu_doctor.target import Target
+
+_HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
+
+
+@click.command(
+    "plan",
+    short_help="Say which TensorFlow to install here, or on a machine that you describe.",
+    epilog='Examples: tfgpu plan; tfgpu plan --gpu "RTX 5090" --driver 570.86 --python 3.12 --os wsl2',
+)
+@target_options
+@click.option("--tensorflow", "specifier", metavar="SPEC", help="Only these versions: 2.15, or '>=2.12,<2.16'.")
+@click.option(
+    "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Plan for the machine of a saved report."
+)
+@matrix_option
+@click.option(
+    "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
+)
+@click.option(
+    "--output",
+    "outputs",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    multiple=True,
+    help="File for the format of the same position; - is standard output.",
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    specifier: str | None,
+    saved: str | None,
+    matrix_file: str | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    **described: Any,
+) -> None:
+    """Say which TensorFlow to install, with the commands, and why nothing newer.
+
+    Without options the plan is for this machine. --gpu, --compute-capability, --driver, --os and --machine describe
+    another one, of which nothing else is assumed; --python and --tensorflow alone stay with this one.
+
+    Exit codes: 0 there is a way, 1 nothing fits or there is no GPU, 2 wrong usage.
+    """
+    targets = pair_outputs(formats, outputs)
+    elsewhere = any(described[name] for name in _HARDWARE)
+    if saved and elsewhere:
+        raise click.UsageError("--from takes the machine from a report; --python and --tensorflow can be added to it")
+    matrix = load_matrix(matrix_file)
+    target = read_target(matrix, **described)
+    here = None
+    if not elsewhere:
+        target, here = _real(matrix, saved, target.python)
+    from tfgpu_doctor.planner import make_plan, read_specifier
+    from tfgpu_doctor.target import TargetError
+
+    try:
+        plan = make_plan(matrix, target, specifier=read_specifier(specifier) if specifier else None, here=here)
+    except TargetError as error:
+        raise click.UsageError(f"--tensorflow: {error}") from error
+    for output in targets:
+        if output.format == "json":
+            output.write_bytes(plan.to_json())
+        else:
+            from tfgpu_doctor.render.plan_text import render
+
+            output.print_with(lambda console: render(plan, console))
+    context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
+
+
+def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, Here]:
+    """The machine of a report, or this one."""
+    from tfgpu_doctor.planner import here_of
+    from tfgpu_doctor.target import from_facts
+
+    facts = _saved(saved) if saved else _examined(matrix)
+    return from_facts(facts, matrix, python), here_of(facts, matrix, python)
+
+
+def _saved(path: str) -> Facts:
+    from tfgpu_doctor.report import ReportError, load_report
+
+    try:
+        return load_report(read_bytes(path), path).facts
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _examined(matrix: Matrix) -> Facts:
+    from tfgpu_doctor.cli.progress import spinner
+    from tfgpu_doctor.examine import examine
+
+    with spinner("examining this machine"):
+        return examine(sys.executable, lambda: matrix, import_tensorflow=False).facts

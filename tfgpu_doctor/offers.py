@@ -1,0 +1,136 @@
+"""Ways around the wheels: container images and conda-forge's own builds, as far as they fit a machine. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from tfgpu_doctor.constraints import Wanted, first_branch, last_branch
+from tfgpu_doctor.matrix_schema import CondaBuild, Container
+from tfgpu_doctor.plan import capability, driver_reaches, runs_on
+from tfgpu_doctor.plan_records import Option
+from tfgpu_doctor.report import Fix
+
+_DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhpt]\d{1,3}\b|k[2468]0|gh200|gb[23]00|h[12]00|l40s)", re.IGNORECASE)
+TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
+_LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
+def container_offers(wanted: Wanted) -> Iterator[Option]:
+    """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
+    if wanted.target.os == "macos":
+        return
+    offered = set[str]()
+    rows = sorted(wanted.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
+    for row in rows:
+        fits = _holds_kernels(wanted, row) and _asked_for(wanted, row.tensorflow) and _driver_runs(wanted, row)
+        if fits and row.image not in offered:
+            offered.add(row.image)
+            yield _container(wanted, row)
+
+
+def _holds_kernels(wanted: Wanted, row: Container) -> bool:
+    """Whether an image has kernels for every card, as far as its publisher or its CUDA says."""
+    if wanted.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
+        return False
+    toolkit = wanted.matrix.cuda(row.cuda)
+    release = wanted.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == "tensorflow/tensorflow" else None
+    for card in wanted.target.capabilities:
+        if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
+            return False
+        if release and runs_on(release, card) != "sass":
+            return False
+        built = row.sass or (toolkit.compute_capabilities if toolkit else ())
+        if not release and not any(_same_major(one, card) for one in built):
+            return False
+    return True
+
+
+def _same_major(built: str, card: str) -> bool:
+    return capability(built)[0] == capability(card)[0] and capability(built) <= capability(card)
+
+
+def _driver_runs(wanted: Wanted, row: Container) -> bool:
+    have = wanted.target.driver
+    if have is None:
+        return True
+    first, last = first_branch(wanted), last_branch(wanted)
+    if (first and not driver_reaches(have, first)) or (last and int(have.split(".")[0]) > int(last)):
+        return False
+    if driver_reaches(have, row.min_driver):
+        return True
+    data_centre = bool(wanted.target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in wanted.target.gpus)
+    return data_centre and have.split(".")[0] in row.data_center_branches
+
+
+def _asked_for(wanted: Wanted, version: str) -> bool:
+    return wanted.specifier is None or wanted.specifier.contains(version, prereleases=True)
+
+
+def _container(wanted: Wanted, row: Container) -> Option:
+    image = f"{row.image}:{row.tag}"
+    return Option(
+        kind="container",
+        title=f"{image}: TensorFlow {row.tensorflow}, CUDA {row.cuda}, Python {row.python}",
+        tensorflow=row.tensorflow,
+        package=row.image,
+        python=row.python,
+        cuda=row.cuda,
+        cudnn=row.cudnn,
+        min_driver=row.min_driver,
+        first=(Fix(f"Docker with the NVIDIA Container Toolkit: {TOOLKIT_GUIDE}"),),
+        commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
+        then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{_LIST_GPUS}"',)),),
+        sources=(wanted.matrix.data.sources[row.source].title,),
+    )
+
+
+def conda_offers(wanted: Wanted) -> Iterator[Option]:
+    """The newest GPU build of conda-forge that fits."""
+    rows = (row for row in wanted.matrix.data.conda_forge if row.platform == wanted.target.platform and row.cuda)
+    for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
+        cuda = _cuda_for(wanted, row)
+        fits = (
+            cuda and (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in wanted.target.capabilities)
+        )
+        if fits and cuda and _asked_for(wanted, row.version):
+            yield _conda(wanted, row, cuda)
+            return
+
+
+def _cuda_for(wanted: Wanted, row: CondaBuild) -> str | None:
+    """The newest of its CUDA versions that the driver runs."""
+    have = wanted.target.driver
+    for cuda in sorted(row.cuda, key=Version, reverse=True):
+        toolkit = wanted.matrix.cuda(cuda)
+        need = toolkit.oldest_driver_linux if toolkit else None
+        first, last = first_branch(wanted), last_branch(wanted)
+        drives = not have or not (
+            (first and not driver_reaches(have, first)) or (last and int(have.split(".")[0]) > int(last))
+        )
+        if drives and (have is None or (need and driver_reaches(have, need))):
+            return cuda
+    return None
+
+
+def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
+    python = wanted.target.python if wanted.target.python in row.python else row.python[-1]
+    minor = ".".join(row.version.split(".")[:2])
+    toolkit = wanted.matrix.cuda(cuda)
+    spec = f"'tensorflow={row.version}=cuda*' 'cuda-version={cuda}'"
+    return Option(
+        kind="conda-forge",
+        title=f"conda-forge's own build of TensorFlow {minor}, CUDA {cuda}, Python {python}",
+        tensorflow=row.version,
+        package="conda-forge",
+        python=python,
+        cuda=cuda,
+        cudnn=row.cudnn,
+        min_driver=toolkit.oldest_driver_linux if toolkit else None,
+        commands={"conda": (f"conda create -y -n tf -c conda-forge python={python} {spec}",)},
+        then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
+        notes=(f"Where conda sees no GPU (a login node, an image build), put CONDA_OVERRIDE_CUDA={cuda} before it",),
+        sources=(wanted.matrix.data.sources[row.source].title,),
+    )
