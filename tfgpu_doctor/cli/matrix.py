@@ -1,0 +1,291 @@
+"""`tfgpu matrix`: read a question, look it up, print the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.output import FORMATS, Output, pair_outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.query import Filters
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
+_LIST_ONLY = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "newest", "ptx")
+
+_PLATFORM = click.option(
+    "--platform", type=click.Choice(PLATFORMS), default="linux_x86_64", show_default=True, help="Of the wheels."
+)
+_SHARED = (
+    matrix_option,
+    click.option(
+        "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
+    ),
+    click.option(
+        "--output",
+        "outputs",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        multiple=True,
+        help="File for the format of the same position; - is standard output.",
+    ),
+)
+
+
+def shared_options(function: _Function) -> _Function:
+    """Add --matrix, --format and --output."""
+    for option in reversed(_SHARED):
+        function = option(function)
+    return function
+
+
+@click.group(
+    "matrix",
+    short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together.",
+    epilog='Examples: tfgpu matrix tensorflow --cuda 11.8; tfgpu matrix gpu "RTX 4090"',
+)
+def command() -> None:
+    """Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together.
+
+    Every answer names its sources; null in JSON means unknown.
+    """
+
+
+@command.command(
+    "tensorflow",
+    short_help="A TensorFlow release, or those that satisfy all filters.",
+    epilog="Examples: tfgpu matrix tensorflow --version 2.15.1; tfgpu matrix tensorflow --cuda 11.8 --cudnn 8.6; "
+    'tfgpu matrix tensorflow --gpu "Tesla K80" --driver 470 --newest',
+)
+@click.option("--version", metavar="V", help="One release; 2.15 is its newest stable patch.")
+@click.option(
+    "--platform",
+    type=click.Choice([*PLATFORMS, "all"]),
+    default="linux_x86_64",
+    show_default=True,
+    help="Of the wheels; all only for a list.",
+)
+@click.option(
+    "--package", metavar="NAME", help="tensorflow, tensorflow-gpu, ...  [default: tensorflow, or as said above]"
+)
+@click.option("--python", metavar="V", help="Has a wheel for this Python, 3.12.")
+@click.option("--cuda", metavar="V", help="Built for this CUDA: 11, 11.8, 12.5.1.")
+@click.option("--cudnn", metavar="V", help="Built for this cuDNN: 8, 8.6.")
+@click.option("--driver", metavar="V", help="Runs on this NVIDIA driver, 470.82.01, or branch, 470.")
+@click.option("--compute-capability", metavar="X.Y", help="Has kernels for cards of this compute capability, 8.9.")
+@click.option("--gpu", metavar="NAME", help='Has kernels for this GPU, "RTX 4090".')
+@click.option("--ptx", is_flag=True, help="List also what such a card could run only by compiling PTX first.")
+@click.option("--pre", is_flag=True, help="List also release candidates and nightlies.")
+@click.option("--newest", is_flag=True, help="Only the newest of the list.")
+@shared_options
+def tensorflow(
+    version: str | None,
+    platform: str,
+    package: str | None,
+    newest: bool,
+    matrix_file: str | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    **asked: Any,
+) -> None:
+    """Show one TensorFlow release (--version), or list those that satisfy every filter, newest first.
+
+    A filter on CUDA, cuDNN, driver or card searches all packages for builds that use the GPU, unless --package says
+    otherwise. Exit codes: 0 answered, though the list may be empty; 2 wrong usage, or an unknown version or GPU.
+    """
+    if version is not None:
+        _only_one_release(platform, {**asked, "newest": newest})
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    if version is None:
+        with usage_errors():
+            filters = _filters(matrix, platform, package, asked)
+        _list(matrix, filters, newest, targets)
+        return
+    from tfgpu_doctor.query_release import find_release
+
+    with usage_errors():
+        row = find_release(matrix, version, platform, package)
+    _write(targets, row, lambda page, console: page.release(matrix, row, console))
+
+
+@command.command(
+    "cuda",
+    short_help="A CUDA toolkit: drivers, compute capabilities.",
+    epilog="Example: tfgpu matrix cuda --version 12.5",
+)
+@click.option("--version", metavar="V", help="One toolkit: 12.5, 12.5.1.  [default: all]")
+@shared_options
+def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Show the drivers that a CUDA toolkit needs, the cards it compiles for, and what is built for it."""
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.query_tables import cuda_answer, find_cuda
+
+    if version is None:
+        every = [cuda_answer(matrix, row) for row in matrix.data.cuda]
+        _write(targets, every, lambda page, console: page.cudas(every, console))
+        return
+    with usage_errors():
+        answer = cuda_answer(matrix, find_cuda(matrix, version))
+    _write(targets, answer, lambda page, console: page.cuda(answer, console))
+
+
+@command.command(
+    "cudnn",
+    short_help="A cuDNN line: CUDA versions, oldest cards.",
+    epilog="Example: tfgpu matrix cudnn --version 9.3",
+)
+@click.option("--version", metavar="V", help="One line: 9.3, or any version of it, 9.3.0.75.  [default: all]")
+@shared_options
+def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Show the CUDA versions that a cuDNN is made for, the oldest cards it supports, and what is built for it."""
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.query_tables import cudnn_answer, find_cudnn
+
+    if version is None:
+        every = [cudnn_answer(matrix, row) for row in matrix.data.cudnn]
+        _write(targets, every, lambda page, console: page.cudnns(every, console))
+        return
+    with usage_errors():
+        answer = cudnn_answer(matrix, find_cudnn(matrix, version))
+    _write(targets, answer, lambda page, console: page.cudnn(answer, console))
+
+
+@command.command(
+    "gpu",
+    short_help="A GPU: compute capability, drivers, which TensorFlow runs on it.",
+    epilog='Examples: tfgpu matrix gpu "RTX 5090"; tfgpu matrix gpu --compute-capability 8.9',
+)
+@click.argument("name", required=False)
+@click.option("--compute-capability", metavar="X.Y", help="All GPUs of this compute capability, instead of a name.")
+@click.option(
+    "--platform",
+    type=click.Choice(PLATFORMS),
+    help="Of the TensorFlow wheels.  [default: linux_x86_64; linux_aarch64 for GPUs that only Arm machines have]",
+)
+@shared_options
+def gpu(
+    name: str | None,
+    compute_capability: str | None,
+    platform: str | None,
+    matrix_file: str | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Show what a GPU is called in CUDA's terms, which drivers know it, and which TensorFlow runs on it."""
+    if name is not None and compute_capability is not None:
+        raise click.UsageError("NAME and --compute-capability both say which GPU: use one of the two")
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.query_gpu import all_gpus, gpu_answer
+    from tfgpu_doctor.target import read_capability, read_gpu
+
+    if name is None and compute_capability is None:
+        every = all_gpus(matrix)
+        _write(targets, every, lambda page, console: page.gpus(every, console))
+        return
+    with usage_errors():
+        if name is not None:
+            found = read_gpu(matrix, name)
+            answer = gpu_answer(matrix, found.compute_capability, found.name, platform)
+        else:
+            answer = gpu_answer(matrix, read_capability(compute_capability or "", matrix), None, platform)
+    _write(targets, answer, lambda page, console: page.gpu(answer, console))
+
+
+# ------------------------------------------------------------------------------------------------------- private
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """What the matrix does not know, or nobody can read, is wrong usage."""
+    from tfgpu_doctor.query import QueryError
+    from tfgpu_doctor.target import TargetError
+
+    try:
+        yield
+    except (QueryError, TargetError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _only_one_release(platform: str, asked: dict[str, Any]) -> None:
+    others = [f"--{name.replace('_', '-')}" for name in _LIST_ONLY if asked[name] not in (None, False)]
+    if others:
+        raise click.UsageError(
+            f"--version shows one release, {', '.join(others)} searches for some: use one of the two"
+        )
+    if platform == "all":
+        raise click.UsageError(f"--version shows one release on one platform: --platform {'|'.join(PLATFORMS)}")
+
+
+def _filters(matrix: Matrix, platform: str, package: str | None, asked: dict[str, Any]) -> Filters:
+    """Read the filters.
+
+    Raises:
+        QueryError, TargetError: one cannot be read, or names what the matrix does not know.
+    """
+    from tfgpu_doctor.query import Filters
+    from tfgpu_doctor.query_release import known_package
+    from tfgpu_doctor.query_tables import read_version
+    from tfgpu_doctor.target import read_capability, read_driver, read_gpu, read_python
+
+    readers: dict[str, Callable[[str], str | None]] = {
+        "python": read_python,
+        "cuda": lambda text: read_version(text, "CUDA", "11.8"),
+        "cudnn": lambda text: read_version(text, "cuDNN", "8.6"),
+        "driver": read_driver,
+        "compute_capability": lambda text: read_capability(text, matrix),
+        "gpu": lambda text: read_gpu(matrix, text).name,
+    }
+    values: dict[str, Any] = {name: read(asked[name]) for name, read in readers.items() if asked[name] is not None}
+    return Filters(
+        platform=None if platform == "all" else platform,
+        package=None if package is None else known_package(matrix, package),
+        ptx=asked["ptx"],
+        pre=asked["pre"],
+        **values,
+    )
+
+
+def _list(matrix: Matrix, filters: Filters, newest: bool, targets: list[Output]) -> None:
+    from msgspec import structs
+
+    from tfgpu_doctor.query import cards, kernels_for, releases
+
+    rows = releases(matrix, filters)[: 1 if newest else None]
+    asked = cards(matrix, filters)
+    answer: list[dict[str, Any]] = []
+    for row in rows:
+        answer.append(structs.asdict(row))
+        if asked:
+            answer[-1]["runs_on"] = {card: kernels_for(matrix, row, card) for card in asked}
+    if newest and rows:
+        _write(targets, answer, lambda page, console: page.release(matrix, rows[0], console))
+    else:
+        _write(targets, answer, lambda page, console: page.releases_page(matrix, filters, rows, console))
+
+
+def _write(targets: list[Output], answer: object, show: Callable[[Any, Console], None]) -> None:
+    """Write an answer once for each target; `show` gets the module that lays out pages, imported only for text."""
+    for target in targets:
+        if target.format == "json":
+            import msgspec
+
+            target.write_bytes(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
+        else:
+            from tfgpu_doctor.render import matrix_text
+
+            target.print_with(lambda console: show(matrix_text, console))

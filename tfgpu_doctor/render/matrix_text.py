@@ -1,0 +1,342 @@
+"""Answers of the matrix for people: a table of releases, a card of one; cards and tables of CUDA, cuDNN and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tfgpu_doctor.matrix import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix_schema import numbers
+from tfgpu_doctor.query import Filters, min_driver
+from tfgpu_doctor.query_gpu import GpuAnswer, GpuRow
+from tfgpu_doctor.query_release import with_gpu
+from tfgpu_doctor.query_tables import CudaAnswer, CudnnAnswer
+from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.matrix_notes import footnotes, minor_ranges, nothing, what_was_asked
+from tfgpu_doctor.render.text import hanging
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_UNKNOWN = "unknown"
+
+
+# ----------------------------------------------------------------------------------------------------- TensorFlow
+
+
+def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release], console: Console) -> None:
+    """Print the releases that satisfy the filters, newest first, and what is worth knowing beside them."""
+    _title("TensorFlow releases", what_was_asked(matrix, filters), console)
+    if rows:
+        console.print()
+        _table(_release_columns(rows), console)
+    for note in (*(() if rows else nothing(matrix, filters)), *footnotes(matrix, filters, rows)):
+        if not note.head:
+            console.print()
+        hanging(Text(clean(note.head)), Text(clean(note.text)), console)
+
+
+def _release_columns(rows: Sequence[Release]) -> dict[str, list[str]]:
+    """Columns by their heading; those that say the same in every row are left out where the title says it."""
+    columns = {"release": [row.version for row in rows]}
+    if {row.package for row in rows} != {"tensorflow"}:
+        columns["package"] = [row.package for row in rows]
+    if len({row.platform for row in rows}) > 1:
+        columns["platform"] = [row.platform for row in rows]
+    columns["Python"] = [_span(row.python) for row in rows]
+    if any(row.gpu for row in rows):
+        columns["CUDA"] = [row.cuda or "-" for row in rows]
+        columns["cuDNN"] = [row.cudnn or ("?" if row.gpu else "-") for row in rows]
+        columns["driver"] = [min_driver(row) or ("?" if row.gpu else "-") for row in rows]
+        columns["SASS"] = [" ".join(row.sass) or ("?" if row.gpu else "-") for row in rows]
+        columns["PTX"] = [" ".join(row.ptx) or "-" for row in rows]
+    else:
+        columns["GPU"] = ["no" for _ in rows]
+    return columns
+
+
+def release(matrix: Matrix, row: Release, console: Console) -> None:
+    """Print everything about one release."""
+    _title(f"{row.package} {row.version}", f"for {row.platform}", console)
+    twin = with_gpu(matrix, row)
+    _card(_release_lines(row, twin), console)
+    for issue in row.known_issues:
+        console.print()
+        _issue(issue, console)
+    console.print()
+    _sources(row.sources, console)
+
+
+def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, str]]:
+    if row.gpu:
+        yield "built for", f"CUDA {row.cuda}, cuDNN {row.cudnn or _UNKNOWN}"
+        yield "kernels", f"SASS for {', '.join(row.sass) or _UNKNOWN}; PTX for {', '.join(row.ptx) or 'none'}"
+        yield "driver", _drivers(row)
+        yield "loads", ", ".join(library.soname for library in row.libraries) or _UNKNOWN
+    else:
+        yield "GPU", "none: this build holds no CUDA code" + (f"; {twin.package} {row.version} does" if twin else "")
+    if row.redirects:
+        yield "installs", f"nothing of its own: it requires {row.redirects}"
+    if row.yanked:
+        yield "yanked", row.yanked
+    yield "Python", ", ".join(row.python)
+    yield from _bounds(row)
+    if row.glibc:
+        yield "glibc", f"{row.glibc} or newer"
+    if row.macos:
+        yield "macOS", f"{row.macos} or newer"
+    if row.extra:
+        yield f"[{row.extra}]", "; ".join(f"{name}{bound}" for name, bound in row.pip_nvidia.items())
+
+
+def _drivers(row: Release) -> str:
+    linux, windows = row.min_driver_linux or _UNKNOWN, row.min_driver_windows or _UNKNOWN
+    if row.platform.startswith("windows"):
+        return f"{windows} or newer"
+    return f"{linux} or newer; under WSL2 {windows} on Windows"
+
+
+def _bounds(row: Release) -> Iterator[tuple[str, str]]:
+    names = ("numpy", "protobuf", "keras", "ml_dtypes")
+    bounds = {name: bound for name in names if (bound := getattr(row, name)) is not None}
+    if bounds:
+        yield "needs", "; ".join(f"{name}{bound}" for name, bound in bounds.items())
+    for python, others in row.bounds_by_python.items():
+        yield "", f"on Python {python}: " + "; ".join(f"{name}{bound}" for name, bound in others.items())
+
+
+def _issue(issue: KnownIssue, console: Console) -> None:
+    style = _STYLES[issue.severity]
+    title = Text.assemble((clean(issue.title), f"bold {style}"), (f"  {issue.id}", "dim"))
+    hanging(Text(f"{marks(console)[issue.severity]} ", style), title, console)
+    if when := _condition(issue):
+        hanging(Text("    when ", "dim"), Text(clean(when)), console)
+    hanging(Text("    saw  ", "dim"), Text(clean(issue.symptom)), console)
+    hanging(Text("    do   ", "dim"), Text(clean(issue.fix)), console)
+    for command in issue.commands:
+        console.print(Text("           " + clean(command), "bold cyan"), soft_wrap=True)  # must survive being copied
+    console.print(Text(f"    see  {clean(issue.source)}", "dim"), soft_wrap=True)
+
+
+def _condition(issue: KnownIssue) -> str:
+    where = issue.condition
+    low, high = where.min_compute_capability, where.max_compute_capability
+    parts = [
+        f"Python {where.python}" if where.python else "",
+        f"cuDNN {where.cudnn}" if where.cudnn else "",
+        f"ptxas {where.ptxas}" if where.ptxas else "",
+        "CUDA comes from the pip extra" if where.extra else "",
+        f"compute capability {low or 'any'} to {high}" if high else f"compute capability {low} or newer" if low else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+# --------------------------------------------------------------------------------------------------- CUDA, cuDNN
+
+
+def cuda(answer: CudaAnswer, console: Console) -> None:
+    """Print one toolkit."""
+    _title(f"CUDA {answer.version}", "", console)
+    _card(_cuda_lines(answer), console)
+    console.print()
+    _sources(answer.sources, console)
+
+
+def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
+    major = answer.version.split(".")[0]
+    linux, windows = answer.min_driver_linux or _UNKNOWN, answer.min_driver_windows or _UNKNOWN
+    yield "driver", f"Linux {linux}, Windows {windows}: with these, everything works"
+    if answer.minor_compat_min_linux or answer.minor_compat_min_windows:
+        linux, windows = answer.minor_compat_min_linux or _UNKNOWN, answer.minor_compat_min_windows or _UNKNOWN
+        yield "at least", f"Linux {linux}, Windows {windows}: with these, any CUDA {major} program runs (not its PTX)"
+    else:
+        yield "at least", f"the same: CUDA {major} has no minor-version compatibility"
+    yield "SASS for", ", ".join(answer.compute_capabilities) or _UNKNOWN
+    yield "cuDNN", minor_ranges(answer.cudnn) or "none that the matrix knows"
+    yield "TensorFlow", ", ".join(answer.tensorflow) or "none is built for it"
+
+
+def cudas(answers: Sequence[CudaAnswer], console: Console) -> None:
+    """Print all toolkits, newest first."""
+    columns = {
+        "CUDA": [one.version for one in answers],
+        "Linux driver": [one.min_driver_linux or "?" for one in answers],
+        "at least": [one.minor_compat_min_linux or one.min_driver_linux or "?" for one in answers],
+        "Windows driver": [one.min_driver_windows or "?" for one in answers],
+        "SASS for": [
+            f"{one.first_compute_capability or '?'} to {one.last_compute_capability or '?'}" for one in answers
+        ],
+    }
+    _table(columns, console)
+    console.print()
+    hanging(
+        Text(""),
+        Text(
+            "at least: the oldest Linux driver that runs its programs (minor-version compatibility); ?: unknown",
+            "dim",
+        ),
+        console,
+    )
+
+
+def cudnn(answer: CudnnAnswer, console: Console) -> None:
+    """Print one cuDNN line."""
+    _title(f"cuDNN {answer.version}", "", console)
+    _card(_cudnn_lines(answer), console)
+    console.print()
+    _sources(answer.sources, console)
+
+
+def _cudnn_lines(answer: CudnnAnswer) -> Iterator[tuple[str, str]]:
+    floors = answer.min_compute_capability_by_cuda
+    for major in answer.cuda_majors:
+        yield f"CUDA {major}", f"compute capability {floors[major]} and newer"
+    if answer.last_for_compute_capabilities:
+        names = f"{', '.join(answer.last_for)} " if answer.last_for else ""
+        yield (
+            "last for",
+            f"{names}({', '.join(answer.last_for_compute_capabilities)}): later versions have dropped them",
+        )
+    yield "TensorFlow", ", ".join(answer.tensorflow) or "none is compiled against it"
+
+
+def cudnns(answers: Sequence[CudnnAnswer], console: Console) -> None:
+    """Print all cuDNN lines, newest first."""
+    columns = {
+        "cuDNN": [one.version for one in answers],
+        "CUDA": [", ".join(one.cuda_majors) for one in answers],
+        "cards from": [_floors(one) for one in answers],
+        "last for": [", ".join(one.last_for) for one in answers],
+    }
+    _table(columns, console)
+
+
+def _floors(answer: CudnnAnswer) -> str:
+    floors = answer.min_compute_capability_by_cuda
+    if len(set(floors.values())) == 1:
+        return answer.min_compute_capability
+    return ", ".join(f"{floors[major]} (CUDA {major})" for major in answer.cuda_majors)
+
+
+# ----------------------------------------------------------------------------------------------------------- GPUs
+
+
+def gpu(answer: GpuAnswer, console: Console) -> None:
+    """Print one GPU, or one compute capability."""
+    capability = f"compute capability {answer.compute_capability}"
+    detail = ", ".join(filter(None, [capability if answer.name else "", answer.architecture]))
+    _title(answer.name or capability, detail, console)
+    _card(_gpu_lines(answer), console)
+    console.print()
+    _sources(answer.sources, console)
+
+
+def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
+    if answer.name is None:
+        yield "GPUs", ", ".join(answer.names) or "none that the matrix knows"
+    yield "driver", _branches(answer.first_driver_branch, answer.last_driver_branch)
+    yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
+    if answer.last_cudnn:
+        last = ", ".join(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
+        yield "cuDNN", f"up to {last}"
+    yield "TensorFlow", _newest(answer)
+    if answer.tensorflow_ptx:
+        yield (
+            "by PTX",
+            f"{minor_ranges(answer.tensorflow_ptx)}: all kernels are compiled at first use, which takes long",
+        )
+    for one in answer.broken:
+        yield "broken", f"{minor_ranges(one.tensorflow)}: {one.title} ({one.id})"
+    if answer.peak:
+        rates = ", ".join(f"{name} {rate:g}" for name, rate in answer.peak.items())
+        yield "peak", f"FLOP per clock cycle and multiprocessor: {rates}"
+
+
+def _newest(answer: GpuAnswer) -> str:
+    if answer.newest_tensorflow is None:
+        return f"no release for {answer.platform} has working kernels for it"
+    return f"{answer.newest_tensorflow} is the newest for {answer.platform}; all: {minor_ranges(answer.tensorflow)}"
+
+
+def gpus(rows: Sequence[GpuRow], console: Console) -> None:
+    """Print all GPUs."""
+    columns = {
+        "GPU": [row.name for row in rows],
+        "cc": [row.compute_capability for row in rows],
+        "architecture": [row.architecture or "?" for row in rows],
+        "driver branches": [_branches(row.first_driver_branch, row.last_driver_branch) for row in rows],
+    }
+    _table(columns, console)
+    console.print()
+    hanging(Text(""), Text("cc: compute capability", "dim"), console)
+
+
+def _branches(first: str | None, last: str | None) -> str:
+    if first and last:
+        return f"{first} to {last}"
+    return f"{first} and newer" if first else f"up to {last}" if last else "unknown"
+
+
+# --------------------------------------------------------------------------------------------------------- shared
+
+
+def _title(title: str, detail: str, console: Console) -> None:
+    hanging(Text(""), Text.assemble((clean(title), "bold"), (f"  {clean(detail)}" if detail else "", "dim")), console)
+
+
+def _card(lines: Iterable[tuple[str, str]], console: Console) -> None:
+    for label, text in lines:
+        hanging(Text(f"  {clean(label):10}  ", "dim"), Text(clean(text)), console)
+
+
+def _table(columns: dict[str, list[str]], console: Console) -> None:
+    """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
+    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
+    widest = max(columns, key=lambda name: widths[name])
+    word = max(len(word) for cell in (widest, *columns[widest]) for word in cell.split() or [""])
+    if sum(widths.values()) - widths[widest] + word + 2 * (len(columns) - 1) > console.width:
+        _paragraphs(columns, console)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        table.add_column(name, no_wrap=name != widest)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(clean(cell)) for cell in cells))
+    for line in console.render_lines(table, pad=False):
+        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+
+def _paragraphs(columns: dict[str, list[str]], console: Console) -> None:
+    first, *others = columns
+    for number, title in enumerate(columns[first]):
+        values = [f"{name} {columns[name][number]}" for name in others if columns[name][number] not in ("", "-")]
+        console.print(Text(clean(title), "bold"), soft_wrap=True)
+        hanging(Text("  "), Text(clean("; ".join(values))), console)
+
+
+def _sources(sources: dict[str, str], console: Console) -> None:
+    """Print each document once, a wheel with its members, and what was read there."""
+    documents: dict[str, dict[str, list[str]]] = {}
+    for name, source in sources.items():
+        wheel, colon, member = source.partition(".whl: ")
+        document = wheel + ".whl" if colon else source
+        documents.setdefault(document, {}).setdefault(member, []).append(name)
+    for document, members in documents.items():
+        if document.startswith("https://"):
+            console.print(Text(f"  from  {clean(document)}", "dim"), soft_wrap=True)  # a link must survive being copied
+        else:
+            hanging(Text("  from  ", "dim"), Text(clean(document), "dim"), console)
+        for member, names in members.items():
+            hanging(Text("        "), Text(clean(f"{member}: {', '.join(names)}".removeprefix(": ")), "dim"), console)
+
+
+def _span(versions: Sequence[str]) -> str:
+    """Shorten consecutive minor versions: "3.9-3.12"."""
+    if len(versions) < 3:
+        return ", ".join(versions)
+    first, last = numbers(versions[0]), numbers(versions[-1])
+    whole = first[0] == last[0] and last[1] - first[1] == len(versions) - 1
+    return f"{versions[0]}-{versions[-1]}" if whole else ", ".join(versions)
