@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts import Record
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import capability, driver_reaches, runs_on
+from tfgpu_doctor.plan import capability, driver_reaches, extra_fails, runs_on
 from tfgpu_doctor.target import Target
 
 
@@ -119,7 +119,10 @@ def _known_issue(wanted: Wanted, row: Release) -> Violation | None:
     found = wanted.matrix.issues_for(
         row, python=python, compute_capabilities=wanted.target.capabilities, extra=row.extra is not None
     )
-    bad = next((issue for issue in found if issue.severity == "error"), None)
+    without_extra = extra_fails(wanted.matrix, row, python)  # the commands then spell it out
+    bad = next(
+        (one for one in found if one.severity == "error" and not (one.affects == "install" and without_extra)), None
+    )
     return Violation("known-issue", bad.title, "another release", bad.source) if bad else None
 
 

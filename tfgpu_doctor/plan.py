@@ -123,6 +123,16 @@ def known_capabilities(facts: Facts) -> list[str]:
     return [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
 
 
+def extra_fails(matrix: Matrix, row: Release, python: str | None) -> bool:
+    """Whether the extra cannot be installed under this Python, although what matters of it can.
+
+    The extras of 2.14 and 2.15.0 want a TensorRT that has no such wheel; TensorFlow does without it.
+    """
+    issues = matrix.issues_for(row, python=python, extra=True)
+    withdrawn = any(issue.severity == "error" and issue.affects == "install" for issue in issues)
+    return withdrawn and any(name.startswith("nvidia-") for name in row.pip_nvidia)
+
+
 def broken_here(matrix: Matrix, row: Release, python: str | None, capabilities: list[str]) -> bool:
     """Whether a known issue makes the release, with its extra, fail under this Python or on these cards."""
     issues = matrix.issues_for(row, python=python or None, compute_capabilities=capabilities, extra=True)

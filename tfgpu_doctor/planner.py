@@ -220,8 +220,10 @@ class Planner:
 
     def _notes(self, row: Release, recipe: Recipe) -> Iterator[str]:
         if recipe.holds_cudnn_back:
-            cards = ", ".join(self.target.capabilities)
-            yield f"cuDNN {recipe.cudnn_limit} and later have dropped compute capability {cards}, so the command holds cuDNN back"
+            oldest = self.target.capabilities[0]
+            yield f"cuDNN {recipe.cudnn_limit} has dropped compute capability {oldest}: the command holds it back"
+        if recipe.extra_spelled_out:
+            yield f"The extra {row.extra} wants a TensorRT that has no wheel for this Python; these are its other parts"
         if recipe.self_contained:
             yield "CUDA and cuDNN come from pip: no CUDA toolkit is needed, and one that is installed does no harm"
         elif recipe.cuda_from_pip:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import capability, numpy_bound
+from tfgpu_doctor.plan import capability, extra_fails, numpy_bound
 from tfgpu_doctor.remedies import minor, requirement
 from tfgpu_doctor.report import Fix
 from tfgpu_doctor.target import Target
@@ -47,8 +47,15 @@ class Recipe:
     @property
     def requirements(self) -> tuple[str, ...]:
         """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
-        parts = [requirement(self.row), *self._cuda_from_pip(), *self._cudnn_bound(), *self._bounds()]
-        return tuple(parts)
+        if self.extra_spelled_out:
+            pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
+            return (f"{self.row.package}=={self.row.version}", *pins, *self._bounds())
+        return (requirement(self.row), *self._cuda_from_pip(), *self._cudnn_bound(), *self._bounds())
+
+    @property
+    def extra_spelled_out(self) -> bool:
+        """Whether the extra itself cannot be installed here, so that its parts are asked for one by one."""
+        return self.self_contained and extra_fails(self.matrix, self.row, self.python)
 
     @property
     def self_contained(self) -> bool:
