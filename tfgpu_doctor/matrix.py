@@ -8,7 +8,7 @@ py-yaml12 does not, and has wheels for every platform, which ryaml has not (glib
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -144,14 +144,24 @@ class Matrix:
         cudnn: str | None = None,
         ptxas: str | None = None,
         extra: bool = False,
+        beside: Mapping[str, str] | None = None,
+        cpu_flags: Iterable[str] = (),
     ) -> tuple[KnownIssue, ...]:
         """Known issues of a release whose whole condition holds; a condition on something unknown does not hold.
 
-        `extra`: CUDA comes from the pip extra, and the loader finds it by the RUNPATH alone.
+        Args:
+            extra: CUDA comes from the pip extra, and the loader finds it by the RUNPATH alone.
+            beside: the distributions in its environment and their versions.
+            cpu_flags: what the processor can, as /proc/cpuinfo names it; empty: unknown.
         """
-        cards = tuple(compute_capabilities)
+        cards, flags = tuple(compute_capabilities), frozenset(cpu_flags)
         here = {"python": python, "cudnn": cudnn, "ptxas": ptxas}
-        return tuple(issue for issue in release.known_issues if _holds(issue, here, cards, extra))
+        others = {_normalised(name): version for name, version in (beside or {}).items()}
+        return tuple(
+            issue
+            for issue in release.known_issues
+            if _holds(issue, here, cards, extra) and _stands_beside(issue, others) and _cpu_lacks(issue, flags)
+        )
 
     def issue_for(self, release: Release, **conditions: Any) -> KnownIssue | None:
         """The gravest of :meth:`issues_for`, which takes the same, that affects an installed release; else None."""
@@ -252,6 +262,15 @@ def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...
         and (high is None or _capability(card) <= _capability(high))
         for card in cards
     )
+
+
+def _stands_beside(issue: KnownIssue, others: Mapping[str, str]) -> bool:
+    return all(_within(others.get(_normalised(name)), wanted) for name, wanted in issue.condition.beside.items())
+
+
+def _cpu_lacks(issue: KnownIssue, flags: frozenset[str]) -> bool:
+    wanted = issue.condition.cpu_lacks
+    return wanted is None or (bool(flags) and wanted not in flags)
 
 
 def _within(version: str | None, specifier: str | None) -> bool:

@@ -200,9 +200,8 @@ def issues(data: MatrixFile) -> Iterator[str]:
     packages = {row.package for row in data.tensorflow}
     for issue in data.known_issues:
         where = issue.condition
-        bad = [
-            text for text in (where.versions, where.python, where.cudnn, where.ptxas) if text and not _specifier(text)
-        ]
+        specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
+        bad = [text for text in specifiers if text and not _specifier(text)]
         for text in bad:
             yield f"known_issues {issue.id}.condition: {text!r} is no version specifier such as '>=2.16,<2.18'"
         for package in where.packages:

@@ -131,6 +131,8 @@ class Condition(Record, frozen=True, kw_only=True):
     )
     min_compute_capability: Capability | None = None
     max_compute_capability: Capability | None = None
+    beside: dict[Text, Text] = field(default_factory=dict)  # other distributions here → specifier, {"protobuf": ">=4"}
+    cpu_lacks: Text | None = None  # an instruction set as /proc/cpuinfo names it, "avx"
 
 
 class KnownIssue(Record, frozen=True, kw_only=True):
