@@ -7,7 +7,6 @@ py-yaml12 does not, and has wheels for every platform, which ryaml has not (glib
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tfgpu_doctor.gpu_names import NameIndex
 from tfgpu_doctor.matrix_rows import Gpu, Library, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix_schema import (
     Architecture,
@@ -42,8 +42,6 @@ __all__ = [
 
 FILE_NAME = "compat_matrix.yaml"
 _SEVERITIES = ("error", "warning", "note")
-# what the driver adds to a marketing name; a laptop's GPU has the compute capability of its desktop namesake
-_DECORATION = re.compile(r"^nvidia\s+|\s+(laptop gpu|with max-q design|max-q|\(mobile\)|mobile|gpu)$", re.IGNORECASE)
 
 
 class MatrixError(Exception):
@@ -190,22 +188,43 @@ class Matrix:
         return next(own, None) or next((row for row in rows if row.products is None), None)
 
     def gpu(self, name: str) -> Gpu | None:
-        """A GPU by its name, as the driver or a person writes it: "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx 4090"."""
-        wanted = _bare(name)
-        known = self._gpus.get(wanted) or self._gpus.get(f"geforce {wanted}") or self._gpus.get(f"tesla {wanted}")
-        return known
+        """A GPU by its name, as the driver or a person writes it: "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx 4090".
+
+        None for an unknown name, and for one that means GPUs of several compute capabilities (:meth:`gpu_candidates`).
+        """
+        found = self.gpu_candidates(name)
+        return found[0] if len({one.compute_capability for one in found}) == 1 else None
+
+    def gpu_candidates(self, name: str) -> tuple[Gpu, ...]:
+        """All GPUs that a name can mean, the nearest first: "RTX 6000" is a card of Turing, of Ada and of Blackwell."""
+        return tuple(gpu for known in self._gpu_names.find(name) for gpu in self._gpus[known])
+
+    def nearest_gpus(self, name: str) -> tuple[str, ...]:
+        """Up to three known names that are written most like an unknown one."""
+        return self._gpu_names.nearest(name)
 
     # --------------------------------------------------------------------- private
 
     @cached_property
-    def _gpus(self) -> dict[str, Gpu]:
-        return {
-            _bare(name): Gpu(
-                name=name, compute_capability=row.compute_capability, source=spelled_out(self.data, row.source)
-            )
-            for row in self.data.gpus
-            for name in row.names
-        }
+    def _gpu_names(self) -> NameIndex:
+        return NameIndex(self._gpus)
+
+    @cached_property
+    def _gpus(self) -> dict[str, tuple[Gpu, ...]]:
+        """Name → the models of that name, one for each compute capability that it was sold with."""
+        models: dict[str, tuple[Gpu, ...]] = {}
+        for row in self.data.gpus:
+            card = self.architecture(row.compute_capability)
+            for name in row.names:
+                model = Gpu(
+                    name=name,
+                    compute_capability=row.compute_capability,
+                    source=spelled_out(self.data, row.source),
+                    first_driver_branch=row.first_driver_branch or (card.first_driver_branch if card else None),
+                    last_driver_branch=row.last_driver_branch or (card.last_driver_branch if card else None),
+                )
+                models[name] = (*models.get(name, ()), model)
+        return models
 
     @cached_property
     def _rows(self) -> dict[str, list[ReleaseRow]]:
@@ -279,11 +298,6 @@ def _within(version: str | None, specifier: str | None) -> bool:
 
 def _capability(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdecimal())
-
-
-def _bare(name: str) -> str:
-    shorter = _DECORATION.sub("", " ".join(name.split()))
-    return shorter.lower() if shorter == name else _bare(shorter)
 
 
 def _normalised(package: str) -> str:

@@ -50,11 +50,11 @@ def sources(data: MatrixFile) -> Iterator[str]:
 
 
 def unique(data: MatrixFile) -> Iterator[str]:
-    """No row stands twice."""
+    """No row stands twice. A GPU's name may, under several compute capabilities: it was sold with several chips."""
     keys: dict[str, list[str]] = {
         "architectures": [row.compute_capability for row in data.architectures],
         "peaks": [f"{row.compute_capability} {row.products or ''}".strip() for row in data.peaks],
-        "gpus": [name.lower() for row in data.gpus for name in row.names],
+        "gpus": [f"{name.lower()} of {row.compute_capability}" for row in data.gpus for name in row.names],
         "cuda": [row.version for row in data.cuda],
         "cudnn": [row.version for row in data.cudnn],
         "official": [row.version for row in data.official],

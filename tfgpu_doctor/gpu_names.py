@@ -1,0 +1,142 @@
+"""Find GPU models by the names that drivers, documents and people give them. Pure; rules, no list of spellings.
+
+A name becomes a set of words ("RTX4090 Laptop GPU" → rtx, 4090, laptop, gpu), and is compared with the words of every
+known name, strictest first; the first comparison that finds any name decides:
+
+1. the same words;
+2. the same words but for decoration: what changes the form, the memory or the clock, never the chip;
+3. the known name may also have words that people leave out (GeForce, Tesla, Ada Generation), and the wanted one words
+   that people put before another line's model (Tesla A100).
+
+Several names can be meant ("RTX 6000" is a Turing, an Ada and a Blackwell card): all are answered, the nearest first,
+and whoever asks has to hold their compute capabilities against each other. Laptops need care: from the 10 series on a
+laptop's GPU has its desktop namesake's compute capability, but the older GTX 670M is a Fermi and the GTX 670 a Kepler,
+so "GTX 670 Laptop" is answered with both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+_Words = frozenset[str]
+
+# Words that never tell two chips of one model number apart.
+_DECORATION = re.compile(
+    r"\d+gb?|[gl]?ddr\dx?|hbm\d?e?|sxm\d?|pcie|nvl\d*|fhhl|dgxs|dc|"
+    r"laptop|mobile|notebook|gpu|graphics|card|with|max-q|design|embedded|oem|desktop|module|developer|kit|devkit|"
+    r"lite|hash|rate|lhr"
+)
+_LAPTOP = frozenset({"laptop", "mobile", "notebook"})
+_LINES = frozenset({"geforce", "gtx", "rtx", "gts", "gt", "tesla", "quadro", "grid", "jetson", "agx"})
+_GENERATIONS = frozenset(
+    {"ada", "generation", "blackwell", "pascal", "pro", "workstation", "server", "edition", "active"}
+)
+_PREFIXES = frozenset({"tesla", "quadro", "grid", "jetson", "dgx", "hgx"})  # said before models of other lines, too
+
+_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™©]|\(rev \w+\)|\bnvidia\b|\bcorporation\b|\bmig \d.*$|\b\d+-bit\b")
+_SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\bmax[- ]?q\b"), "max-q"),
+    (re.compile(r"\bpci(?:[- ]?e|[- ]?express)\b"), "pcie"),
+    (re.compile(r"(?<![a-z0-9])(geforce|quadro|tesla|titan|jetson|grid)(?=[a-z0-9])"), r"\1 "),  # "titanxp"
+    (re.compile(r"(?<![a-z0-9])(rtx|gtx|gts|gt|nvs)(?=[a-z]?\d)"), r"\1 "),  # "rtx4090", "rtxa6000"
+    (re.compile(r"(?<=\d)(ti|super|laptop|mobile)(?=\b|super)"), r" \1 "),  # "3080ti"
+    (re.compile(r"\b(\d{4})s\b"), r"\1 super"),
+    (re.compile(r"(?<!max)[-_/,()]+"), " "),
+    (re.compile(r"\b(\d{3,4}) (mx?)\b"), r"\1\2"),  # "860 M"
+    (re.compile(r"\b([ahlkvpt]|mx) (\d+)\b"), r"\1\2"),  # "A 100", "MX 150"
+    (re.compile(r"\b(\d+) (gb?)\b"), r"\1\2"),
+)
+# The profile of a virtual GPU: "GRID V100D-8Q", "NVIDIA A100-1-5C", "NVIDIA A40-48"
+_VGPU = re.compile(r"(?P<board>.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
+_VARIANT = re.compile(r"(?<=\d)[a-z]{1,2}\b", re.IGNORECASE)  # the letters of a board there: A100DX, RTX6000P
+_ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
+
+
+class NameIndex:
+    """Known names, made ready to be searched."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._known = {name: _words(name) for name in names}
+
+    def find(self, name: str) -> tuple[str, ...]:
+        """All known names that `name` can mean, the nearest first; empty when there is none.
+
+        >>> NameIndex(["GeForce RTX 4090", "Quadro RTX 6000", "RTX 6000 Ada Generation"]).find("rtx 6000")
+        ('Quadro RTX 6000', 'RTX 6000 Ada Generation')
+        """
+        text = _inside_brackets(name)
+        found = self._spelled(text, _LINES | _GENERATIONS)
+        board = _VGPU.fullmatch(text.strip())
+        if found or board is None:
+            return found
+        # a profile's name has its generation where there are two, so that "RTX6000" is the Quadro of Turing
+        board_name = board["board"]
+        omittable = _LINES | {"generation", "server", "edition"}
+        return self._spelled(board_name, omittable) or self._spelled(_VARIANT.sub("", board_name), omittable)
+
+    def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:
+        """Up to `n` known names that are written most like `name`, the nearest first; empty when none is like it."""
+        wanted = _plain(name)
+        scored = sorted(((_likeness(wanted, known), known) for known in self._known), key=lambda one: -one[0])
+        return tuple(known for score, known in scored[:n] if score >= _ALIKE)
+
+    def _spelled(self, name: str, omittable: _Words) -> tuple[str, ...]:
+        wanted = _words(name)
+        found = self._matching(wanted, omittable)
+        if wanted & _LAPTOP:
+            mobile = self._matching(frozenset(re.sub(r"^\d{3,4}$", r"\g<0>m", word) for word in wanted), omittable)
+            found += tuple(one for one in mobile if one not in found)
+        return found
+
+    def _matching(self, wanted: _Words, omittable: _Words) -> tuple[str, ...]:
+        model = _core(wanted)
+        if not model - omittable:
+            return ()  # a product line alone is no model
+        same = [known for known, words in self._known.items() if words == wanted]
+        if not same:
+            same = [known for known, words in self._known.items() if _core(words) == model]
+        if not same:
+            same = [
+                known
+                for known, words in self._known.items()
+                if _core(words) - model <= omittable and model - words <= _PREFIXES
+            ]
+        return tuple(sorted(same, key=lambda known: len(self._known[known] ^ wanted)))
+
+
+def _inside_brackets(name: str) -> str:
+    """What lspci puts into brackets: "NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)"."""
+    found = re.search(r"\[([^\[\]]+)\]", name)
+    return found[1] if found else name
+
+
+def _plain(name: str) -> str:
+    """One spelling of all: lower case, words apart by one space."""
+    text = _NOISE.sub(" ", " ".join(name.lower().split()))
+    for pattern, spelling in _SPELLINGS:
+        text = " ".join(pattern.sub(spelling, text).split())
+    return text
+
+
+def _words(name: str) -> _Words:
+    return frozenset(_plain(name).split())
+
+
+def _core(words: _Words) -> _Words:
+    """The words that tell the model."""
+    return frozenset(word for word in words if not _DECORATION.fullmatch(word))
+
+
+def _likeness(wanted: str, known: str) -> float:
+    """How much alike two names are written, 0 to 1; digits in another order are the commonest slip of all."""
+    full = _plain(known)
+    short = " ".join(word for word in full.split() if word not in ("geforce", "tesla", "quadro"))
+    matcher = SequenceMatcher(b=wanted, autojunk=False)
+    best = 0.0
+    for text in (full, short):
+        matcher.set_seq1(text)
+        transposed = text != wanted and sorted(text) == sorted(wanted)
+        best = max(best, matcher.ratio() + 0.1 * transposed)
+    return min(best, 1.0)
