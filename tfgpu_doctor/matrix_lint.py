@@ -9,8 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from tfgpu_doctor.matrix_lint_tables import (
+    cudnn_floors,
+    driver_branches,
+    drivers,
+    official,
+    peak_products,
+    peak_rates,
+    toolkit_architectures,
+)
 from tfgpu_doctor.matrix_rows import concerns
-from tfgpu_doctor.matrix_schema import Architecture, CudaToolkit, MatrixFile, ReleaseRow, Wheel, numbers
+from tfgpu_doctor.matrix_schema import MatrixFile, ReleaseRow, Wheel, numbers
 
 _SOURCED = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
@@ -74,8 +83,11 @@ def order(data: MatrixFile) -> Iterator[str]:
     yield from _sorted("cudnn", [row.version for row in data.cudnn], falling=True)
     yield from _sorted("official", [row.version for row in data.official], falling=True)
     yield from _sorted("architectures", [row.compute_capability for row in data.architectures])
+    yield from _sorted("peaks", [row.compute_capability for row in data.peaks])
     for toolkit in data.cuda:
         yield from _sorted(f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities)
+    for build in data.official:
+        yield from _sorted(f"official {build.version}.python", build.python)
     for package in {row.package for row in data.tensorflow}:
         versions = [Version(row.version) for row in data.tensorflow if row.package == package]
         if versions != sorted(versions, reverse=True):
@@ -83,49 +95,6 @@ def order(data: MatrixFile) -> Iterator[str]:
     for name, wheel in _wheels(data):
         for listed in ("python", "sass", "ptx"):
             yield from _sorted(f"{name}.{listed}", getattr(wheel, listed))
-
-
-def drivers(data: MatrixFile) -> Iterator[str]:
-    """Toolkits of a major version share the oldest driver, and ship none that is older."""
-    by_major: dict[str, CudaToolkit] = {}
-    for row in data.cuda:
-        first = by_major.setdefault(row.version.split(".")[0], row)
-        for os in ("linux", "windows"):
-            minimum, shipped = getattr(row, f"minor_compat_min_{os}"), getattr(row, f"min_driver_{os}")
-            same = getattr(first, f"minor_compat_min_{os}")
-            if minimum != same:
-                yield f"cuda {row.version}.minor_compat_min_{os}: {minimum}, but CUDA {first.version} has {same}"
-            # 12.0 GA shipped 527.41 for Windows, below the 528.33 that NVIDIA then gave for all of CUDA 12
-            if shipped and minimum and numbers(shipped)[0] < numbers(minimum)[0] - 1:
-                yield f"cuda {row.version}.min_driver_{os}: {shipped} is older than minor_compat_min_{os} {minimum}"
-
-
-def toolkit_architectures(data: MatrixFile) -> Iterator[str]:
-    """A toolkit compiles for exactly those architectures whose min_cuda to max_cuda holds it."""
-    known = {row.compute_capability: row for row in data.architectures}
-    for toolkit in data.cuda:
-        listed = set(toolkit.compute_capabilities)
-        for capability in sorted(listed - known.keys(), key=numbers):
-            yield f"cuda {toolkit.version}.compute_capabilities: {capability} is none of {_listed(known)}"
-        for capability, row in known.items():
-            expected = _compiles(toolkit, row)
-            if expected is not None and expected != (capability in listed):
-                says = "lacks" if expected else "has"
-                span = f"{row.min_cuda} to {row.max_cuda or 'today'}"
-                yield f"cuda {toolkit.version}.compute_capabilities: {says} {capability}, which goes from {span}"
-
-
-def driver_branches(data: MatrixFile) -> Iterator[str]:
-    """The first driver branch of an architecture is the one shipped with its first toolkit."""
-    shipped = {row.version: row.min_driver_linux for row in data.cuda}
-    for row in data.architectures:
-        driver = shipped.get(row.min_cuda or "")
-        branch = driver.split(".")[0] if driver else row.first_driver_branch
-        if row.first_driver_branch and row.first_driver_branch != branch:
-            yield (
-                f"architectures {row.compute_capability}.first_driver_branch: {row.first_driver_branch}, but CUDA "
-                f"{row.min_cuda} shipped {driver}"
-            )
 
 
 def capabilities_known(data: MatrixFile) -> Iterator[str]:
@@ -185,16 +154,6 @@ def wheel_names(data: MatrixFile) -> Iterator[str]:
                 yield f"{_name(row, platform)}.wheel: {wheel.wheel} does not start with {start}"
 
 
-def official(data: MatrixFile) -> Iterator[str]:
-    """TensorFlow's own table speaks of known versions."""
-    toolkits, cudnn = {row.version for row in data.cuda}, {row.version for row in data.cudnn}
-    for row in data.official:
-        if row.cuda and row.cuda not in toolkits:
-            yield f"official {row.version}.cuda: {row.cuda} is none of {_listed(toolkits)}"
-        if row.cudnn and row.cudnn not in cudnn:
-            yield f"official {row.version}.cudnn: {row.cudnn} is none of {_listed(cudnn)}"
-
-
 def issues(data: MatrixFile) -> Iterator[str]:
     """A known issue's condition can be read and speaks of at least one release."""
     packages = {row.package for row in data.tensorflow}
@@ -216,8 +175,8 @@ def issues(data: MatrixFile) -> Iterator[str]:
 
 
 LINTERS: tuple[Linter, ...] = (
-    sources, unique, order, drivers, toolkit_architectures, driver_branches, capabilities_known, gpu_wheels, cpu_wheels,
-    wheel_names, official, issues,
+    sources, unique, order, drivers, toolkit_architectures, driver_branches, peak_rates, peak_products, cudnn_floors,
+    capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues,
 )  # fmt: skip
 
 
@@ -241,16 +200,6 @@ def _sonames(name: str, wheel: Wheel, libraries: dict[str, str], major: str) -> 
         if wanted and (found is None or not found.group(1).startswith(wanted)):
             opened = libraries.get(component)
             yield f"{name}.libraries: {wheel.libraries} opens {opened}, not {component} of major version {wanted}"
-
-
-def _compiles(toolkit: CudaToolkit, row: Architecture) -> bool | None:
-    """Whether the architecture table says that a toolkit makes SASS for it; None when it does not say."""
-    version = numbers(toolkit.version)[:2]
-    if row.max_cuda and version > numbers(row.max_cuda):
-        return False
-    if row.min_cuda is None:
-        return None
-    return version >= numbers(row.min_cuda)
 
 
 def _sorted(name: str, versions: Iterable[str], *, falling: bool = False) -> Iterator[str]:
