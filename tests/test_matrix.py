@@ -320,7 +320,7 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
         ("source: cudnn-9.10-matrix}", "source: hearsay}", "no source 'hearsay'; there are wheel"),
         ("  wheel:\n", '  gossip: {title: "nobody"}\n  wheel:\n', "sources.gossip: no row uses it"),
         ('- version: "12.4"', '- version: "12.5"', "cuda: '12.5' stands 2 times"),
-        ("  - GeForce RTX 5080\n", "  - GeForce RTX 5090\n", "gpus: 'geforce rtx 5090' stands 2 times"),
+        ("GeForce RTX 5080", "GeForce RTX 5090", "gpus: 'geforce rtx 5090 of 12.0' stands 2 times"),
         ('python: ["3.10", "3.11", ', 'python: ["3.11", "3.10", ', "tensorflow 2.21.0 linux_x86_64.python: 3.11, 3.10"),
         (
             'minor_compat_min_linux: "525.60.13"',

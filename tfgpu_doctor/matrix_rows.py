@@ -28,9 +28,7 @@ class Gpu(Record, frozen=True, kw_only=True):
     name: str
     compute_capability: str
     source: str
-    first_driver_branch: str | None = None  # known to have it, or its architecture's, a lower bound; None: unknown
-    last_driver_branch: str | None = None  # None: still supported
-    first_driver_branch: str | None = None  # of this model, or else of its architecture; None: unknown
+    first_driver_branch: str | None = None  # of this model, or else of its architecture, a lower bound; None: unknown
     last_driver_branch: str | None = None  # None: unknown, or still supported
 
 
