@@ -11,7 +11,7 @@ from packaging.version import Version
 from tfgpu_doctor.facts import Record
 from tfgpu_doctor.matrix import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix_schema import PLATFORMS, numbers
-from tfgpu_doctor.plan import capability, runs_on
+from tfgpu_doctor.plan import capability, driver_reaches, runs_on
 
 Kernels: TypeAlias = Literal["sass", "ptx", "no"]
 
@@ -132,15 +132,11 @@ def broken_on(matrix: Matrix, row: Release, card: str, python: str | None = None
 
 
 def same_as_far_as_given(version: str, wanted: str) -> bool:
-    """Whether "12.5.1" is what "12", "12.5" or "12.5.1" ask for; ".0" may be left out of either."""
+    """Whether "12.5.1" is what "12", "12.5" or "12.5.1" ask for; "11.8" is also 11.8.0, but "7" no certain minor."""
     asked, have = numbers(wanted), numbers(version)
-    return (have + (0,) * len(asked))[: len(asked)] == asked
-
-
-def at_least(driver: str, minimum: str) -> bool:
-    """Whether a driver is new enough; a bare branch stands for its newest, so it is compared as far as it is given."""
-    have = numbers(driver)
-    return have >= numbers(minimum)[: len(have)]
+    if len(have) >= 2:
+        have = (*have, *(0,) * len(asked))
+    return have[: len(asked)] == asked
 
 
 def min_driver(row: Release) -> str | None:
@@ -151,7 +147,7 @@ def min_driver(row: Release) -> str | None:
 def driver_runs(row: Release, driver: str) -> bool:
     """Whether a driver is known to run a release."""
     minimum = min_driver(row)
-    return minimum is not None and at_least(driver, minimum)
+    return minimum is not None and driver_reaches(driver, minimum)
 
 
 def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple[str | None, str | None]:
@@ -169,7 +165,7 @@ def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple
 
 def drives(driver: str, first: str | None, last: str | None) -> bool:
     """Whether a driver is of the branches that know a card; an unknown edge excludes nothing."""
-    if first is not None and not at_least(driver, first):
+    if first is not None and not driver_reaches(driver, first):
         return False
     return last is None or numbers(driver)[0] <= numbers(last)[0]
 
@@ -247,7 +243,11 @@ def _takes_cudnn(row: Release, cudnn: str | None) -> bool:
     """cuDNN at run time may be a later minor than the one compiled against, of the same major."""
     if cudnn is None:
         return True
-    return row.cudnn is not None and row.cudnn.split(".")[0] == cudnn.split(".")[0] and at_least(cudnn, row.cudnn)
+    return (
+        row.cudnn is not None
+        and row.cudnn.split(".")[0] == cudnn.split(".")[0]
+        and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
+    )
 
 
 def _same_names(one: Release, other: Release) -> bool:

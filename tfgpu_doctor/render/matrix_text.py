@@ -38,7 +38,7 @@ def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release], con
 
 
 def _release_columns(rows: Sequence[Release]) -> dict[str, list[str]]:
-    """Columns by their heading; those that say the same in every row are left out where the title says it."""
+    """Columns by their heading, without those that would say the same in every row."""
     columns = {"release": [row.version for row in rows]}
     if {row.package for row in rows} != {"tensorflow"}:
         columns["package"] = [row.package for row in rows]
@@ -295,10 +295,13 @@ def _table(columns: dict[str, list[str]], console: Console) -> None:
     widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
     widest = max(columns, key=lambda name: widths[name])
     word = max(len(word) for cell in (widest, *columns[widest]) for word in cell.split() or [""])
-    if sum(widths.values()) - widths[widest] + word + 2 * (len(columns) - 1) > console.width:
+    least = max(word, min(widths[widest], 16))  # narrower, it would be all wrapping
+    gaps = len(columns) - 1
+    if sum(widths.values()) - widths[widest] + least + gaps > console.width:
         _paragraphs(columns, console)
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    gap = 2 if sum(widths.values()) + 2 * gaps <= console.width else 1
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for name in columns:
         table.add_column(name, no_wrap=name != widest)
     for cells in zip(*columns.values(), strict=True):

@@ -1,0 +1,251 @@
+"""`tfgpu matrix` as scripts and people meet it: the keys of the contract, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tfgpu_doctor.cli.matrix import PLATFORMS, command
+from tfgpu_doctor.matrix_schema import PLATFORMS as KNOWN_PLATFORMS
+
+RELEASE_KEYS = {
+    *("version", "platform", "package", "gpu", "cuda", "cudnn", "python", "sass", "ptx", "libraries"),
+    *("min_driver_linux", "min_driver_windows", "pip_nvidia", "extra", "numpy", "protobuf", "keras", "ml_dtypes"),
+    *("bounds_by_python", "glibc", "macos", "redirects", "yanked", "known_issues", "sources"),
+}
+
+
+def matrix(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments, prog_name="tfgpu matrix", env={"COLUMNS": "80", "TFGPU_MATRIX": ""})
+
+
+def answer(*arguments: str) -> Any:
+    done = matrix(*arguments, "--format", "json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def versions(*filters: str) -> list[str]:
+    return [row["version"] for row in answer("tensorflow", *filters)]
+
+
+# ----------------------------------------------------------------------------------------------------- TensorFlow
+
+
+def test_one_release() -> None:
+    row = answer("tensorflow", "--version", "2.15.1")
+    assert set(row) >= RELEASE_KEYS
+    assert (row["version"], row["platform"], row["package"], row["gpu"]) == (
+        "2.15.1",
+        "linux_x86_64",
+        "tensorflow",
+        True,
+    )
+    assert (row["cuda"], row["cudnn"], row["python"]) == ("12.2", "8.9", ["3.9", "3.10", "3.11"])
+    assert (row["sass"], row["ptx"]) == (["5.0", "6.0", "7.0", "7.5"], ["8.0"])
+    assert (row["min_driver_linux"], row["min_driver_windows"]) == ("525.60.13", "528.33")
+    assert row["pip_nvidia"]["nvidia-cudnn-cu12"] == "==8.9.4.25"
+    assert {"soname": "libcudart.so.12", "component": "cudart"} in row["libraries"]
+    assert "blackwell-no-kernels" in [issue["id"] for issue in row["known_issues"]]
+    assert "build_info" in row["sources"]["cuda"]
+
+
+def test_a_cpu_build_has_null_for_cuda() -> None:
+    row = answer("tensorflow", "--version", "2.15.1", "--platform", "macos_arm64")
+    assert (row["cuda"], row["cudnn"], row["gpu"], row["min_driver_linux"]) == (None, None, False, None)
+    assert set(row) >= RELEASE_KEYS
+
+
+def test_a_minor_version_is_its_newest_stable_patch() -> None:
+    assert answer("tensorflow", "--version", "2.10", "--package", "tensorflow-gpu")["version"] == "2.10.1"
+
+
+def test_filters_give_a_list_newest_first() -> None:
+    rows = answer("tensorflow", "--cuda", "11.8", "--cudnn", "8.6")
+    assert [row["version"] for row in rows] == ["2.13.1", "2.13.0", "2.12.1", "2.12.0"]
+    assert all(set(row) >= RELEASE_KEYS for row in rows)
+
+
+def test_filters_combine() -> None:
+    assert versions("--gpu", "Tesla K80", "--driver", "470", "--python", "3.11", "--newest") == ["2.14.1"]
+    assert versions("--platform", "windows_amd64", "--driver", "R470", "--newest") == ["2.10.1"]
+    assert versions("--python", "cp39", "--cuda", "12.2", "--cudnn", "8.9") == ["2.15.1", "2.15.0.post1", "2.15.0"]
+    assert versions("--python", "3.9.18", "--cuda", "CUDA 12.2", "--newest") == ["2.15.1"]
+    assert versions("--compute-capability", "sm_61", "--cuda", "12.2", "--newest") == ["2.15.1"]
+
+
+def test_the_answer_to_a_card_says_how_it_runs() -> None:
+    rows = answer("tensorflow", "--gpu", "Tesla K80", "--cuda", "11.8", "--newest")
+    assert [row["runs_on"] for row in rows] == [{"3.7": "sass"}]
+
+
+def test_at_one_version_tensorflow_comes_first() -> None:
+    rows = answer("tensorflow", "--cuda", "11.2", "--python", "3.7")
+    pairs = [(row["version"], row["package"]) for row in rows]
+    assert pairs.index(("2.10.1", "tensorflow")) + 1 == pairs.index(("2.10.1", "tensorflow-gpu"))
+    packages = {row["package"] for row in answer("tensorflow", "--cuda", "11.2", "--package", "tensorflow")}
+    assert packages == {"tensorflow"}
+
+
+def test_without_a_gpu_side_filter_cpu_builds_count() -> None:
+    rows = answer("tensorflow", "--python", "3.12", "--platform", "macos_arm64")
+    assert rows
+    assert not any(row["gpu"] for row in rows)
+    assert answer("tensorflow", "--python", "3.12", "--platform", "macos_arm64", "--cuda", "12") == []
+
+
+def test_all_platforms() -> None:
+    rows = answer("tensorflow", "--cuda", "11.2", "--platform", "all")
+    assert {row["platform"] for row in rows} == {"linux_x86_64", "windows_amd64"}
+
+
+def test_nothing_found_is_no_error() -> None:
+    assert answer("tensorflow", "--cuda", "11.7") == []
+    done = matrix("tensorflow", "--cuda", "11.7")
+    assert done.exit_code == 0
+    assert "without --cuda 11.7" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tensorflow", "--version", "2.15.7"), "nearest known on linux_x86_64: 2.15.1, 2.15.0.post1, 2.15.0"),
+        (("tensorflow", "--version", "9.9"), "knows no tensorflow 9.9"),
+        (("tensorflow", "--version", "2.10.0", "--platform", "macos_arm64"), "has no wheel for macos_arm64"),
+        (("tensorflow", "--version", "2.15.1", "--package", "tensorflow-gpu"), "no tensorflow-gpu 2.15.1"),
+        (("tensorflow", "--package", "torch"), "knows no package 'torch'; it has tensorflow,"),
+        (("tensorflow", "--platform", "linux"), "'linux' is not one of 'linux_x86_64'"),
+        (("tensorflow", "--version", "2.15.1", "--cuda", "12"), "--cuda searches for some"),
+        (("tensorflow", "--version", "2.15.1", "--newest"), "--newest searches for some"),
+        (("tensorflow", "--version", "2.15.1", "--platform", "all"), "one release on one platform"),
+        (("tensorflow", "--cuda", "new"), "'new' is no CUDA version such as 11.8"),
+        (("tensorflow", "--cudnn", "8.x"), "'8.x' is no cuDNN version such as 8.6"),
+        (("tensorflow", "--driver", "new"), "is no NVIDIA driver version"),
+        (("tensorflow", "--python", "three"), "is no Python version"),
+        (("tensorflow", "--compute-capability", "4.2"), "is no compute capability of an NVIDIA GPU; there are"),
+        (("tensorflow", "--gpu", "Radeon VII"), "knows no GPU 'Radeon VII'"),
+        (("cuda", "--version", "12.5.9"), "the matrix knows no CUDA 12.5.9; the nearest are"),
+        (("cuda", "--version", "12"), "CUDA 12 is a series; name one of"),
+        (("cudnn", "--version", "99"), "the matrix knows no cuDNN 99"),
+        (("gpu", "RTX 1234"), "knows no GPU 'RTX 1234'"),
+        (("gpu", "\x1b[31mevil\x1b[0m"), r"'\x1b[31mevil\x1b[0m'"),
+        (("gpu", "RTX 4090", "--compute-capability", "8.9"), "use one of the two"),
+        (("gpu", "--compute-capability", "x"), "'x' is no compute capability"),
+        (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json'"),
+        (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
+    done = matrix(*arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
+    assert "\x1b" not in done.stderr
+
+
+# ------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
+
+
+def test_a_toolkit() -> None:
+    row = answer("cuda", "--version", "12.5")
+    assert (row["version"], row["min_driver_linux"], row["min_driver_windows"]) == ("12.5", "555.42.02", "555.85")
+    assert (row["minor_compat_min_linux"], row["minor_compat_min_windows"]) == ("525.60.13", "528.33")
+    capabilities = row["compute_capabilities"]
+    assert capabilities == sorted(capabilities, key=lambda one: tuple(map(int, one.split("."))))
+    assert (row["first_compute_capability"], row["last_compute_capability"]) == ("5.0", "9.0")
+    assert row["driver_branch"] == "555"
+    assert "2.18.0" in row["tensorflow"]
+    assert {"8.9", "9.3"} <= set(row["cudnn"])
+    assert "min_driver_linux" in row["sources"]
+
+
+def test_a_cudnn_line() -> None:
+    row = answer("cudnn", "--version", "9.3.0.75")
+    assert row["version"] == "9.3"
+    assert row["cuda_majors"] == ["11", "12"]
+    assert row["min_compute_capability"] == "5.0"
+    assert row["min_compute_capability_by_cuda"] == {"11": "5.0", "12": "5.0"}
+    assert "2.18.0" in row["tensorflow"]
+    assert answer("cudnn", "--version", "9.10")["last_for"] == ["Maxwell", "Pascal", "Volta"]
+
+
+def test_a_gpu() -> None:
+    row = answer("gpu", "NVIDIA Tesla K80")
+    assert (row["compute_capability"], row["architecture"]) == ("3.7", "Kepler")
+    assert row["last_driver_branch"] == "470"
+    assert row["newest_tensorflow"] == row["tensorflow"][0] == "2.14.1"
+    assert len(set(row["tensorflow"])) == len(row["tensorflow"])
+    assert {"first_driver_branch", "tensorflow_ptx", "last_cudnn", "peak", "sources"} <= set(row)
+    windows = answer("gpu", "Tesla K80", "--platform", "windows_amd64")
+    assert windows["newest_tensorflow"] == "2.10.1"
+
+
+def test_a_gpu_that_no_wheel_has_working_kernels_for() -> None:
+    row = answer("gpu", "RTX 5090")
+    assert (row["compute_capability"], row["first_driver_branch"]) == ("12.0", "570")
+    assert "2.20.0" not in row["tensorflow"]
+    assert "2.20.0" in [version for one in row["broken"] for version in one["tensorflow"]]
+
+
+def test_a_compute_capability() -> None:
+    row = answer("gpu", "--compute-capability", "89")
+    assert (row["name"], row["compute_capability"], row["architecture"]) == (None, "8.9", "Ada Lovelace")
+    assert "GeForce RTX 4090" in row["names"]
+
+
+@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu"])
+def test_without_a_question_all_rows(table: str) -> None:
+    rows = answer(table)
+    assert len(rows) > 20
+    page = matrix(table)
+    assert page.exit_code == 0
+    assert len(page.stdout.splitlines()) > 20
+
+
+# -------------------------------------------------------------------------------------------------- house rules
+
+
+def test_the_platforms_are_those_of_the_schema() -> None:
+    assert PLATFORMS == KNOWN_PLATFORMS
+
+
+@pytest.mark.parametrize("name", [None, "tensorflow", "cuda", "cudnn", "gpu"])
+def test_every_help_page_has_an_example(name: str | None) -> None:
+    done = matrix(*filter(None, (name, "--help")))
+    assert done.exit_code == 0
+    assert f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+
+
+def test_formats_go_to_files(tmp_path: Path) -> None:
+    page, data = tmp_path / "page.txt", tmp_path / "data.json"
+    outputs = ("--format", "text", "--output", str(page), "--format", "json", "--output", str(data))
+    assert matrix("cuda", "--version", "12.5", *outputs).exit_code == 0
+    assert page.read_text(encoding="utf-8").startswith("CUDA 12.5\n")
+    assert json.loads(data.read_bytes())["version"] == "12.5"
+
+
+def test_rows_of_the_users_own_are_answered(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        'schema: tfgpu.matrix/1\nrevision: "2026-01-01"\nsources:\n  ours: {title: "our build"}\n'
+        'tensorflow:\n- package: tensorflow\n  version: "2.18.0+site1"\n  source: ours\n'
+        '  wheels: {linux_x86_64: {python: ["3.12"], cuda: "12.5.1", cudnn: "9.3", sass: ["9.0"]}}\n'
+    )
+    row = answer("tensorflow", "--version", "2.18.0+site1", "--matrix", str(own))
+    assert row["sources"]["cuda"] == "our build"
+    assert answer("tensorflow", "--version", "2.18", "--matrix", str(own))["version"] == "2.18.1"
+
+
+def test_json_needs_no_rich() -> None:
+    """Importing it would double the time of an answer."""
+    code = (
+        "import sys; from tfgpu_doctor.cli.matrix import command\n"
+        "command(['tensorflow', '--version', '2.15.1', '--format', 'json'], standalone_mode=False)\n"
+        "sys.exit('rich' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
