@@ -238,8 +238,8 @@ def test_peaks_give_the_published_figures(
 
 def test_every_row_of_peaks_with_rates_is_held_against_a_figure() -> None:
     held = {(row.compute_capability, row.products) for name, cc, *_ in PUBLISHED if (row := MATRIX.peak(cc, name))}
-    # Turing without tensor cores is one family, of which GTX 16 is held; NVIDIA's guide has Kepler's 3.2 like 3.0, and 3.5
-    # with 8 float64 results a cycle on GeForce, except Titan
+    # Turing without tensor cores is one family, of which GTX 16 is held; NVIDIA's guide has Kepler's 3.2 like 3.0,
+    # and 3.5 with 8 float64 results a cycle on GeForce, except Titan
     alike = {("7.5", one) for one in ("GeForce MX", "T2000", "T1200", "T1000", "T600", "T550", "T500", "T400")}
     free = alike | {("3.2", None), ("3.5", "GeForce"), ("3.5", "GeForce GTX TITAN")}
     assert {(row.compute_capability, row.products) for row in MATRIX.data.peaks} - held <= free
