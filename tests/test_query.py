@@ -388,18 +388,18 @@ def test_all_gpus_take_branches_from_their_architecture_unless_they_have_their_o
 
 
 @pytest.mark.parametrize(
-    ("name", "platform"),
+    ("name", "capability", "platform"),
     [
-        ("Jetson AGX Orin", "linux_aarch64"),
-        ("GH200", "linux_aarch64"),
-        ("GB10", "linux_aarch64"),
-        ("H100 80GB HBM3", "linux_x86_64"),
-        ("GeForce RTX 5090", "linux_x86_64"),
-        (None, "linux_x86_64"),
+        ("Jetson AGX Orin", "8.7", "linux_aarch64"),
+        ("GH200 480GB", "9.0", "linux_aarch64"),
+        ("GB10", "12.1", "linux_aarch64"),
+        ("H100 80GB HBM3", "9.0", "linux_x86_64"),
+        ("GeForce RTX 5090", "12.0", "linux_x86_64"),
+        (None, "8.7", "linux_x86_64"),
     ],
 )
-def test_the_platform_that_a_gpu_is_sold_with(name: str | None, platform: str) -> None:
-    assert default_platform(name) == platform
+def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str, platform: str) -> None:
+    assert default_platform(name, capability) == platform
 
 
 # ---------------------------------------------------------------------------------------------------- our matrix

@@ -152,15 +152,9 @@ def driver_runs(row: Release, driver: str) -> bool:
 
 def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple[str | None, str | None]:
     """The first and the last driver branch of a GPU model, or of a compute capability; None: unknown, still driven."""
-    known = matrix.gpu(name) if name is not None else None
-    architecture = matrix.architecture(card)
-    model = None
-    if known is not None and known.compute_capability == card:
-        model = next((row for row in matrix.data.gpus if known.name in row.names), None)
-    rows = [row for row in (model, architecture) if row is not None]
-    first = next((row.first_driver_branch for row in rows if row.first_driver_branch), None)
-    last = next((row.last_driver_branch for row in rows if row.last_driver_branch), None)
-    return first, last
+    model = matrix.gpu(name) if name is not None else None
+    known = model if model is not None and model.compute_capability == card else matrix.architecture(card)
+    return (known.first_driver_branch, known.last_driver_branch) if known is not None else (None, None)
 
 
 def drives(driver: str, first: str | None, last: str | None) -> bool:

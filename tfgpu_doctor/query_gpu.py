@@ -15,8 +15,10 @@ from tfgpu_doctor.matrix_schema import Architecture, Peak, numbers
 from tfgpu_doctor.query import Filters, QueryError, driver_branches, known_broken, only_with, releases
 from tfgpu_doctor.query_tables import last_cudnn
 
-# modules and superchips that are soldered to an Arm processor: no x86_64 machine has one
-_ARM_ONLY = re.compile(r"(jetson|tegra|thor|orin|xavier|drive|igx|gh\d|gb\d+$|gb\d+ )", re.IGNORECASE)
+# GPUs that share a chip or a board with an Arm processor, so that no x86_64 machine has one: Tegra's and GB10's
+# compute capabilities, and the Grace superchips
+_ARM_ONLY = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0", "12.1")
+_GRACE = re.compile(r"G[HB]\d{3}\b")
 
 
 class GpuRow(Record, frozen=True, kw_only=True):
@@ -89,7 +91,7 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     if architecture is None:
         known = ", ".join(row.compute_capability for row in matrix.data.architectures)
         raise QueryError(f"the matrix knows no compute capability {capability}; it has {known}")
-    platform = platform or default_platform(name)
+    platform = platform or default_platform(name, capability)
     asked = Filters(platform=platform, compute_capability=capability, gpu=name)
     fits = releases(matrix, asked)
     first, last = driver_branches(matrix, capability, name)
@@ -114,9 +116,10 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     )
 
 
-def default_platform(name: str | None) -> str:
-    """Linux, with the processor that a GPU of this name is sold with."""
-    return "linux_aarch64" if name and _ARM_ONLY.match(name) else "linux_x86_64"
+def default_platform(name: str | None, capability: str) -> str:
+    """Linux, with the processor that a GPU of this name, as the matrix has it, is sold with."""
+    arm = name is not None and (capability in _ARM_ONLY or _GRACE.match(name))
+    return "linux_aarch64" if arm else "linux_x86_64"
 
 
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:

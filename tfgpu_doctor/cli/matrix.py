@@ -24,9 +24,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 _LIST_ONLY = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "newest", "ptx")
 
-_PLATFORM = click.option(
-    "--platform", type=click.Choice(PLATFORMS), default="linux_x86_64", show_default=True, help="Of the wheels."
-)
 _SHARED = (
     matrix_option,
     click.option(
@@ -72,9 +69,8 @@ def command() -> None:
 @click.option(
     "--platform",
     type=click.Choice([*PLATFORMS, "all"]),
-    default="linux_x86_64",
-    show_default=True,
-    help="Of the wheels; all only for a list.",
+    help="Of the wheels; all only for a list.  [default: linux_x86_64; "
+    "linux_aarch64 with a --gpu that only Arm machines have]",
 )
 @click.option(
     "--package", metavar="NAME", help="tensorflow, tensorflow-gpu, ...  [default: tensorflow, or as said above]"
@@ -91,7 +87,7 @@ def command() -> None:
 @shared_options
 def tensorflow(
     version: str | None,
-    platform: str,
+    platform: str | None,
     package: str | None,
     newest: bool,
     matrix_file: str | None,
@@ -116,7 +112,7 @@ def tensorflow(
     from tfgpu_doctor.query_release import find_release
 
     with usage_errors():
-        row = find_release(matrix, version, platform, package)
+        row = find_release(matrix, version, platform or "linux_x86_64", package)
     _write(targets, row, lambda page, console: page.release(matrix, row, console))
 
 
@@ -221,7 +217,7 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def _only_one_release(platform: str, asked: dict[str, Any]) -> None:
+def _only_one_release(platform: str | None, asked: dict[str, Any]) -> None:
     others = [f"--{name.replace('_', '-')}" for name in _LIST_ONLY if asked[name] not in (None, False)]
     if others:
         raise click.UsageError(
@@ -231,13 +227,14 @@ def _only_one_release(platform: str, asked: dict[str, Any]) -> None:
         raise click.UsageError(f"--version shows one release on one platform: --platform {'|'.join(PLATFORMS)}")
 
 
-def _filters(matrix: Matrix, platform: str, package: str | None, asked: dict[str, Any]) -> Filters:
+def _filters(matrix: Matrix, platform: str | None, package: str | None, asked: dict[str, Any]) -> Filters:
     """Read the filters.
 
     Raises:
         QueryError, TargetError: one cannot be read, or names what the matrix does not know.
     """
     from tfgpu_doctor.query import Filters
+    from tfgpu_doctor.query_gpu import default_platform
     from tfgpu_doctor.query_release import known_package
     from tfgpu_doctor.query_tables import read_version
     from tfgpu_doctor.target import read_capability, read_driver, read_gpu, read_python
@@ -251,6 +248,9 @@ def _filters(matrix: Matrix, platform: str, package: str | None, asked: dict[str
         "gpu": lambda text: read_gpu(matrix, text).name,
     }
     values: dict[str, Any] = {name: read(asked[name]) for name, read in readers.items() if asked[name] is not None}
+    if platform is None:
+        named = matrix.gpu(values["gpu"]) if "gpu" in values else None
+        platform = default_platform(named.name, named.compute_capability) if named else "linux_x86_64"
     return Filters(
         platform=None if platform == "all" else platform,
         package=None if package is None else known_package(matrix, package),

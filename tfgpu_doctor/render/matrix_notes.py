@@ -20,6 +20,7 @@ from tfgpu_doctor.query import (
     known_broken,
     min_driver,
     only_with,
+    releases,
 )
 
 _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
@@ -49,6 +50,9 @@ def what_was_asked(matrix: Matrix, filters: Filters) -> str:
 
 def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
     """Why there is no row: the single filters whose lifting would give some."""
+    everything = Filters(platform=filters.platform, gpu_only=True, pre=True)
+    if filters.needs_gpu and not releases(matrix, everything):
+        yield Note(f"No published wheel for {filters.platform} holds CUDA code.")
     for card in cards(matrix, filters) if filters.driver else ():
         first, last = driver_branches(matrix, card, filters.gpu)
         if not drives(filters.driver or "", first, last):
@@ -99,7 +103,8 @@ def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iter
     if asked and not filters.ptx and (slow := only_with(matrix, filters, ptx=True)):
         yield Note(
             f"By PTX only, listed with --ptx: {minor_ranges(row.version for row in slow)}. These have no machine code "
-            f"(SASS) for {asked}; the driver compiles every kernel at first use, which takes long."
+            f"(SASS) for {asked}: the driver would compile every kernel at first use, which takes long, and CUDA's own "
+            "libraries may have nothing for such a card at all."
         )
     for issue, versions in _by_issue(known_broken(matrix, filters)):
         yield Note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")

@@ -15,7 +15,7 @@ from tfgpu_doctor.query_gpu import GpuAnswer, GpuRow
 from tfgpu_doctor.query_release import with_gpu
 from tfgpu_doctor.query_tables import CudaAnswer, CudnnAnswer
 from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.matrix_notes import footnotes, minor_ranges, nothing, what_was_asked
+from tfgpu_doctor.render.matrix_notes import Note, footnotes, minor_ranges, nothing, what_was_asked
 from tfgpu_doctor.render.text import hanging
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -32,9 +32,18 @@ def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release], con
         console.print()
         _table(_release_columns(rows), console)
     for note in (*(() if rows else nothing(matrix, filters)), *footnotes(matrix, filters, rows)):
-        if not note.head:
-            console.print()
-        hanging(Text(clean(note.head)), Text(clean(note.text)), console)
+        _note(note, console)
+
+
+def _note(note: Note, console: Console) -> None:
+    """Print a paragraph; an item of a list beside its head, or below it where that leaves little room."""
+    head = Text(clean(note.head))
+    if not note.head:
+        console.print()
+    elif len(head) > console.width // 2:
+        hanging(Text("  "), Text(clean(note.head.strip())), console)
+        head = Text("    ")
+    hanging(head, Text(clean(note.text)), console)
 
 
 def _release_columns(rows: Sequence[Release]) -> dict[str, list[str]]:
@@ -149,7 +158,7 @@ def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
     yield "driver", f"Linux {linux}, Windows {windows}: with these, everything works"
     if answer.minor_compat_min_linux or answer.minor_compat_min_windows:
         linux, windows = answer.minor_compat_min_linux or _UNKNOWN, answer.minor_compat_min_windows or _UNKNOWN
-        yield "at least", f"Linux {linux}, Windows {windows}: with these, any CUDA {major} program runs (not its PTX)"
+        yield "at least", f"Linux {linux}, Windows {windows}: with these, any CUDA {major} program runs, PTX excepted"
     else:
         yield "at least", f"the same: CUDA {major} has no minor-version compatibility"
     yield "SASS for", ", ".join(answer.compute_capabilities) or _UNKNOWN
@@ -244,7 +253,7 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
     if answer.tensorflow_ptx:
         yield (
             "by PTX",
-            f"{minor_ranges(answer.tensorflow_ptx)}: all kernels are compiled at first use, which takes long",
+            f"{minor_ranges(answer.tensorflow_ptx)}: the driver would compile every kernel at first use",
         )
     for one in answer.broken:
         yield "broken", f"{minor_ranges(one.tensorflow)}: {one.title} ({one.id})"
