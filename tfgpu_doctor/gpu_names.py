@@ -1,6 +1,6 @@
 """Find GPU models by the names that drivers, documents and people give them. Pure; rules, no list of spellings.
 
-A name becomes a set of words ("RTX4090 Laptop GPU" → rtx, 4090, laptop, gpu), and is compared with the words of every
+A name becomes a set of words ("NVIDIA RTX4090 Laptop GPU" → rtx, 4090, laptop), and is compared with the words of every
 known name, strictest first; the first comparison that finds any name decides:
 
 1. the same words;
@@ -24,8 +24,8 @@ _Words = frozenset[str]
 
 # Words that never tell two chips of one model number apart.
 _DECORATION = re.compile(
-    r"\d+gb?|[gl]?ddr\dx?|hbm\d?e?|sxm\d?|pcie|nvl\d*|fhhl|dgxs|dc|"
-    r"laptop|mobile|notebook|gpu|graphics|card|with|max-q|design|embedded|oem|desktop|module|developer|kit|devkit|"
+    r"\d+(?:gb?|bit)|[gl]?ddr\dx?|hbm\d?e?|sxm\d?|pcie|nvl\d*|fhhl|dgxs|dc|"
+    r"laptop|mobile|notebook|graphics|card|with|max-q|design|embedded|oem|desktop|module|developer|kit|devkit|"
     r"lite|hash|rate|lhr"
 )
 _LAPTOP = frozenset({"laptop", "mobile", "notebook"})
@@ -35,7 +35,7 @@ _GENERATIONS = frozenset(
 )
 _PREFIXES = frozenset({"tesla", "quadro", "grid", "jetson", "dgx", "hgx"})  # said before models of other lines, too
 
-_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™©]|\(rev \w+\)|\bnvidia\b|\bcorporation\b|\bmig \d.*$|\b\d+-bit\b")
+_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™©]|\(rev \w+\)|\bnvidia\b|\bcorporation\b|\bgpu\b|\bmig \d.*$")
 _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bmax[- ]?q\b"), "max-q"),
     (re.compile(r"\bpci(?:[- ]?e|[- ]?express)\b"), "pcie"),
@@ -43,14 +43,16 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<![a-z0-9])(rtx|gtx|gts|gt|nvs)(?=[a-z]?\d)"), r"\1 "),  # "rtx4090", "rtxa6000"
     (re.compile(r"(?<=\d)(ti|super|laptop|mobile)(?=\b|super)"), r" \1 "),  # "3080ti"
     (re.compile(r"\b(\d{4})s\b"), r"\1 super"),
+    (re.compile(r"\borin nano super\b"), "orin nano"),  # the same module with a higher power limit
     (re.compile(r"(?<!max)[-_/,()]+"), " "),
     (re.compile(r"\b(\d{3,4}) (mx?)\b"), r"\1\2"),  # "860 M"
     (re.compile(r"\b([ahlkvpt]|mx) (\d+)\b"), r"\1\2"),  # "A 100", "MX 150"
-    (re.compile(r"\b(\d+) (gb?)\b"), r"\1\2"),
+    (re.compile(r"\b(\d+) (gb?|bit)\b"), r"\1\2"),
 )
 # The profile of a virtual GPU: "GRID V100D-8Q", "NVIDIA A100-1-5C", "NVIDIA A40-48"
 _VGPU = re.compile(r"(?P<board>.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
 _VARIANT = re.compile(r"(?<=\d)[a-z]{1,2}\b", re.IGNORECASE)  # the letters of a board there: A100DX, RTX6000P
+_LONGEST = 80  # characters; no name has as many, and comparing is slow with text that is no name at all
 _ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
 
 
@@ -78,7 +80,7 @@ class NameIndex:
 
     def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:
         """Up to `n` known names that are written most like `name`, the nearest first; empty when none is like it."""
-        wanted = _plain(name)
+        wanted = _plain(name)[:_LONGEST]
         scored = sorted(((_likeness(wanted, known), known) for known in self._known), key=lambda one: -one[0])
         return tuple(known for score, known in scored[:n] if score >= _ALIKE)
 
