@@ -14,9 +14,15 @@ def derived() -> dict[str, str]:
     """File name → JSON text, as the records say it today."""
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.matrix_schema import MatrixFile
+    from tfgpu_doctor.plan_records import Plan
     from tfgpu_doctor.report import Report
 
-    kinds: dict[str, Any] = {"report-1.json": Report, "bench-1.json": BenchResult, "matrix-1.json": MatrixFile}
+    kinds: dict[str, Any] = {
+        "report-1.json": Report,
+        "plan-1.json": Plan,
+        "bench-1.json": BenchResult,
+        "matrix-1.json": MatrixFile,
+    }
     return {name: _text(kind, name) for name, kind in kinds.items()}
 
 

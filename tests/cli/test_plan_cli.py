@@ -1,0 +1,85 @@
+"""`tfgpu plan` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.cli.test_main import tfgpu
+from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.diagnosis import make_report
+from tfgpu_doctor.schemas import FOLDER
+
+RTX = ("plan", "--gpu", "RTX 4090", "--driver", "535.113.01", "--python", "3.12")
+
+
+def test_json_fits_its_schema() -> None:
+    done = tfgpu(*RTX, "--format", "json")
+    answer = json.loads(done.stdout)
+    jsonschema.validate(answer, json.loads((FOLDER / "plan-1.json").read_text(encoding="utf-8")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert answer["schema"] == "tfgpu.plan/1"
+    assert answer["described"] is True
+    assert answer["target"]["gpus"] == [{"name": "GeForce RTX 4090", "compute_capability": "8.9"}]
+    best = answer["options"][0]
+    assert (best["kind"], best["tensorflow"], best["min_driver"]) == ("as-is", "2.20.0", "525.60.13")
+    assert set(best["commands"]) == {"pip", "uv", "conda"}
+
+
+def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
+    done = tfgpu(*RTX, environ={"COLUMNS": "60"})
+    assert "\x1b" not in done.stdout
+    commands = ("pip install", "uv ", "conda ")
+    prose = [line for line in done.stdout.splitlines() if not any(command in line for command in commands)]
+    assert max(map(len, prose)) <= 60
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+    assert done.stdout.splitlines()[-1].endswith("take 1: TensorFlow 2.20.0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--gpu", "RTX 4009"), "RTX 4090"),
+        (("--gpu", "\x1b[31mred"), "no GPU"),
+        (("--gpu", "RTX 4090", "--driver", "new"), "'new' is no NVIDIA driver version such as 570.86.10"),
+        (("--compute-capability", "8.4"), "'8.4' is no compute capability of an NVIDIA GPU; there are"),
+        (("--gpu", "RTX 4090", "--python", "three"), "'three' is no Python version such as 3.12"),
+        (("--gpu", "RTX 4090", "--tensorflow", "latest"), "'latest' is no TensorFlow version such as 2.15"),
+        (("--os", "beos"), "'linux', 'windows', 'wsl2', 'macos'"),
+        (("--gpu", "RTX 4090", "--from", "report.json"), "--from takes the machine from a report"),
+        (("--from", "nowhere.json"), "cannot read nowhere.json"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], message: str) -> None:
+    done = tfgpu("plan", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in " ".join(done.stderr.split())
+    assert "\x1b" not in done.stderr
+
+
+def test_a_saved_report_is_planned_for(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_bytes(make_report(healthy(), MATRIX, source="live", timings={}).to_json())
+    answer = json.loads(tfgpu("plan", "--from", str(file), "--format", "json").stdout)
+    assert answer["described"] is False
+    assert answer["options"][0]["commands"]["pip"] == ["/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'"]
+    bare = spoil(healthy(), {"gpus": known(()), "host.pci_gpus": known(())})
+    file.write_bytes(make_report(bare, MATRIX, source="live", timings={}).to_json())
+    done = tfgpu("plan", "--from", str(file))
+    assert (done.returncode, "No GPU to plan for" in done.stdout) == (1, True)
+
+
+def test_nothing_fits_is_a_problem_found() -> None:
+    done = tfgpu("plan", "--os", "macos", "--python", "3.12")
+    assert done.returncode == 1
+    assert "nothing fits" in done.stdout
+
+
+def test_text_and_json_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    done = tfgpu(*RTX, "--format", "text", "--format", "json", "--output", "-", "--output", str(file))
+    assert "take 1" in done.stdout
+    assert json.loads(file.read_text(encoding="utf-8"))["schema"] == "tfgpu.plan/1"
