@@ -142,6 +142,12 @@ AS_OTHER_TOOLS_WRITE = [
     ("NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)", "8.9"),
     ("GP106M [GeForce GTX 1060 Mobile]", "6.1"),
     ("TU117GLM [Quadro T1000 Mobile]", "7.5"),
+    ("TU104GLM [Quadro RTX 5000 Mobile / Max-Q]", "7.5"),
+    ("TU102GL [Quadro RTX 6000/8000]", "7.5"),
+    ("GA107GL [A2 / A16]", "8.6"),
+    ("GA106 [GeForce RTX 3060 12GB Rev. 2]", "8.6"),
+    ("GA106 [GeForce RTX 3060 Lite Hash Rate]", "8.6"),
+    ("GK107M [GeForce GT 750M Mac Edition]", "3.0"),
     ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "8.0"),
     ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "9.0"),
     ("GRID T4-16Q", "7.5"),
@@ -209,7 +215,7 @@ def test_the_nearest_name_comes_first() -> None:
     "name",
     ["", " ", "NVIDIA", "GeForce", "RTX", "GeForce RTX", "Laptop GPU", "24GB", "Graphics Device", "Voodoo 2", "16",
      "GTX", "RTX 5900", "RTX 4009", "GTX 3060", "RTX 1080", "RTX 40", "Radeon RX 7900 XTX", "Intel Arc A770",
-     "GeForce 8800 GTX", "RTX 4090 RTX 3090", "[]", "-8Q", "MIG 1g.5gb", "4090" * 1000],
+     "GeForce 8800 GTX", "RTX 4090 RTX 3090", "[]", "-8Q", "MIG 1g.5gb", "/", "RTX 4090 / Voodoo 2", "4090" * 1000],
 )  # fmt: skip
 def test_what_is_no_gpu_of_the_matrix_is_unknown(name: str) -> None:
     assert MATRIX.gpu_candidates(name) == ()

@@ -26,16 +26,14 @@ _Words = frozenset[str]
 _DECORATION = re.compile(
     r"\d+(?:gb?|bit)|[gl]?ddr\dx?|hbm\d?e?|sxm\d?|pcie|nvl\d*|fhhl|dgxs|dc|"
     r"laptop|mobile|notebook|graphics|card|with|max-q|design|embedded|oem|desktop|module|developer|kit|devkit|"
-    r"lite|hash|rate|lhr"
+    r"lite|hash|rate|lhr|edition|mac|refresh"
 )
 _LAPTOP = frozenset({"laptop", "mobile", "notebook"})
 _LINES = frozenset({"geforce", "gtx", "rtx", "gts", "gt", "tesla", "quadro", "grid", "jetson", "agx"})
-_GENERATIONS = frozenset(
-    {"ada", "generation", "blackwell", "pascal", "pro", "workstation", "server", "edition", "active"}
-)
+_GENERATIONS = frozenset({"ada", "generation", "blackwell", "pascal", "pro", "workstation", "server", "active"})
 _PREFIXES = frozenset({"tesla", "quadro", "grid", "jetson", "dgx", "hgx"})  # said before models of other lines, too
 
-_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™©]|\(rev \w+\)|\bnvidia\b|\bcorporation\b|\bgpu\b|\bmig \d.*$")
+_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™©]|\(rev \w+\)|\brev\. \w+|\bnvidia\b|\bcorporation\b|\bgpu\b|\bmig \d.*$")
 _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bmax[- ]?q\b"), "max-q"),
     (re.compile(r"\bpci(?:[- ]?e|[- ]?express)\b"), "pcie"),
@@ -49,9 +47,9 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b([ahlkvpt]|mx) (\d+)\b"), r"\1\2"),  # "A 100", "MX 150"
     (re.compile(r"\b(\d+) (gb?|bit)\b"), r"\1\2"),
 )
-# The profile of a virtual GPU: "GRID V100D-8Q", "NVIDIA A100-1-5C", "NVIDIA A40-48"
-_VGPU = re.compile(r"(?P<board>.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
+_VGPU = re.compile(r"(.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
 _VARIANT = re.compile(r"(?<=\d)[a-z]{1,2}\b", re.IGNORECASE)  # the letters of a board there: A100DX, RTX6000P
+_MOST_LISTED = 4
 _LONGEST = 80  # characters; no name has as many, and comparing is slow with text that is no name at all
 _ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
 
@@ -68,21 +66,30 @@ class NameIndex:
         >>> NameIndex(["GeForce RTX 4090", "Quadro RTX 6000", "RTX 6000 Ada Generation"]).find("rtx 6000")
         ('Quadro RTX 6000', 'RTX 6000 Ada Generation')
         """
-        text = _inside_brackets(name)
-        found = self._spelled(text, _LINES | _GENERATIONS)
-        board = _VGPU.fullmatch(text.strip())
-        if found or board is None:
-            return found
-        # a profile's name has its generation where there are two, so that "RTX6000" is the Quadro of Turing
-        board_name = board["board"]
-        omittable = _LINES | {"generation", "server", "edition"}
-        return self._spelled(board_name, omittable) or self._spelled(_VARIANT.sub("", board_name), omittable)
+        text = _inside_brackets(name).strip()
+        return self._spelled(text, _LINES | _GENERATIONS) or self._virtual(text) or self._listed(text)
 
     def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:
         """Up to `n` known names that are written most like `name`, the nearest first; empty when none is like it."""
         wanted = _plain(name)[:_LONGEST]
         scored = sorted(((_likeness(wanted, known), known) for known in self._known), key=lambda one: -one[0])
         return tuple(known for score, known in scored[:n] if score >= _ALIKE)
+
+    def _virtual(self, profile: str) -> tuple[str, ...]:
+        """The board of a virtual GPU: "GRID V100D-8Q", "NVIDIA A100-1-5C"."""
+        board = _VGPU.fullmatch(profile)
+        if board is None:
+            return ()
+        # a profile's name has its generation where there are two, so that "RTX6000" is the Quadro of Turing
+        omittable = _LINES | {"generation", "server"}
+        return self._spelled(board[1], omittable) or self._spelled(_VARIANT.sub("", board[1]), omittable)
+
+    def _listed(self, several: str) -> tuple[str, ...]:
+        """The models of a name for several, if all are known: "Quadro RTX 6000/8000"."""
+        pieces = several.split("/")
+        found = [self._spelled(piece, _LINES | _GENERATIONS) for piece in pieces[:_MOST_LISTED]]
+        known = len(pieces) <= _MOST_LISTED and all(found)
+        return tuple(dict.fromkeys(name for names in found for name in names)) if known else ()
 
     def _spelled(self, name: str, omittable: _Words) -> tuple[str, ...]:
         wanted = _words(name)
