@@ -41,6 +41,7 @@ def one(version: str, platform: str = "linux_x86_64") -> Page:
 PAGES: dict[str, Page] = {
     "release": one("2.18.0"),
     "release-broken-on-some-cards": one("2.15.0"),
+    "release-broken-beside-others": one("2.13.0"),
     "release-windows-gpu": one("2.10.1", "windows_amd64"),
     "release-empty-wheel": one("2.18.0", "windows_amd64"),
     "release-cpu-build": one("1.14.0"),

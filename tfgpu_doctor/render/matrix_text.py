@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tfgpu_doctor.matrix import KnownIssue, Matrix, Release
@@ -15,6 +14,7 @@ from tfgpu_doctor.query_gpu import GpuAnswer, GpuRow
 from tfgpu_doctor.query_release import with_gpu
 from tfgpu_doctor.query_tables import CudaAnswer, CudnnAnswer
 from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.layout import show_card, show_sources, show_table, show_title
 from tfgpu_doctor.render.matrix_notes import Note, footnotes, minor_ranges, nothing, what_was_asked
 from tfgpu_doctor.render.text import hanging
 
@@ -27,10 +27,10 @@ _UNKNOWN = "unknown"
 
 def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release], console: Console) -> None:
     """Print the releases that satisfy the filters, newest first, and what is worth knowing beside them."""
-    _title("TensorFlow releases", what_was_asked(matrix, filters), console)
+    show_title("TensorFlow releases", what_was_asked(matrix, filters), console)
     if rows:
         console.print()
-        _table(_release_columns(rows), console)
+        show_table(_release_columns(rows), console)
     for note in (*(() if rows else nothing(matrix, filters)), *footnotes(matrix, filters, rows)):
         _note(note, console)
 
@@ -67,14 +67,14 @@ def _release_columns(rows: Sequence[Release]) -> dict[str, list[str]]:
 
 def release(matrix: Matrix, row: Release, console: Console) -> None:
     """Print everything about one release."""
-    _title(f"{row.package} {row.version}", f"for {row.platform}", console)
+    show_title(f"{row.package} {row.version}", f"for {row.platform}", console)
     twin = with_gpu(matrix, row)
-    _card(_release_lines(row, twin), console)
+    show_card(_release_lines(row, twin), console)
     for issue in row.known_issues:
         console.print()
         _issue(issue, console)
     console.print()
-    _sources(row.sources, console)
+    show_sources(row.sources, console)
 
 
 def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, str]]:
@@ -130,15 +130,24 @@ def _issue(issue: KnownIssue, console: Console) -> None:
 
 def _condition(issue: KnownIssue) -> str:
     where = issue.condition
-    low, high = where.min_compute_capability, where.max_compute_capability
     parts = [
         f"Python {where.python}" if where.python else "",
         f"cuDNN {where.cudnn}" if where.cudnn else "",
         f"ptxas {where.ptxas}" if where.ptxas else "",
-        "CUDA comes from the pip extra" if where.extra else "",
-        f"compute capability {low or 'any'} to {high}" if high else f"compute capability {low} or newer" if low else "",
+        "CUDA from the pip extra" if where.extra else "",
+        *(f"{name} {bound} beside it" for name, bound in where.beside.items()),
+        f"a processor without {where.cpu_lacks.upper()}" if where.cpu_lacks else "",
+        _capabilities(where.min_compute_capability, where.max_compute_capability),
     ]
     return ", ".join(filter(None, parts))
+
+
+def _capabilities(low: str | None, high: str | None) -> str:
+    if low is None and high is None:
+        return ""
+    if low is None or high is None:
+        return f"compute capability {f'{low} or newer' if low else f'up to {high}'}"
+    return f"compute capability {low}" + (f" to {high}" if high != low else "")
 
 
 # --------------------------------------------------------------------------------------------------- CUDA, cuDNN
@@ -146,10 +155,10 @@ def _condition(issue: KnownIssue) -> str:
 
 def cuda(answer: CudaAnswer, console: Console) -> None:
     """Print one toolkit."""
-    _title(f"CUDA {answer.version}", "", console)
-    _card(_cuda_lines(answer), console)
+    show_title(f"CUDA {answer.version}", "", console)
+    show_card(_cuda_lines(answer), console)
     console.print()
-    _sources(answer.sources, console)
+    show_sources(answer.sources, console)
 
 
 def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
@@ -177,7 +186,7 @@ def cudas(answers: Sequence[CudaAnswer], console: Console) -> None:
             f"{one.first_compute_capability or '?'} to {one.last_compute_capability or '?'}" for one in answers
         ],
     }
-    _table(columns, console)
+    show_table(columns, console)
     console.print()
     hanging(
         Text(""),
@@ -191,10 +200,10 @@ def cudas(answers: Sequence[CudaAnswer], console: Console) -> None:
 
 def cudnn(answer: CudnnAnswer, console: Console) -> None:
     """Print one cuDNN line."""
-    _title(f"cuDNN {answer.version}", "", console)
-    _card(_cudnn_lines(answer), console)
+    show_title(f"cuDNN {answer.version}", "", console)
+    show_card(_cudnn_lines(answer), console)
     console.print()
-    _sources(answer.sources, console)
+    show_sources(answer.sources, console)
 
 
 def _cudnn_lines(answer: CudnnAnswer) -> Iterator[tuple[str, str]]:
@@ -218,7 +227,7 @@ def cudnns(answers: Sequence[CudnnAnswer], console: Console) -> None:
         "cards from": [_floors(one) for one in answers],
         "last for": [", ".join(one.last_for) for one in answers],
     }
-    _table(columns, console)
+    show_table(columns, console)
 
 
 def _floors(answer: CudnnAnswer) -> str:
@@ -235,10 +244,10 @@ def gpu(answer: GpuAnswer, console: Console) -> None:
     """Print one GPU, or one compute capability."""
     capability = f"compute capability {answer.compute_capability}"
     detail = ", ".join(filter(None, [capability if answer.name else "", answer.architecture]))
-    _title(answer.name or capability, detail, console)
-    _card(_gpu_lines(answer), console)
+    show_title(answer.name or capability, detail, console)
+    show_card(_gpu_lines(answer), console)
     console.print()
-    _sources(answer.sources, console)
+    show_sources(answer.sources, console)
 
 
 def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
@@ -276,7 +285,7 @@ def gpus(rows: Sequence[GpuRow], console: Console) -> None:
         "architecture": [row.architecture or "?" for row in rows],
         "driver branches": [_branches(row.first_driver_branch, row.last_driver_branch) for row in rows],
     }
-    _table(columns, console)
+    show_table(columns, console)
     console.print()
     hanging(Text(""), Text("cc: compute capability", "dim"), console)
 
@@ -285,64 +294,6 @@ def _branches(first: str | None, last: str | None) -> str:
     if first and last:
         return f"{first} to {last}"
     return f"{first} and newer" if first else f"up to {last}" if last else "unknown"
-
-
-# --------------------------------------------------------------------------------------------------------- shared
-
-
-def _title(title: str, detail: str, console: Console) -> None:
-    hanging(Text(""), Text.assemble((clean(title), "bold"), (f"  {clean(detail)}" if detail else "", "dim")), console)
-
-
-def _card(lines: Iterable[tuple[str, str]], console: Console) -> None:
-    for label, text in lines:
-        hanging(Text(f"  {clean(label):10}  ", "dim"), Text(clean(text)), console)
-
-
-def _table(columns: dict[str, list[str]], console: Console) -> None:
-    """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
-    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
-    widest = max(columns, key=lambda name: widths[name])
-    word = max(len(word) for cell in (widest, *columns[widest]) for word in cell.split() or [""])
-    least = max(word, min(widths[widest], 16))  # narrower, it would be all wrapping
-    gaps = len(columns) - 1
-    if sum(widths.values()) - widths[widest] + least + gaps > console.width:
-        _paragraphs(columns, console)
-        return
-    gap = 2 if sum(widths.values()) + 2 * gaps <= console.width else 1
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for name in columns:
-        table.add_column(name, no_wrap=name != widest)
-    for cells in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(clean(cell)) for cell in cells))
-    for line in console.render_lines(table, pad=False):
-        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
-        text.rstrip()
-        console.print(text, soft_wrap=True)
-
-
-def _paragraphs(columns: dict[str, list[str]], console: Console) -> None:
-    first, *others = columns
-    for number, title in enumerate(columns[first]):
-        values = [f"{name} {columns[name][number]}" for name in others if columns[name][number] not in ("", "-")]
-        console.print(Text(clean(title), "bold"), soft_wrap=True)
-        hanging(Text("  "), Text(clean("; ".join(values))), console)
-
-
-def _sources(sources: dict[str, str], console: Console) -> None:
-    """Print each document once, a wheel with its members, and what was read there."""
-    documents: dict[str, dict[str, list[str]]] = {}
-    for name, source in sources.items():
-        wheel, colon, member = source.partition(".whl: ")
-        document = wheel + ".whl" if colon else source
-        documents.setdefault(document, {}).setdefault(member, []).append(name)
-    for document, members in documents.items():
-        if document.startswith("https://"):
-            console.print(Text(f"  from  {clean(document)}", "dim"), soft_wrap=True)  # a link must survive being copied
-        else:
-            hanging(Text("  from  ", "dim"), Text(clean(document), "dim"), console)
-        for member, names in members.items():
-            hanging(Text("        "), Text(clean(f"{member}: {', '.join(names)}".removeprefix(": ")), "dim"), console)
 
 
 def _span(versions: Sequence[str]) -> str:
