@@ -108,8 +108,24 @@ def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iter
         )
     for issue, versions in _by_issue(known_broken(matrix, filters)):
         yield Note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
+    yield from _errors(matrix, filters, rows)
     if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
         yield Note(f"--pre would list {early[0].package} {early[0].version}.")
+
+
+def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Note]:
+    """The errors that whoever installs one of the rows, with its extra, would meet."""
+    asked = cards(matrix, filters)
+    found = [
+        (row, issue)
+        for row in rows
+        for issue in matrix.issues_for(row, python=filters.python, compute_capabilities=asked, extra=True)
+        if issue.severity == "error"
+    ]
+    if found:
+        yield Note("Known errors; --version shows the way out:")
+    for issue, versions in _by_issue(found):
+        yield Note(f"{issue.title} ({issue.id})", f"  {versions}  ")
 
 
 def _by_issue(broken: Iterable[tuple[Release, KnownIssue]]) -> Iterator[tuple[KnownIssue, str]]:
