@@ -11,7 +11,7 @@ from rich.text import Text
 from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.text import hanging
 
-_NARROWEST = 16  # characters of the column that is wrapped; with fewer, it would be all wrapping
+_NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 
 
 def show_title(title: str, detail: str, console: Console) -> None:
