@@ -10,7 +10,8 @@ from msgspec import structs
 
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.matrix_lint import issues
-from tfgpu_doctor.matrix_schema import Condition, KnownIssue
+from tfgpu_doctor.matrix_rows import concerns
+from tfgpu_doctor.matrix_schema import Condition, KnownIssue, ReleaseRow
 
 MATRIX = Matrix.load()
 
@@ -64,6 +65,22 @@ def test_all_that_stands_beside_must_fit() -> None:
 )
 def test_a_condition_on_the_processor(flags: tuple[str, ...], expected: bool) -> None:
     assert holds(Condition(versions="==2.17.1", cpu_lacks="avx"), cpu_flags=flags) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "versions", "expected"),
+    [
+        ("2.17.0", "<=2.21.0", True),
+        ("2.17.0+nv25.2", "<=2.21.0", False),  # NVIDIA's build, which has kernels for Blackwell
+        ("2.17.0+nv25.2", "==2.17.0+nv25.2", True),
+    ],
+)
+def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
+    version: str, versions: str, expected: bool
+) -> None:
+    (issue,) = with_condition(Condition(versions=versions)).data.known_issues
+    row = ReleaseRow(package="tensorflow", version=version, wheels={})
+    assert concerns(issue, row, "linux_x86_64") is expected
 
 
 def test_a_bad_specifier_is_named() -> None:

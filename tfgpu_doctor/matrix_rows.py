@@ -99,11 +99,15 @@ def build_release(
 
 
 def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
-    """Whether an issue speaks of this release by version, package and platform."""
+    """Whether an issue speaks of this release by version, package and platform.
+
+    A local version ("2.17.0+nv25.2") is another build than the published wheels, so only an issue that names it does.
+    """
     where = issue.condition
     return (
         row.package in where.packages
         and (not where.platforms or platform in where.platforms)
+        and ("+" not in row.version or "+" in where.versions)
         and within(row.version, where.versions)
     )
 
