@@ -185,7 +185,6 @@ def test_a_name_has_one_compute_capability(name: str, expected: str) -> None:
         ("GeForce GT 730", {"2.1", "3.0", "3.5"}),
         ("gt640", {"2.1", "3.0", "3.5"}),
         ("NVIDIA GeForce GTX 860M", {"3.0", "5.0"}),
-        ("GeForce GTX 750", {"5.0", "5.2"}),
         ("GTX 670 Laptop", {"2.1", "3.0"}),  # a GTX 670M is a Fermi
     ],
 )

@@ -299,7 +299,7 @@ def edited(tmp_path: Path, old: str, new: str) -> str:
     [
         ("revision:", "version: 1\nrevision:", "unknown field `version`"),
         ('  version: "2.20.0"', '  version: "2.20.0"\n  colour: red', "unknown field `colour` - at `$.tensorflow[1]`"),
-        ('cuda: "12.5.1"', "cuda: 12.5", "Expected `str | null`, got `float`"),
+        ('      cuda: "12.5.1"', "      cuda: 12.5", "Expected `str | null`, got `float`"),
         ('glibc: "2.27"', 'glibc: "twelve"', "matching regex"),
         ("    linux_x86_64:", "    linux_sparc:", "Invalid enum value 'linux_sparc'"),
         ("severity: error", "severity: fatal", "Invalid enum value 'fatal' - at `$.known_issues[0].severity`"),
@@ -321,7 +321,11 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
         ("  wheel:\n", '  gossip: {title: "nobody"}\n  wheel:\n', "sources.gossip: no row uses it"),
         ('- version: "12.4"', '- version: "12.5"', "cuda: '12.5' stands 2 times"),
         ("GeForce RTX 5080", "GeForce RTX 5090", "gpus: 'geforce rtx 5090 of 12.0' stands 2 times"),
-        ('python: ["3.10", "3.11", ', 'python: ["3.11", "3.10", ', "tensorflow 2.21.0 linux_x86_64.python: 3.11, 3.10"),
+        (
+            '      python: ["3.10", "3.11", ',
+            '      python: ["3.11", "3.10", ',
+            "tensorflow 2.21.0 linux_x86_64.python: 3.11, 3.10",
+        ),
         (
             'minor_compat_min_linux: "525.60.13"',
             'minor_compat_min_linux: "535.54.03"',
@@ -345,13 +349,17 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
             '- {compute_capability: "6.7", float64',
             "peaks: compute capability 6.7",
         ),
-        ('cuda: "12.5.1"', 'cuda: "12.7"', "tensorflow 2.21.0 linux_x86_64.cuda: 12.7 is none of 13.5, 13.4"),
-        ('sass: ["6.0"', 'sass: ["3.5", "6.0"', "CUDA 12.5.1 does not compile for 3.5, only for 5.0"),
+        (
+            '      cuda: "12.5.1"',
+            '      cuda: "12.7"',
+            "tensorflow 2.21.0 linux_x86_64.cuda: 12.7 is none of 13.5, 13.4",
+        ),
+        ('      sass: ["6.0"', '      sass: ["3.5", "6.0"', "CUDA 12.5.1 does not compile for 3.5, only for 5.0"),
         ('cudnn: "9.3"\n      sass', 'cudnn: "8.4"\n      sass', "8.4 is made for CUDA 10, 11, not for 12.5.1"),
         (
             'cudnn: "9.3"\n      sass',
-            'cudnn: "7.6"\n      sass',
-            "tensorflow 2.21.0 linux_x86_64.cudnn: 7.6 is none of",
+            'cudnn: "6.5"\n      sass',
+            "tensorflow 2.21.0 linux_x86_64.cudnn: 6.5 is none of",
         ),
         (
             'libraries: "linux-cudart12-cupti12-cudnn9-nccl"',

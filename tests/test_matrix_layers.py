@@ -40,14 +40,11 @@ def test_a_build_of_our_own_stands_beside_the_published_ones(tmp_path: Path) -> 
 
 
 def test_a_row_with_the_key_of_ours_stands_in_its_place(tmp_path: Path) -> None:
-    row = 'cuda:\n- {version: "12.5", min_driver_linux: "999.1", min_driver_windows: "999.2", '
-    row += 'minor_compat_min_linux: "525.60.13", minor_compat_min_windows: "528.33", '
-    row += 'compute_capabilities: ["5.0", "5.2", "5.3", "6.0", "6.1", "6.2", "7.0", "7.2", "7.5", "8.0", "8.6", '
-    row += '"8.7", "8.9", "9.0"], source: ours, minor_compat_source: ours, capabilities_source: ours}\n'
+    row = 'cudnn:\n- {version: "9.28", min_compute_capability_by_cuda: {"13": "8.0"}, source: ours}\n'
     matrix = Matrix.load(layer(tmp_path, row))
-    changed, kept = matrix.cuda("12.5"), matrix.cuda("12.4")
-    assert changed is not None and changed.min_driver_linux == "999.1"
-    assert kept == Matrix.load().cuda("12.4")
+    changed, kept = matrix.cudnn("9.28"), matrix.cudnn("9.27")
+    assert changed is not None and changed.cuda_majors == ("13",)
+    assert kept == Matrix.load().cudnn("9.27")
 
 
 def test_the_last_file_lies_on_top(tmp_path: Path) -> None:

@@ -139,8 +139,8 @@ def test_only_the_versions_asked_for() -> None:
 def test_what_would_have_to_give_way() -> None:
     found = plan("2.15", gpu="RTX 3090", driver="535", python="3.12")
     assert found.options[0].kind == "python"  # one cheap change, not a dead end
-    dead_end = plan("2.15", gpu="RTX 3090", os="windows", python="3.10")
-    assert [option.kind for option in dead_end.options] == ["wsl2"] or dead_end.lift is not None
+    mac = plan("2.15", os="macos", python="3.10")
+    assert mac.lift is None or mac.lift.constraint == "build"
 
 
 @pytest.mark.parametrize("text", ["latest", "2.x", ">=", "2.15.*.1"])

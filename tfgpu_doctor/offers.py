@@ -8,14 +8,22 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from tfgpu_doctor.constraints import Wanted, first_branch, last_branch
+from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.matrix_schema import CondaBuild, Container
 from tfgpu_doctor.plan import capability, driver_reaches, runs_on
 from tfgpu_doctor.plan_records import Option
 from tfgpu_doctor.report import Fix
 
 _DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhpt]\d{1,3}\b|k[2468]0|gh200|gb[23]00|h[12]00|l40s)", re.IGNORECASE)
+PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
 TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 _LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
+def offers(wanted: Wanted) -> list[Option]:
+    """Images and conda-forge's build, the newest TensorFlow first."""
+    found = [*container_offers(wanted), *conda_offers(wanted)]
+    return sorted(found, key=lambda option: Version(option.tensorflow).release, reverse=True)
 
 
 def container_offers(wanted: Wanted) -> Iterator[Option]:
@@ -36,7 +44,9 @@ def _holds_kernels(wanted: Wanted, row: Container) -> bool:
     if wanted.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
         return False
     toolkit = wanted.matrix.cuda(row.cuda)
-    release = wanted.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == "tensorflow/tensorflow" else None
+    release = wanted.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
+    if release and not _opens_its_cudnn(row, release):
+        return False
     for card in wanted.target.capabilities:
         if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
             return False
@@ -46,6 +56,11 @@ def _holds_kernels(wanted: Wanted, row: Container) -> bool:
         if not release and not any(_same_major(one, card) for one in built):
             return False
     return True
+
+
+def _opens_its_cudnn(row: Container, release: Release) -> bool:
+    """tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8, but the wheel in them opens libcudnn.so.9."""
+    return not (row.cudnn and release.cudnn) or row.cudnn.split(".")[0] == release.cudnn.split(".")[0]
 
 
 def _same_major(built: str, card: str) -> bool:
@@ -73,18 +88,24 @@ def _container(wanted: Wanted, row: Container) -> Option:
     image = f"{row.image}:{row.tag}"
     return Option(
         kind="container",
-        title=f"{image}: TensorFlow {row.tensorflow}, CUDA {row.cuda}, Python {row.python}",
+        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
         tensorflow=row.tensorflow,
         package=row.image,
         python=row.python,
         cuda=row.cuda,
         cudnn=row.cudnn,
         min_driver=row.min_driver,
-        first=(Fix(f"Docker with the NVIDIA Container Toolkit: {TOOLKIT_GUIDE}"),),
+        first=(_docker(wanted),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
         then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{_LIST_GPUS}"',)),),
         sources=(wanted.matrix.data.sources[row.source].title,),
     )
+
+
+def _docker(wanted: Wanted) -> Fix:
+    if wanted.target.os == "windows":
+        return Fix("Docker Desktop with its WSL2 back end, which passes the GPU through")
+    return Fix(f"Docker with the NVIDIA Container Toolkit: {TOOLKIT_GUIDE}")
 
 
 def conda_offers(wanted: Wanted) -> Iterator[Option]:
@@ -117,19 +138,18 @@ def _cuda_for(wanted: Wanted, row: CondaBuild) -> str | None:
 
 def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
     python = wanted.target.python if wanted.target.python in row.python else row.python[-1]
-    minor = ".".join(row.version.split(".")[:2])
     toolkit = wanted.matrix.cuda(cuda)
-    spec = f"'tensorflow={row.version}=cuda*' 'cuda-version={cuda}'"
+    spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     return Option(
         kind="conda-forge",
-        title=f"conda-forge's own build of TensorFlow {minor}, CUDA {cuda}, Python {python}",
+        title=f"TensorFlow {row.version} from conda-forge",
         tensorflow=row.version,
         package="conda-forge",
         python=python,
         cuda=cuda,
         cudnn=row.cudnn,
         min_driver=toolkit.oldest_driver_linux if toolkit else None,
-        commands={"conda": (f"conda create -y -n tf -c conda-forge python={python} {spec}",)},
+        commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}",)},
         then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
         notes=(f"Where conda sees no GPU (a login node, an image build), put CONDA_OVERRIDE_CUDA={cuda} before it",),
         sources=(wanted.matrix.data.sources[row.source].title,),

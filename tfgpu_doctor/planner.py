@@ -21,7 +21,7 @@ from tfgpu_doctor.constraints import (
 )
 from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.offers import conda_offers, container_offers
+from tfgpu_doctor.offers import offers
 from tfgpu_doctor.plan import driver_reaches
 from tfgpu_doctor.plan_records import SCHEMA, Kind, Lift, Option, Plan, RuledOut
 from tfgpu_doctor.recipes import Recipe
@@ -137,10 +137,9 @@ class Planner:
             if row and (best is None or Version(row.version) > Version(best.version)):
                 yield self.option(kind, row)
                 newest = newest or row
-        yield from container_offers(self.wanted)
-        yield from conda_offers(self.wanted)
         if self.target.os == "windows":
             yield from self._in_wsl()
+        yield from offers(self.wanted)
         if best is None and (row := self.best(pre=True)):
             yield self.option("pre-release", row)
 

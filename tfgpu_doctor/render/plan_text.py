@@ -17,8 +17,8 @@ _WHY: dict[Kind, str] = {
     "python": "newer, with another Python",
     "driver": "newer, with a newer driver",
     "python+driver": "with another Python and a newer driver",
-    "container": "in a container",
-    "conda-forge": "from conda-forge",
+    "container": "",
+    "conda-forge": "",
     "wsl2": "the way on Windows since 2.11",
     "pre-release": "not released yet",
     "cpu": "without a GPU",
@@ -77,10 +77,11 @@ def target_line(target: Target) -> str:
 def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
     title = Text.assemble((clean(option.title), "bold green"), (f"  {_why(option, plan)}", "dim"))
     hanging(Text(f"{number}  ", "bold"), title, console)
-    built = [f"CUDA {option.cuda}" if option.cuda else "", f"cuDNN {option.cudnn}" if option.cudnn else ""]
+    parts = (("CUDA", option.cuda), ("cuDNN", option.cudnn), ("Python", option.python))
     needs = f"; needs driver {option.min_driver} or newer" if option.min_driver else ""
-    if any(built):
-        _labelled("has", Text(f"{', '.join(filter(None, built))}{needs}"), console)
+    if option.cuda:
+        has = ", ".join(f"{name} {version}" for name, version in parts if version)
+        _labelled("has", Text(f"{has}{needs}"), console)
     for fix in option.first:
         _fix("first", fix, console)
     for manager, commands in option.commands.items():
