@@ -6,10 +6,13 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from tfgpu_doctor.constraints import Wanted
 from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.offers import offers
 from tfgpu_doctor.plan import best_release, cudnn_bound, known_capabilities, numpy_bound
 from tfgpu_doctor.report import Fix
+from tfgpu_doctor.target import from_facts
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
@@ -101,6 +104,13 @@ class Remedies:
             text = f"Install TensorFlow {row.version} with CUDA {row.cuda} from conda: {why}"
             return (Fix(text=text, commands=conda_environment(row)),)
         return ()
+
+    def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
+        """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
+        found = offers(Wanted(self.matrix, from_facts(self.facts, self.matrix)))
+        return tuple(
+            Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values()))) for option in found
+        )
 
     def new_environment(self, python: str, *requirements: str) -> tuple[str, ...]:
         """A new environment with Python `python`, by the tool that is there and can bring that Python along."""

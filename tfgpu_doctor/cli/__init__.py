@@ -22,6 +22,9 @@ COMMANDS = {
     "plan": LazyCommand(
         "tfgpu_doctor.cli.plan", "Say which TensorFlow to install here, or on a machine that you describe."
     ),
+    "matrix": LazyCommand(
+        "tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together."
+    ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
 }
 

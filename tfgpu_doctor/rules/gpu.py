@@ -191,15 +191,8 @@ def arch_too_new(context: Context, release: Release, cards: tuple[Card, ...]) ->
         text="Until then, keep what the driver compiles, so that only the first run is slow",
         commands=("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
     )
-    newer = context.remedies.reinstall_best("its wheel has kernels for this card")
-    if not newer:
-        newer = (
-            Fix(
-                # TensorFlow 2.17 with CUDA 12.8, the last of these images (tensorflow issue 89272)
-                text="No TensorFlow wheel has kernels for this card yet; NVIDIA's container has",
-                commands=("docker run --gpus all --rm -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3",),
-            ),
-        )
+    why = "it has kernels for this card"
+    newer = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
     return Problem(how, seen, (*newer, *((cache,) if jit else ())))
 
 
