@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.constraints import Wanted, first_branch, last_branch
 from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.matrix_schema import CondaBuild, Container
+from tfgpu_doctor.matrix_schema import CondaBuild, Container, numbers
 from tfgpu_doctor.plan import capability, driver_reaches, runs_on
 from tfgpu_doctor.plan_records import Option
 from tfgpu_doctor.report import Fix
@@ -59,8 +59,14 @@ def _holds_kernels(wanted: Wanted, row: Container) -> bool:
 
 
 def _opens_its_cudnn(row: Container, release: Release) -> bool:
-    """tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8, but the wheel in them opens libcudnn.so.9."""
-    return not (row.cudnn and release.cudnn) or row.cudnn.split(".")[0] == release.cudnn.split(".")[0]
+    """cuDNN of the same major as the wheel was compiled with, and no older.
+
+    tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9.
+    """
+    if row.cudnn is None or release.cudnn is None:
+        return True
+    have, need = numbers(row.cudnn), numbers(release.cudnn)
+    return have[0] == need[0] and have >= need
 
 
 def _same_major(built: str, card: str) -> bool:
@@ -94,18 +100,26 @@ def _container(wanted: Wanted, row: Container) -> Option:
         python=row.python,
         cuda=row.cuda,
         cudnn=row.cudnn,
-        min_driver=row.min_driver,
+        min_driver=max([one for one in (row.min_driver, first_branch(wanted)) if one], key=Version),
         first=(_docker(wanted),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
+        notes=tuple(_branch_note(wanted, row)),
         then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{_LIST_GPUS}"',)),),
+        see=TOOLKIT_GUIDE,
         sources=(wanted.matrix.data.sources[row.source].title,),
     )
+
+
+def _branch_note(wanted: Wanted, row: Container) -> Iterator[str]:
+    have = wanted.target.driver
+    if have and not driver_reaches(have, row.min_driver):
+        yield f"On data-centre cards branch {have.split('.')[0]} serves as well (CUDA's forward compatibility)"
 
 
 def _docker(wanted: Wanted) -> Fix:
     if wanted.target.os == "windows":
         return Fix("Docker Desktop with its WSL2 back end, which passes the GPU through")
-    return Fix(f"Docker with the NVIDIA Container Toolkit: {TOOLKIT_GUIDE}")
+    return Fix("Docker with the NVIDIA Container Toolkit")
 
 
 def conda_offers(wanted: Wanted) -> Iterator[Option]:
@@ -139,6 +153,7 @@ def _cuda_for(wanted: Wanted, row: CondaBuild) -> str | None:
 def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
     python = wanted.target.python if wanted.target.python in row.python else row.python[-1]
     toolkit = wanted.matrix.cuda(cuda)
+    oldest = toolkit.oldest_driver_linux if toolkit else None
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     return Option(
         kind="conda-forge",
@@ -148,7 +163,7 @@ def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
         python=python,
         cuda=cuda,
         cudnn=row.cudnn,
-        min_driver=toolkit.oldest_driver_linux if toolkit else None,
+        min_driver=max([one for one in (oldest, first_branch(wanted)) if one], key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}",)},
         then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
         notes=(f"Where conda sees no GPU (a login node, an image build), put CONDA_OVERRIDE_CUDA={cuda} before it",),

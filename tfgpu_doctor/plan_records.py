@@ -34,6 +34,7 @@ class Option(Record, frozen=True, kw_only=True):
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # "pip", "uv", "conda", "docker" → commands
     then: tuple[Fix, ...] = ()
     notes: tuple[str, ...] = ()
+    see: str | None = None  # a page to read
     sources: tuple[str, ...] = ()
 
 

@@ -22,7 +22,7 @@ from tfgpu_doctor.constraints import (
 from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.matrix import Matrix, Release
 from tfgpu_doctor.offers import offers
-from tfgpu_doctor.plan import driver_reaches
+from tfgpu_doctor.plan import driver_reaches, runs_on
 from tfgpu_doctor.plan_records import SCHEMA, Kind, Lift, Option, Plan, RuledOut
 from tfgpu_doctor.recipes import Recipe
 from tfgpu_doctor.remedies import Remedies
@@ -276,10 +276,18 @@ class Planner:
             yield "This machine has no NVIDIA GPU. Describe the one that you mean: tfgpu plan --gpu 'RTX 4090'"
         if self.target.os == "macos":
             yield "There is no CUDA on macOS, and no TensorFlow wheel for it; Apple's GPUs need tensorflow-metal"
+        for card in self.target.capabilities:
+            if not self._any_kernels(card):
+                yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
         if have and first and not driver_reaches(have, first):
             yield f"Driver {have} does not know {cards}: branch {first} is the first that does"
         if have and last and int(have.split(".")[0]) > int(last):
             yield f"Driver {have} no longer drives {cards}: branch {last} is the last that does"
+
+    def _any_kernels(self, card: str) -> bool:
+        platforms = ("linux_x86_64", "windows_amd64")
+        rows = (row for platform in platforms for row in candidates(self.wanted.matrix, platform))
+        return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
 
     def ruled_out(self, options: tuple[Option, ...]) -> Iterator[RuledOut]:
         """Every release newer than that of the best option; neighbours with the same reasons together."""

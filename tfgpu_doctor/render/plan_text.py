@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from rich.console import Console
 from rich.text import Text
 
@@ -93,6 +95,8 @@ def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
         _fix("then", fix, console)
     for note in option.notes:
         _labelled("note", Text(clean(note)), console)
+    if option.see:
+        console.print(Text(f"   see    {clean(option.see)}", "dim"), soft_wrap=True)  # a link must survive, too
 
 
 def _why(option: Option, plan: Plan) -> str:
@@ -114,33 +118,35 @@ def _labelled(label: str, text: Text, console: Console) -> None:
 
 
 def _ruled_out(plan: Plan, console: Console) -> None:
+    """One line for neighbours that the same decisive reasons rule out; JSON has every reason of each."""
     console.print(Text("Ruled out", "bold"))
-    shown = plan.ruled_out[:GROUPS_SHOWN]
-    width = max(len(_versions(group)) for group in shown)
-    for group in shown:
-        hanging(Text(f"   {_versions(group):{width}}  "), _reasons(group, console), console)
-    rest = [version for group in plan.ruled_out[GROUPS_SHOWN:] for version in group.versions]
+    together: list[tuple[list[str], tuple[Violation, ...]]] = []
+    for _, found in itertools.groupby(plan.ruled_out, lambda group: [_clause(one) for one in _decisive(group)]):
+        groups = list(found)
+        together.append(([version for group in groups for version in group.versions], _decisive(groups[0])))
+    shown = together[:GROUPS_SHOWN]
+    width = max(len(_versions(versions)) for versions, _ in shown)
+    for versions, reasons in shown:
+        text = Text()
+        for index, one in enumerate(reasons):
+            text.append(("; " if index else "") + clean(_clause(one)))
+            if one.constraint == "known-issue" and one.source.startswith("https:"):
+                text.append(f" {marks(console)['from']} {clean(one.source)}", "dim")
+        hanging(Text(f"   {_versions(versions):{width}}  "), text, console)
+    rest = [version for versions, _ in together[GROUPS_SHOWN:] for version in versions]
     if rest:
         older = f"{len(rest)} older releases, down to {rest[-1]}" if len(rest) > 1 else f"{rest[0]}, too"
         hanging(Text("   "), Text(f"{older}; --format json gives the reasons for each", "dim"), console)
 
 
-def _versions(group: RuledOut) -> str:
-    newest, oldest = group.versions[0], group.versions[-1]
-    return newest if newest == oldest else f"{oldest} to {newest}"
+def _versions(versions: list[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[-1]} to {versions[0]}"
 
 
-def _reasons(group: RuledOut, console: Console) -> Text:
-    """One clause for each constraint; what is known to be broken on a card says no more than that it has no kernels."""
-    constraints = {one.constraint for one in group.violations}
-    shown = [one for one in group.violations if not (one.constraint == "known-issue" and "gpu" in constraints)]
-    text = Text()
-    for index, one in enumerate(shown):
-        text.append("; " if index else "")
-        text.append(clean(_clause(one)))
-        if one.constraint == "known-issue" and one.source.startswith("https:"):
-            text.append(f" {marks(console)['from']} {clean(one.source)}", "dim")
-    return text
+def _decisive(group: RuledOut) -> tuple[Violation, ...]:
+    """Where the card or the build is ruled out, nothing else matters."""
+    found = group.violations
+    return next(((one,) for one in found if one.constraint in ("tensorflow", "build", "gpu")), found)
 
 
 def _clause(one: Violation) -> str:
