@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
+from tfgpu_doctor.plan import make_plan, read_specifier
 from tfgpu_doctor.plan_records import Option
-from tfgpu_doctor.planner import make_plan, read_specifier
 from tfgpu_doctor.target import describe
 
 pytestmark = [

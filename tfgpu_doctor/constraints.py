@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor.facts import Record
+from tfgpu_doctor.facts import Facts, Record
+from tfgpu_doctor.fits import capability, cudnn_floor, driver_branches, driver_reaches, drives, extra_fails, runs_on
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import capability, driver_reaches, extra_fails, runs_on
-from tfgpu_doctor.target import Target
+from tfgpu_doctor.target import Target, from_facts
 
 
 class Violation(Record, frozen=True):
@@ -64,16 +65,11 @@ def _gpu(wanted: Wanted, row: Release) -> Violation | None:
 
 def _cudnn(wanted: Wanted, row: Release) -> Violation | None:
     """The cuDNN that it is compiled against still supports every card."""
-    line = wanted.matrix.cudnn(row.cudnn) if row.cudnn else None
-    floor = line and line.min_compute_capability_by_cuda.get((row.cuda or "").split(".")[0])
+    floor = cudnn_floor(wanted.matrix, row)
     for card in wanted.target.capabilities:
         if floor and capability(card) < capability(floor):
-            return Violation(
-                "cudnn",
-                f"compute capability {card}",
-                f"compute capability {floor} or later, for cuDNN {row.cudnn}",
-                source(row, "cudnn"),
-            )
+            need = f"compute capability {floor} or later, for cuDNN {row.cudnn}"
+            return Violation("cudnn", f"compute capability {card}", need, source(row, "cudnn"))
     return None
 
 
@@ -90,7 +86,7 @@ def _driver(wanted: Wanted, row: Release) -> Violation | None:
             why = f"driver {first} or newer, the first for this card"
         return Violation("driver", f"driver {have}", why, source(row, "min_driver_linux"))
     last = last_branch(wanted)
-    if last and int(have.split(".")[0]) > int(last):
+    if not drives(have, None, last):
         return Violation(
             "driver", f"driver {have}", f"driver branch {last}, the last for this card", "compat_matrix.yaml, gpus"
         )
@@ -180,22 +176,31 @@ def driver_needed(wanted: Wanted, row: Release) -> str | None:
 
 def first_branch(wanted: Wanted) -> str | None:
     """The first driver branch that drives all of the cards."""
-    return _branch(wanted, "first_driver_branch", max)
+    return max((first for first, _ in _branches(wanted) if first), key=int, default=None)
 
 
 def last_branch(wanted: Wanted) -> str | None:
     """The last driver branch that drives all of the cards; None while they are supported."""
-    return _branch(wanted, "last_driver_branch", min)
+    return min((last for _, last in _branches(wanted) if last), key=int, default=None)
 
 
-def _branch(wanted: Wanted, field: str, choose: Callable[..., str]) -> str | None:
-    found = []
-    for gpu in wanted.target.gpus:
-        model = wanted.matrix.gpu(gpu.name) if gpu.name else None
-        architecture = wanted.matrix.architecture(gpu.compute_capability)
-        if branch := getattr(model, field, None) or getattr(architecture, field, None):
-            found.append(str(branch))
-    return choose(found, key=int) if found else None
+def _branches(wanted: Wanted) -> list[tuple[str | None, str | None]]:
+    return [driver_branches(wanted.matrix, gpu.compute_capability, gpu.name) for gpu in wanted.target.gpus]
+
+
+def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
+    """The newest stable release that meets every constraint of a machine, as far as it is known; None: there is none.
+
+    Args:
+        this_python: only releases with a wheel for the Python under test.
+        own_cuda: only releases whose extra brings CUDA along.
+    """
+    target = from_facts(facts, matrix)
+    if not this_python:
+        target = structs.replace(target, python=None)
+    wanted = Wanted(matrix, target)
+    rows = (row for row in candidates(matrix, target.platform) if row.extra or not own_cuda)
+    return next((row for row in rows if not violations(wanted, row)), None)
 
 
 def source(row: Release, field: str) -> str:

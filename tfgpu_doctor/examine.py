@@ -25,8 +25,8 @@ from tfgpu_doctor.facts import (
     map_fact,
     value_or,
 )
+from tfgpu_doctor.fits import published_row
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import published_row
 from tfgpu_doctor.probes import cuda, cudnn, driver, host, loader, variables
 from tfgpu_doctor.probes.patient_facts import tensorflow_distribution
 from tfgpu_doctor.probes.tensorflow import Environment, Patient

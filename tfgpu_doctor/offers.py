@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from tfgpu_doctor.constraints import Wanted, first_branch, last_branch
+from tfgpu_doctor.fits import capability, driver_reaches, drives, runs_on
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.matrix_schema import CondaBuild, Container, numbers
-from tfgpu_doctor.plan import capability, driver_reaches, runs_on
 from tfgpu_doctor.plan_records import Option
 from tfgpu_doctor.report import Fix
 
@@ -78,7 +78,7 @@ def _driver_runs(wanted: Wanted, row: Container) -> bool:
     if have is None:
         return True
     first, last = first_branch(wanted), last_branch(wanted)
-    if (first and not driver_reaches(have, first)) or (last and int(have.split(".")[0]) > int(last)):
+    if not drives(have, first, last):
         return False
     if driver_reaches(have, row.min_driver):
         return True
@@ -142,10 +142,7 @@ def _cuda_for(wanted: Wanted, row: CondaBuild) -> str | None:
         toolkit = wanted.matrix.cuda(cuda)
         need = toolkit.oldest_driver_linux if toolkit else None
         first, last = first_branch(wanted), last_branch(wanted)
-        drives = not have or not (
-            (first and not driver_reaches(have, first)) or (last and int(have.split(".")[0]) > int(last))
-        )
-        if drives and (have is None or (need and driver_reaches(have, need))):
+        if (have is None or drives(have, first, last)) and (have is None or (need and driver_reaches(have, need))):
             return cuda
     return None
 

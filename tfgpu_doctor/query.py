@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, TypeAlias
 
 from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.facts import Record
+from tfgpu_doctor.fits import driver_branches, driver_reaches, drives, kernels_for
 from tfgpu_doctor.matrix import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix_schema import PLATFORMS, numbers
-from tfgpu_doctor.plan import capability, driver_reaches, runs_on
-
-Kernels: TypeAlias = Literal["sass", "ptx", "no"]
 
 # the libraries of the toolkit that a program cannot do without; CUPTI only profiles, the others come on their own
 TOOLKIT = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse")
@@ -112,16 +109,6 @@ def _runs_here(matrix: Matrix, row: Release, card: str, filters: Filters) -> boo
     return (how == "sass" or (how == "ptx" and filters.ptx)) and broken_on(matrix, row, card, filters.python) is None
 
 
-def kernels_for(matrix: Matrix, row: Release, card: str) -> Kernels:
-    """How a release runs on a compute capability: by SASS, by PTX alone, or not, also since its cuDNN cannot."""
-    line = matrix.cudnn(row.cudnn) if row.cudnn else None
-    floor = line.min_compute_capability_by_cuda.get((row.cuda or "").split(".")[0]) if line else None
-    if floor is not None and capability(card) < capability(floor):
-        return "no"
-    how = runs_on(row, card)
-    return "sass" if how == "sass" else "ptx" if how == "ptx" else "no"
-
-
 def broken_on(matrix: Matrix, row: Release, card: str, python: str | None = None) -> KnownIssue | None:
     """The error among the known issues of a release that keeps it from running on a card."""
     issues = matrix.issues_for(row, python=python, compute_capabilities=[card])
@@ -148,20 +135,6 @@ def driver_runs(row: Release, driver: str) -> bool:
     """Whether a driver is known to run a release."""
     minimum = min_driver(row)
     return minimum is not None and driver_reaches(driver, minimum)
-
-
-def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple[str | None, str | None]:
-    """The first and the last driver branch of a GPU model, or of a compute capability; None: unknown, still driven."""
-    model = matrix.gpu(name) if name is not None else None
-    known = model if model is not None and model.compute_capability == card else matrix.architecture(card)
-    return (known.first_driver_branch, known.last_driver_branch) if known is not None else (None, None)
-
-
-def drives(driver: str, first: str | None, last: str | None) -> bool:
-    """Whether a driver is of the branches that know a card; an unknown edge excludes nothing."""
-    if first is not None and not driver_reaches(driver, first):
-        return False
-    return last is None or numbers(driver)[0] <= numbers(last)[0]
 
 
 def _drivable(row: Release, driver: str | None, first: str | None, last: str | None) -> bool:

@@ -9,10 +9,11 @@ from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.facts import Record
+from tfgpu_doctor.fits import driver_branches
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.matrix_rows import spelled_out
 from tfgpu_doctor.matrix_schema import Architecture, Peak, numbers
-from tfgpu_doctor.query import Filters, QueryError, driver_branches, known_broken, only_with, releases
+from tfgpu_doctor.query import Filters, QueryError, known_broken, only_with, releases
 from tfgpu_doctor.query_tables import last_cudnn
 
 # GPUs that share a chip or a board with an Arm processor, so that no x86_64 machine has one: Tegra's and GB10's

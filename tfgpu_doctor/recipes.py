@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from tfgpu_doctor.fits import cudnn_bound, cudnn_limit, extra_fails, minor, numpy_bound, requirement
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.plan import capability, extra_fails, numpy_bound
-from tfgpu_doctor.remedies import minor, requirement
 from tfgpu_doctor.report import Fix
 from tfgpu_doctor.target import Target
 
@@ -83,14 +82,8 @@ class Recipe:
         return [f"nvidia-cudnn-cu11>={self.row.cudnn},<{newest}"] if self.row.cudnn else []
 
     def _cudnn_bound(self) -> list[str]:
-        """A bound where the extra itself leaves cuDNN open upwards."""
-        if not self.self_contained or not (limit := self.cudnn_limit):
-            return []
-        return [
-            f"{name}<{limit}"
-            for name, pin in self.row.pip_nvidia.items()
-            if name.startswith("nvidia-cudnn") and not pin.startswith("==")
-        ]
+        bound = cudnn_bound(self.matrix, self.row, self.target.capabilities) if self.self_contained else None
+        return [bound] if bound else []
 
     @property
     def holds_cudnn_back(self) -> bool:
@@ -99,15 +92,8 @@ class Recipe:
 
     @property
     def cudnn_limit(self) -> str | None:
-        """The first cuDNN, from the one compiled against, that has dropped a card of the target; else None."""
-        if not self.row.cudnn or not self.row.cuda or not self.target.capabilities:
-            return None
-        oldest = min(map(capability, self.target.capabilities))
-        for line in sorted(self.matrix.data.cudnn, key=lambda one: Version(one.version)):
-            floor = line.min_compute_capability_by_cuda.get(self.row.cuda.split(".")[0])
-            if floor and Version(line.version) >= Version(self.row.cudnn) and capability(floor) > oldest:
-                return line.version
-        return None
+        """The first cuDNN that has dropped a card of the target."""
+        return cudnn_limit(self.matrix, self.row, self.target.capabilities)
 
     def _bounds(self) -> list[str]:
         """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""

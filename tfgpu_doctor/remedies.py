@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tfgpu_doctor.constraints import Wanted
+from tfgpu_doctor.constraints import Wanted, best_release
 from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.matrix import Matrix, Release
 from tfgpu_doctor.offers import offers
-from tfgpu_doctor.plan import best_release, cudnn_bound, known_capabilities, numpy_bound
+from tfgpu_doctor.recipes import Recipe
 from tfgpu_doctor.report import Fix
 from tfgpu_doctor.target import from_facts
 
@@ -83,27 +84,31 @@ class Remedies:
             return f"uv pip uninstall --python {self.python} {wanted}"
         return f"{self.python} -m pip uninstall -y {wanted}"
 
-    def install_tensorflow(self, row: Release) -> tuple[str, ...]:
-        """Install a release together with its CUDA libraries, where it has an extra for them."""
-        return self.pip_install(*self.requirements(row))
+    def recipe(self, row: Release) -> Recipe:
+        """How a release is installed here: for this Python, or for its own newest."""
+        target = from_facts(self.facts, self.matrix)
+        return Recipe(self.matrix, target, row, target.python if target.python in row.python else row.python[-1])
 
-    def requirements(self, row: Release) -> tuple[str, ...]:
-        """What brings a release with its CUDA libraries, and holds back a cuDNN that has dropped the cards here."""
-        bound = cudnn_bound(self.matrix, row, known_capabilities(self.facts)) if row.extra else None
-        return (requirement(row), *([bound] if bound else []))
+    def install_tensorflow(self, row: Release) -> tuple[str, ...]:
+        """Install a release with the CUDA libraries of its extra, and a cuDNN that still supports the cards here."""
+        return self.pip_install(*self.recipe(row).requirements)
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
         if row := best_release(self.facts, self.matrix):
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
         if row := best_release(self.facts, self.matrix, this_python=False):
-            python = row.python[-1]
-            text = f"Install TensorFlow {row.version} with Python {python} (uv or conda bring one along): {why}"
-            return (Fix(text=text, commands=self.new_environment(row.python[-1], *self.requirements(row))),)
+            recipe = self.recipe(row)
+            text = f"Install TensorFlow {row.version} with Python {recipe.python} (uv or conda bring one along): {why}"
+            return (Fix(text=text, commands=self.new_environment(recipe.python, *recipe.requirements)),)
         if row := best_release(self.facts, self.matrix, this_python=False, own_cuda=False):
-            text = f"Install TensorFlow {row.version} with CUDA {row.cuda} from conda: {why}"
-            return (Fix(text=text, commands=conda_environment(row)),)
+            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
         return ()
+
+    def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
+        """A new environment for a release that has no extra for CUDA, where some command brings it."""
+        if commands := self.recipe(row).commands:
+            yield Fix(text=text, commands=commands.get("conda") or next(iter(commands.values())))
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
@@ -148,32 +153,6 @@ class Remedies:
             return Fix(text=f"Install NVIDIA driver{need} with your distribution's package, or from {NVIDIA_DRIVERS}")
         check = f" (check that it is{need}: nvidia-smi)" if minimum else ""
         return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
-
-
-def conda_environment(row: Release) -> tuple[str, ...]:
-    """A conda environment with the CUDA and cuDNN that a release before the extra and-cuda needs (CUDA 11).
-
-    Source: TensorFlow's install guide of 2.10 to 2.12, which put $CONDA_PREFIX/lib on LD_LIBRARY_PATH.
-    """
-    name = "tf" + row.version.replace(".", "")
-    cuda, cudnn = minor(row.cuda), minor(row.cudnn)
-    return (
-        f"conda create -y -n {name} -c conda-forge python={row.python[-1]} cudatoolkit={cuda} 'cudnn>={cudnn},<9'",
-        f"conda run -n {name} python -m pip install '{row.package}=={row.version}'"
-        + (f" 'numpy{bound}'" if (bound := numpy_bound(row)) else ""),
-        f'conda env config vars set -n {name} LD_LIBRARY_PATH="$(conda info --base)/envs/{name}/lib"',
-    )
-
-
-def minor(version: str | None) -> str:
-    """Cut "11.8.0" down to "11.8"; empty for None."""
-    return ".".join((version or "").split(".")[:2])
-
-
-def requirement(row: Release) -> str:
-    """The pip requirement that brings a release and its CUDA libraries: "tensorflow[and-cuda]==2.15.1"."""
-    extra = f"[{row.extra}]" if row.extra and row.gpu else ""
-    return f"{row.package}{extra}=={row.version}"
 
 
 def _driver_commands(distribution: str) -> tuple[str, ...] | None:

@@ -263,7 +263,8 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, asked: d
 def _list(matrix: Matrix, filters: Filters, newest: bool, targets: list[Output]) -> None:
     from msgspec import structs
 
-    from tfgpu_doctor.query import cards, kernels_for, releases
+    from tfgpu_doctor.fits import kernels_for
+    from tfgpu_doctor.query import cards, releases
 
     rows = releases(matrix, filters)[: 1 if newest else None]
     asked = cards(matrix, filters)

@@ -14,7 +14,7 @@ from tfgpu_doctor.cli.target import read_target, target_options
 if TYPE_CHECKING:
     from tfgpu_doctor.facts import Facts
     from tfgpu_doctor.matrix import Matrix
-    from tfgpu_doctor.planner import Here
+    from tfgpu_doctor.plan import Here
     from tfgpu_doctor.target import Target
 
 _HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
@@ -69,7 +69,7 @@ def command(
     here = None
     if not elsewhere:
         target, here = _real(matrix, saved, target.python)
-    from tfgpu_doctor.planner import make_plan, read_specifier
+    from tfgpu_doctor.plan import make_plan, read_specifier
     from tfgpu_doctor.target import TargetError
 
     try:
@@ -88,7 +88,7 @@ def command(
 
 def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, Here]:
     """The machine of a report, or this one."""
-    from tfgpu_doctor.planner import here_of
+    from tfgpu_doctor.plan import here_of
     from tfgpu_doctor.target import from_facts
 
     facts = _saved(saved) if saved else _examined(matrix)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
+from tfgpu_doctor.fits import driver_branches, drives
 from tfgpu_doctor.matrix import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix_schema import numbers
 from tfgpu_doctor.query import (
@@ -14,8 +15,6 @@ from tfgpu_doctor.query import (
     Lifted,
     also_load,
     cards,
-    driver_branches,
-    drives,
     explain_empty,
     known_broken,
     min_driver,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tfgpu_doctor.facts import Nvcc, Package, Soname, Toolkit, value_or
+from tfgpu_doctor.fits import known_capabilities, minor
 from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.plan import broken_here, known_capabilities
-from tfgpu_doctor.remedies import conda_environment, minor
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
@@ -24,16 +23,17 @@ def needed_by(release: Release) -> str:
 def install_libraries(context: Context, release: Release) -> tuple[Fix, ...]:
     """Install the CUDA libraries of the installed TensorFlow; another release where it has no such extra."""
     python = value_or(context.facts.python.version, None)
-    broken = broken_here(context.matrix, release, python, known_capabilities(context.facts))
+    cards = known_capabilities(context.facts)
+    issues = context.matrix.issues_for(release, python=python, compute_capabilities=cards, extra=True)
+    broken = any(issue.severity == "error" and issue.affects == "run" for issue in issues)
     if release.extra and not broken:
         text = f"Install the CUDA libraries that belong to TensorFlow {release.version}, from pip"
         return (Fix(text=text, commands=context.remedies.install_tensorflow(release)),)
     best = context.remedies.reinstall_best("it brings its CUDA libraries along from pip")
-    own = Fix(
-        text=f"Or keep {release.version} in a conda environment with CUDA {release.cuda} and cuDNN {release.cudnn}",
-        commands=conda_environment(release),
-    )
-    return (*best, own) if (release.cuda or "").startswith("11.") else best
+    if release.extra:
+        return best
+    text = f"Or keep {release.version} in an environment of its own with CUDA {release.cuda} and cuDNN {release.cudnn}"
+    return (*best, *context.remedies.with_cuda_beside(release, text))
 
 
 @rule(

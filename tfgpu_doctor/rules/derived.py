@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfgpu_doctor.facts import NOT_ASKED, Fact, Known, Soname, Unknown, value_or
+from tfgpu_doctor.fits import capability, published_row
 from tfgpu_doctor.matrix import CudnnRelease, Release
-from tfgpu_doctor.plan import capability, published_row
 from tfgpu_doctor.rules.context import Context
 
 # DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tfgpu_doctor.facts import CallResult, Gpu, Known, PciGpu, TfDevice, value_or
+from tfgpu_doctor.fits import capability, cudnn_bound, runs_on
 from tfgpu_doctor.matrix import CudnnRelease, Release
-from tfgpu_doctor.plan import capability, cudnn_bound, runs_on
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
@@ -149,7 +149,9 @@ def arch_too_old(
             return Problem(cause, tuple(seen), (fix,))
     if not seen:
         return None
-    return Problem(cause, tuple(seen), context.remedies.reinstall_best("the newest release with kernels for this card"))
+    why = "the newest release with kernels for this card"
+    fixes = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
+    return Problem(cause, tuple(seen), fixes)
 
 
 @rule(

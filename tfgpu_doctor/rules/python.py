@@ -8,8 +8,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.facts import Package, Phase
+from tfgpu_doctor.fits import numpy_bound
 from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.plan import numpy_bound
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
