@@ -172,7 +172,7 @@ def test_nothing_installed(bare_python: str) -> None:
     report = doctor("--python", bare_python)
     assert roots(report)[0] == "tf.not-installed"
     commands = [c for fix in report["findings"][0]["fixes"] for c in fix["commands"]]
-    assert any("-m pip install" in command for command in commands)
+    assert any("pip install" in command for command in commands)
 
 
 def test_no_import_leaves_tensorflow_alone(tmp_path: Path, bare_python: str) -> None:
