@@ -6,102 +6,72 @@
 # ///
 """Derives every TensorFlow row of compat_matrix.yaml again, from the published wheels themselves.
 
-    python scripts/refresh_matrix.py [--check] [--only 2.15.1] [--matrix FILE]
+    python scripts/refresh_matrix.py [--check] [--only 2.15.1] [--matrix FILE] [--reread]
 
-Single members of the wheels are read with HTTP range requests; nothing is downloaded whole. The index is the one that
-pip is configured to use. Everything above the line BEGIN_DERIVED is written by hand and stays as it is. A second run
-changes nothing. Exit code 1 with --check: the file differs from what the wheels say.
+Single members of the wheels are read with HTTP range requests. The extension modules of old wheels, which are large,
+are read in part, and only once: what the file says of them already is kept unless --reread is given. The index is the
+one that pip is configured to use. Everything above the line BEGIN_DERIVED is written by hand and stays as it is. A
+second run changes nothing. Exit code 1 with --check: the file differs from what the wheels say.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from wheel_facts import platform_of, python_of, read_wheel  # noqa: E402
+from natives import Native  # noqa: E402
+from package_index import File, index_url, wheels_of  # noqa: E402
+from wheel_facts import read_wheel  # noqa: E402
 
 from tfgpu_doctor.matrix import Matrix, MatrixError, parse  # noqa: E402
 from tfgpu_doctor.matrix_schema import (  # noqa: E402
     PLATFORMS,
     LibrarySet,
+    MatrixFile,
     Platform,
     ReleaseRow,
     Wheel,
+    numbers,
 )
 
 MATRIX = ROOT / "compat_matrix.yaml"
 BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"
-PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos")
-OLDEST = Version("2.10.0")
+PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
+WORKERS = 12  # they mostly wait for the network
 TAIL = 4_000_000  # bytes of a wheel's end to ask for first: the central directory of the largest ones fits
-
-
-# --------------------------------------------------------------------------------------------- index
-
-
-def index_url() -> str:
-    """The index that pip uses here: PIP_INDEX_URL, else pip's configuration, else pip's own default."""
-    if url := os.environ.get("PIP_INDEX_URL"):
-        return url
-    asked = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, timeout=60
-    )
-    if asked.returncode == 0 and asked.stdout.strip():
-        return asked.stdout.strip()
-    from pip._internal.models.index import PyPI
-
-    return str(PyPI.simple_url)
-
-
-def wheels_of(package: str, url: str) -> dict[str, dict[Platform, list[Any]]]:
-    """Stable releases of a package → platform → its wheels (pypi_simple.DistributionPackage)."""
-    from pypi_simple import NoSuchProjectError, PyPISimple
-
-    found: dict[str, dict[Platform, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    with PyPISimple(url) as client:
-        try:
-            page = client.get_project_page(package)
-        except NoSuchProjectError:
-            return found
-    for file in page.packages:
-        version = file.version
-        if file.package_type not in ("wheel", "sdist") or version is None:
-            continue
-        if Version(version).is_prerelease or Version(version) < OLDEST:
-            continue
-        platforms = found[version]  # a release of source archives only has an entry too
-        if file.package_type == "wheel" and (platform := platform_of(file.filename)):
-            platforms[platform].append(file)
-    return found
 
 
 # ------------------------------------------------------------------------------------------ derivation
 
 
-def derive(only: str | None = None) -> tuple[list[ReleaseRow], list[LibrarySet]]:
-    """All rows, ordered by package and falling version, and the library sets that they name."""
+def derive(known: MatrixFile | None = None, only: str | None = None) -> tuple[list[ReleaseRow], list[LibrarySet]]:
+    """All rows, ordered by package and falling version, and the library sets that they name.
+
+    Args:
+        known: an earlier result; what it has of a wheel's extension module is not read again, as wheels never change.
+        only: derive one version.
+    """
+    natives = known_natives(known) if known else {}
     url = index_url()
     rows: list[ReleaseRow] = []
     sets: dict[str, LibrarySet] = {}
-    with ThreadPoolExecutor(8) as pool:
+    with ProcessPoolExecutor(WORKERS) as pool:
         for package in PACKAGES:
-            releases = {v: files for v, files in wheels_of(package, url).items() if only in (None, v)}
+            releases = {v: by for v, by in wheels_of(package, url).items() if only in (None, v)}
             jobs = [(version, platform, files) for version, by in releases.items() for platform, files in by.items()]
-            done = list(pool.map(lambda job: _read(job[2]), jobs))
+            done = list(pool.map(read, [files for _, _, files in jobs], [natives] * len(jobs)))
             wheels: dict[str, dict[Platform, Wheel]] = {version: {} for version in releases}
             for (version, platform, _), (wheel, libraries) in zip(jobs, done, strict=True):
                 wheels[version][platform] = wheel
@@ -109,18 +79,37 @@ def derive(only: str | None = None) -> tuple[list[ReleaseRow], list[LibrarySet]]
                     raise SystemExit(f"library set {libraries.id} is not one: {sets[libraries.id]}, {libraries}")
             for version in sorted(wheels, key=Version, reverse=True):
                 ordered = {platform: wheels[version][platform] for platform in PLATFORMS if platform in wheels[version]}
-                rows.append(ReleaseRow(package=package, version=version, wheels=ordered))  # type: ignore[arg-type]
+                rows.append(ReleaseRow(package=package, version=version, wheels=ordered))
             print(f"{package}: {len(releases)} releases, {len(jobs)} wheels read", file=sys.stderr)
     return rows, [sets[name] for name in sorted(sets)]
 
 
-def _read(files: list[Any]) -> tuple[Wheel, LibrarySet | None]:
-    """Read the wheel for the newest Python of one release and platform."""
-    from remotezip import RemoteZip
+def known_natives(data: MatrixFile) -> dict[str, Native]:
+    """File name → what the matrix already has of the wheel's extension module.
 
-    newest = max(files, key=lambda file: [int(part) for part in python_of(file.filename).split(".")])
-    with RemoteZip(newest.url, initial_buffer_size=TAIL) as archive:
-        return read_wheel(archive, newest.filename, (python_of(file.filename) for file in files))
+    A row of a CPU build tells just as well: there is nothing in the module.
+    """
+    libraries = {one.id: tuple(sorted(one.libraries.values())) for one in data.libraries}
+    return {
+        wheel.wheel: Native(libraries.get(wheel.libraries or "", ()), wheel.sass, wheel.ptx, wheel.cuda)
+        for row in data.tensorflow
+        for wheel in row.wheels.values()
+        if wheel.wheel and (wheel.kernels or wheel.cuda is None)
+    }
+
+
+def read(files: list[File], natives: dict[str, Native]) -> tuple[Wheel, LibrarySet | None]:
+    """Read the wheel for the newest Python of one release and platform."""
+    from remotezip import RemoteZip  # type: ignore[import-untyped]
+
+    newest = max(files, key=lambda file: (numbers(file.python), file.name))
+    try:
+        with RemoteZip(newest.url, initial_buffer_size=TAIL) as archive:
+            pythons = (file.python for file in files)
+            wheel, libraries = read_wheel(archive, newest.name, pythons, natives.get(newest.name))
+    except ValueError as error:
+        raise ValueError(f"{newest.name}: {error}") from error
+    return structs.replace(wheel, yanked=newest.yanked), libraries
 
 
 # --------------------------------------------------------------------------------------------- writing
@@ -131,6 +120,8 @@ def render(rows: Iterable[ReleaseRow], sets: Iterable[LibrarySet]) -> str:
     lines = [BEGIN_DERIVED, "", "libraries:"]
     for one in sets:
         lines += [f"- id: {one.id}", f"  source: {one.source}", f"  libraries: {_flow(one.libraries)}"]
+        if one.linked:
+            lines.append("  linked: true")
     lines += ["", "tensorflow:"]
     for row in rows:
         lines += [f"- package: {row.package}", f"  version: {_flow(row.version)}"]
@@ -192,13 +183,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     parser.add_argument("--only", metavar="VERSION", help="print the rows of one release and write nothing")
+    parser.add_argument("--reread", action="store_true", help="read the extension modules of old wheels again, too")
     parser.add_argument("--matrix", metavar="FILE", type=Path, default=MATRIX, help="the file to refresh")
     options = parser.parse_args()
-    rows, sets = derive(options.only)
+    rows, sets = derive(None if options.reread else _earlier(options.matrix), options.only)
     if options.only:
         print(render(rows, sets), end="")
         return 0
     return refresh(options.matrix, rows, sets, write=not options.check)
+
+
+def _earlier(file: Path) -> MatrixFile | None:
+    try:
+        return parse(file.read_text(encoding="utf-8"), str(file))
+    except MatrixError:
+        return None  # of an older form; `refresh` says so
 
 
 def refresh(file: Path, rows: list[ReleaseRow], sets: list[LibrarySet], *, write: bool) -> int:

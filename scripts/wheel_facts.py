@@ -1,7 +1,8 @@
 """What one TensorFlow wheel says of itself: members of the archive → a matrix row. Pure; no network.
 
 Read are METADATA, ``build_info.py`` (CUDA, cuDNN and architectures compiled for), ``cuda_config.h`` (the numbers in
-the sonames), every ``dso_loader.h`` (which libraries this release opens by name) and ``cudnn_version.h``.
+the sonames), every ``dso_loader.h`` (which libraries this release opens by name) and ``cudnn_version.h``. Before 2.3
+build_info.py lists no architectures, before 1.4 there is none: then the extension module itself tells (natives.py).
 """
 
 from __future__ import annotations
@@ -10,20 +11,25 @@ import ast
 import re
 from collections.abc import Iterable
 from email.parser import HeaderParser
-from typing import Protocol
+from typing import IO, Any, Protocol
 
+from msgspec import structs
+from natives import Native, has_native, read_native
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from tfgpu_doctor.matrix_schema import LibrarySet, Platform, Wheel, numbers
 
-BUILD_INFO = "tensorflow/python/platform/build_info.py"
-CUDA_CONFIG = re.compile(r"tensorflow/include/.*/cuda_config\.h")
-DSO_LOADER = re.compile(r"tensorflow/include/.*/platform/default/dso_loader\.h")
-CUDNN_VERSION = re.compile(r"tensorflow/include/.*/cudnn_version\.h")
+# 1.x keeps everything under NAME-VERSION.data/purelib/, 1.15 to 2.1 call the package tensorflow_core
+_TOP = r"(?:[^/]+\.data/(?:pure|plat)lib/)?tensorflow(?:_core)?/"
+BUILD_INFO = re.compile(_TOP + r"python/platform/build_info\.py")
+CUDA_CONFIG = re.compile(_TOP + r"include/.*/cuda_config\.h")
+DSO_LOADER = re.compile(_TOP + r"include/.*/platform/default/dso_loader\.h")
+CUDNN_VERSION = re.compile(_TOP + r"include/.*/cudnn_version\.h")
 
-# dso_loader.cc: the handle's name → component, base name, macro of cuda_config.h with the number in the soname.
+# dso_loader.cc: the handle's name → component, base name, macro of cuda_config.h with the number in the soname. The
+# first releases that open them had two numbers: TF_CUDA_VERSION for cudart and CUPTI, TF_CUDA_LIB_VERSION.
 # TensorRT, NVSHMEM and ROCm are left out: TensorFlow finds and uses the GPU without them.
 HANDLES: dict[str, tuple[str, str, str]] = {
     "CudaRuntime": ("cudart", "cudart", "TF_CUDART_VERSION"),
@@ -41,6 +47,7 @@ FIXED = {
     "linux": {"CudaDriver": ("driver", "libcuda.so.1"), "Nccl": ("nccl", "libnccl.so.2")},
     "windows": {"CudaDriver": ("driver", "nvcuda.dll")},
 }
+_GLIBC = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
 _LINUX = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}
 _MACOS = {"platform_system": "Darwin", "sys_platform": "darwin", "os_name": "posix"}
 _WINDOWS = {"platform_system": "Windows", "sys_platform": "win32", "os_name": "nt"}
@@ -62,6 +69,8 @@ class Archive(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
+    def open(self, name: str) -> IO[bytes]: ...
+
 
 def platform_of(filename: str) -> Platform | None:
     """The matrix platform of a wheel file name; None for one the matrix has no column for (32-bit, musl...)."""
@@ -71,7 +80,7 @@ def platform_of(filename: str) -> Platform | None:
         (r"(many)?linux.*_aarch64", "linux_aarch64"),
         (r"win_amd64", "windows_amd64"),
         (r"macosx_.*_arm64", "macos_arm64"),
-        (r"macosx_.*_x86_64", "macos_x86_64"),
+        (r"macosx_.*_(x86_64|intel)", "macos_x86_64"),
     ):
         if any(re.fullmatch(pattern, tag) for tag in tags):
             return platform  # type: ignore[return-value]
@@ -85,48 +94,86 @@ def python_of(filename: str) -> str:
 
 
 def floor_of(filename: str, system: str) -> str | None:
-    """Oldest glibc (PEP 600) or macOS that a wheel's tags promise."""
+    """Oldest glibc (PEP 600, and the older names that it lists) or macOS that a wheel's tags promise."""
+    tags = [tag.platform for tag in parse_wheel_filename(filename)[3]]
     pattern = r"manylinux_(\d+)_(\d+)_" if system == "glibc" else r"macosx_(\d+)_(\d+)_"
-    found = [re.match(pattern, tag.platform) for tag in parse_wheel_filename(filename)[3]]
-    return next((".".join(match.groups()) for match in found if match), None)
+    found = [".".join(match.groups()) for tag in tags if (match := re.match(pattern, tag))]
+    named = [floor for tag in tags for name, floor in _GLIBC.items() if system == "glibc" and tag.startswith(name)]
+    return next(iter(found + named), None)
 
 
-def read_wheel(archive: Archive, filename: str, pythons: Iterable[str]) -> tuple[Wheel, LibrarySet | None]:
-    """The row of one wheel and the libraries it opens. `pythons`: all versions that have such a wheel."""
+def read_wheel(
+    archive: Archive, filename: str, pythons: Iterable[str], native: Native | None = None
+) -> tuple[Wheel, LibrarySet | None]:
+    """The row of one wheel and the libraries it opens or links.
+
+    Args:
+        pythons: all versions that have such a wheel.
+        native: what its extension module says, where that is known already; reading it again is slow.
+
+    Raises:
+        ValueError: no wheel of a platform of the matrix, or not in a form that is known.
+    """
     platform = platform_of(filename)
     if platform is None:
         raise ValueError(f"{filename}: no platform of the matrix")
     versions = tuple(sorted(set(pythons), key=numbers))
     requirements = _requirements(archive)
     build = _build_info(archive)
-    config = _macros(archive, CUDA_CONFIG, r"TF_\w+")
-    gpu = bool(build.get("is_cuda_build"))
-    libraries = _libraries(archive, platform, config) if gpu else {}
-    bounds = {python: _bounds(requirements, platform, python) for python in versions}
-    base = bounds[versions[0]]  # the oldest Python's are the weakest
-    extra = _extra(requirements) if gpu else None
+    native = (native or read_native(archive)) if _needs_native(archive, build) else None
     row = Wheel(
         wheel=filename,
         python=versions,
-        cuda=_dotted(str(build["cuda_version"])) if gpu else None,
-        cudnn=_cudnn(archive, requirements) if gpu else None,
-        sass=_capabilities(build, "sm_") if gpu else (),
-        ptx=_capabilities(build, "compute_") if gpu else (),
-        libraries=_set_id(platform, libraries) if libraries else None,
         glibc=floor_of(filename, "glibc"),
         macos=floor_of(filename, "macos"),
-        extra=extra,
-        pip_nvidia=_pins(requirements, platform, versions[-1], extra) if extra else {},
-        numpy=base.get("numpy"),
-        protobuf=base.get("protobuf"),
-        keras=base.get("keras"),
-        ml_dtypes=base.get("ml_dtypes"),
-        bounds_by_python={python: _changes(one, base) for python, one in bounds.items() if one != base},
-        redirects=None if build else _redirect(requirements, platform, versions[-1]),
+        redirects=None if build or native else _redirect(requirements, platform, versions[-1]),
+        **_bounds_by_python(requirements, platform, versions),
     )
-    if not libraries:
+    if not build.get("is_cuda_build", native is not None and native.sass):
         return row, None
-    return row, LibrarySet(id=_set_id(platform, libraries), libraries=libraries, source="wheel")
+    return _with_cuda(row, archive, platform, requirements, build, native)
+
+
+def _needs_native(archive: Archive, build: dict[str, object]) -> bool:
+    """Whether build_info.py leaves open if this is a GPU build, or for which architectures."""
+    if "is_cuda_build" not in build:
+        return has_native(archive)
+    return bool(build["is_cuda_build"]) and "cuda_compute_capabilities" not in build
+
+
+def _with_cuda(
+    row: Wheel,
+    archive: Archive,
+    platform: Platform,
+    requirements: list[Requirement],
+    build: dict[str, object],
+    native: Native | None,
+) -> tuple[Wheel, LibrarySet | None]:
+    """The row of a GPU build: what it was compiled with and for, and what it loads."""
+    config = _macros(archive, CUDA_CONFIG, r"TF_\w+")
+    opened = _libraries(archive, platform, config)
+    linked = {} if opened or native is None else _linked(native.libraries)
+    libraries = opened or linked
+    extra = _extra(requirements)
+    one = LibrarySet(id=_set_id(platform, libraries), libraries=libraries, linked=bool(linked), source="wheel")
+    return structs.replace(
+        row,
+        cuda=_cuda(build, config, native),
+        cudnn=_cudnn(archive, requirements),
+        sass=native.sass if native else _capabilities(build, "sm_"),
+        ptx=native.ptx if native else _capabilities(build, "compute_"),
+        kernels="fatbin" if native else None,
+        libraries=one.id if libraries else None,
+        extra=extra,
+        pip_nvidia=_pins(requirements, platform, row.python[-1], extra) if extra else {},
+    ), one if libraries else None
+
+
+def _bounds_by_python(requirements: list[Requirement], platform: Platform, versions: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a row that say which numpy, protobuf, ... it takes: the oldest Python's, which are the weakest."""
+    bounds = {python: _bounds(requirements, platform, python) for python in versions}
+    base = bounds[versions[0]]
+    return {**base, "bounds_by_python": {one: _changes(now, base) for one, now in bounds.items() if now != base}}
 
 
 # ------------------------------------------------------------------------------------------- members
@@ -143,14 +190,24 @@ def _requirements(archive: Archive) -> list[Requirement]:
 
 
 def _build_info(archive: Archive) -> dict[str, object]:
-    """The literal that build_info.py assigns; empty where the wheel has no such file. Nothing is executed."""
-    if BUILD_INFO not in archive.namelist():
-        return {}
-    tree = ast.parse(archive.read(BUILD_INFO).decode())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
-            return dict(ast.literal_eval(node.value.args[0]))
-    raise ValueError(f"{BUILD_INFO}: no build_info = OrderedDict([...])")
+    """What build_info.py assigns; empty where the wheel has no such file. Nothing is executed.
+
+    1.4 to 2.2 assign each value to a name of its own, some with another name than later; 2.3 assigns a dict, all others
+    an OrderedDict([...]).
+    """
+    found: dict[str, object] = {}
+    for text in _members(archive, BUILD_INFO):
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+                continue
+            if node.targets[0].id == "build_info":
+                value = node.value.args[0] if isinstance(node.value, ast.Call) else node.value
+                found |= dict(ast.literal_eval(value))
+            elif isinstance(node.value, ast.Constant):
+                found[node.targets[0].id.removesuffix("_number")] = node.value.value
+        if "is_cuda_build" not in found:
+            raise ValueError("build_info.py does not say whether this is a CUDA build")
+    return found
 
 
 def _macros(archive: Archive, pattern: re.Pattern[str], name: str) -> dict[str, str]:
@@ -161,6 +218,15 @@ def _macros(archive: Archive, pattern: re.Pattern[str], name: str) -> dict[str, 
 # -------------------------------------------------------------------------------------------- values
 
 
+def _cuda(build: dict[str, object], config: dict[str, str], native: Native | None) -> str:
+    """The toolkit. build_info.py of 1.14 to 2.2 says "10" for 10.0 and 10.1 alike, cuda_config.h then says which."""
+    said = (str(build.get("cuda_version", "")), config.get("TF_CUDA_VERSION", ""), (native and native.cuda) or "")
+    for version in map(_dotted, said):
+        if "." in version:
+            return version
+    raise ValueError("a GPU build that does not say for which CUDA")
+
+
 def _libraries(archive: Archive, platform: Platform, config: dict[str, str]) -> dict[str, str]:
     """Component → soname or DLL, as dso_loader.cc and FormatLibraryFileName put it together.
 
@@ -169,20 +235,31 @@ def _libraries(archive: Archive, platform: Platform, config: dict[str, str]) -> 
     """
     system = platform.split("_")[0]
     opened = {handle for text in _members(archive, DSO_LOADER) for handle in re.findall(r"Get(\w+)DsoHandle", text)}
-    found = {component: soname for handle, (component, soname) in FIXED[system].items() if handle in opened}
+    found = {component: soname for handle, (component, soname) in FIXED.get(system, {}).items() if handle in opened}
     for handle, (component, base, macro) in HANDLES.items():
-        if handle in opened and config.get(macro):
-            number = config[macro]
+        older = "TF_CUDA_VERSION" if component in ("cudart", "cupti") else "TF_CUDA_LIB_VERSION"
+        number = config.get(macro) or (config.get(older) if component != "cudnn" else None)
+        if handle in opened and number:
             found[component] = f"{base}{number}.dll" if system == "windows" else f"lib{base}.so.{number}"
+    return dict(sorted(found.items()))
+
+
+def _linked(names: Iterable[str]) -> dict[str, str]:
+    """Component → library, of the names in an extension module."""
+    found = {}
+    for name in names:
+        base = re.sub(r"^lib|(?:64_|\.).*$", "", name)
+        found[{"cuda": "driver", "nvcuda": "driver"}.get(base, base)] = name
     return dict(sorted(found.items()))
 
 
 def _set_id(platform: Platform, libraries: dict[str, str]) -> str:
     """A name that tells one set from another: system, numbers of cudart, cupti and cuDNN, optional members."""
     system = platform.split("_")[0]
+    runtime = "cudart" if "cudart" in libraries else "cublas"
     numbers = "-".join(
-        component + re.sub(r"^.*\.so\.|^\D+64_|\.dll$", "", libraries[component])
-        for component in ("cudart", "cupti", "cudnn")
+        component + re.sub(r"^.*\.so\.|^\D+64_|\.dll$|^[^.]+\.|\.dylib$", "", libraries[component])
+        for component in (runtime, "cupti", "cudnn")
         if component in libraries
     )
     optional = "".join(f"-{component}" for component in ("curand", "nccl") if component in libraries)

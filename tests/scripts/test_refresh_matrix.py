@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,12 +16,16 @@ from pathlib import Path
 import pytest
 
 from tests.scripts import wheel_records
-from tests.scripts.wheel_records import ROOT, archive, content, names
+from tests.scripts.wheel_records import ROOT, archive, content, module, names
 from tfgpu_doctor.matrix import Matrix
+from tfgpu_doctor.matrix_schema import MatrixFile, ReleaseRow
 
 pytest.importorskip("pypi_simple", reason="a dependency of the script, not of the package")
 pytest.importorskip("remotezip", reason="a dependency of the script, not of the package")
 
+import natives
+import package_index
+import refresh_matrix
 import wheel_facts
 
 SCRIPT = ROOT / "scripts" / "refresh_matrix.py"
@@ -29,6 +35,13 @@ LINUX_2_15 = "tensorflow-2.15.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_
 LINUX_2_10 = "tensorflow-2.10.1-cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 WINDOWS_2_10 = "tensorflow-2.10.1-cp310-cp310-win_amd64.whl"
 WINDOWS_2_13 = "tensorflow-2.13.0-cp311-cp311-win_amd64.whl"
+LINUX_1_4 = "tensorflow_gpu-1.4.0-cp36-cp36m-manylinux1_x86_64.whl"
+LINUX_1_12 = "tensorflow_gpu-1.12.2-cp36-cp36m-manylinux1_x86_64.whl"
+LINUX_2_3 = "tensorflow_gpu-2.3.0-cp38-cp38-manylinux2010_x86_64.whl"
+WINDOWS_1_13 = "tensorflow_gpu-1.13.1-cp37-cp37m-win_amd64.whl"
+WINDOWS_1_3_CPU = "tensorflow-1.3.0-cp36-cp36m-win_amd64.whl"
+MACOS_1_0 = "tensorflow_gpu-1.0.0-cp36-cp36m-macosx_10_11_x86_64.whl"
+NIGHTLY = "tf_nightly-2.23.0.dev20261026-cp314-cp314-win_amd64.whl"
 ARM_2_15 = "tensorflow-2.15.1-cp311-cp311-manylinux_2_17_aarch64.manylinux2014_aarch64.whl"
 ARM_2_18 = "tensorflow-2.18.1-cp312-cp312-manylinux_2_17_aarch64.manylinux2014_aarch64.whl"
 
@@ -94,6 +107,86 @@ def test_a_cpu_wheel_offers_no_extra_although_its_metadata_does() -> None:
     assert (row.cuda, row.extra, row.pip_nvidia, libraries) == (None, None, {}, None)
 
 
+def test_before_2_3_the_extension_module_tells_libraries_and_architectures() -> None:
+    row, libraries = read(LINUX_1_4, "3.6", "2.7", "3.5")
+    assert row.python == ("2.7", "3.5", "3.6")
+    assert (row.cuda, row.cudnn, row.glibc, row.kernels) == ("8.0", None, "2.5", "fatbin")
+    assert row.sass == row.ptx == ("3.0", "3.5", "3.7", "5.2", "6.0", "6.1")
+    assert libraries is not None and libraries.linked
+    assert libraries.libraries["cudnn"] == "libcudnn.so.6"  # of libtensorflow_framework.so
+    assert libraries.libraries["cusolver"] == "libcusolver.so.8.0"  # of _pywrap_tensorflow_internal.so
+    assert libraries.libraries["driver"] == "libcuda.so.1"
+
+
+def test_1_12_2_was_compiled_for_a_single_architecture() -> None:
+    row, _ = read(LINUX_1_12)
+    assert (row.cuda, row.sass, row.ptx) == ("9.0", ("3.7",), ("3.7",))
+
+
+def test_old_windows_and_macos_builds() -> None:
+    windows, libraries = read(WINDOWS_1_13)
+    assert (windows.cuda, windows.sass[-1], windows.macos) == ("10.0", "7.0", None)
+    assert libraries is not None and libraries.libraries["cudart"] == "cudart64_100.dll"
+    macos, libraries = read(MACOS_1_0)
+    assert (macos.cuda, macos.sass, macos.macos) == ("8.0", ("3.0", "3.5", "5.2"), "10.11")
+    assert libraries is not None and libraries.libraries == {"cudart": "libcudart.8.0.dylib"}
+
+
+def test_the_toolkit_follows_from_the_ptx_where_no_library_is_named() -> None:
+    text = "fatbin sass 30 ptx 30 isa 5.0"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("tensorflow_gpu-1.0.0.data/purelib/tensorflow/python/_pywrap_tensorflow.pyd", module(text))
+        made.writestr("tensorflow_gpu-1.0.0.dist-info/METADATA", "Name: tensorflow-gpu")
+    name = "tensorflow_gpu-1.0.0-cp35-cp35m-win_amd64.whl"
+    row, libraries = wheel_facts.read_wheel(zipfile.ZipFile(buffer), name, ["3.5"])
+    assert (row.cuda, libraries) == ("8.0", None)
+
+
+def test_a_module_without_kernels_is_a_cpu_build() -> None:
+    row, libraries = read(WINDOWS_1_3_CPU)
+    assert (row.cuda, row.kernels, row.redirects, libraries) == (None, None, None, None)
+    assert row.numpy == ">=1.11.0"
+
+
+def test_kernels_that_differ_among_each_other_are_refused() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        text = "fatbin sass 30 ptx 30 isa 5.0\nfatbin sass 35 ptx 35 isa 5.0"
+        made.writestr("tensorflow/python/_pywrap_tensorflow_internal.so", module(text))
+    with pytest.raises(ValueError, match="not all compiled for the same"):
+        natives.read_native(zipfile.ZipFile(buffer))
+
+
+def test_2_3_has_a_list_of_architectures_and_a_plain_dict() -> None:
+    row, libraries = read(LINUX_2_3)
+    assert (row.cuda, row.kernels, row.glibc) == ("10.1", None, "2.12")
+    assert (row.sass, row.ptx) == (("3.5", "3.7", "5.2", "6.0", "6.1"), ("7.0",))
+    assert libraries is not None and not libraries.linked
+    assert libraries.libraries["cudart"] == "libcudart.so.10.1"
+    assert libraries.libraries["cublas"] == "libcublas.so.10"
+
+
+def test_a_nightly_is_read_like_a_release() -> None:
+    row, _ = read(NIGHTLY)
+    assert (row.python, row.cuda) == (("3.14",), None)
+
+
+def test_platforms_pythons_and_floors_of_old_file_names() -> None:
+    intel = "tensorflow_gpu-1.0.0-cp27-cp27m-macosx_10_11_intel.whl"
+    assert wheel_facts.platform_of(intel) == "macos_x86_64"
+    assert (wheel_facts.python_of(intel), wheel_facts.floor_of(intel, "macos")) == ("2.7", "10.11")
+    assert wheel_facts.floor_of(LINUX_1_4, "glibc") == "2.5"
+    assert wheel_facts.floor_of(LINUX_2_21, "glibc") == "2.27"
+
+
+def test_which_versions_have_rows() -> None:
+    releases = ["0.12.1", "1.0.0", "2.20.0rc0", "2.20.0", "2.21.0", "2.22.0rc0", "2.22.0rc1", "2.10.0.dev20220728"]
+    assert package_index.wanted(releases) == {"1.0.0", "2.20.0", "2.21.0", "2.22.0rc0", "2.22.0rc1"}
+    nightlies = ["2.21.0.dev20260203", "2.23.0.dev20261025", "2.23.0.dev20261026", "2.23.0.dev20260930"]
+    assert package_index.wanted(nightlies) == {"2.21.0.dev20260203", "2.23.0.dev20261026"}
+
+
 def test_recorded_wheels_give_the_rows_of_the_matrix() -> None:
     matrix = Matrix.load()
     for name in names():
@@ -104,6 +197,9 @@ def test_recorded_wheels_give_the_rows_of_the_matrix() -> None:
 
 
 # ------------------------------------------------------------------------------- the whole script
+
+
+YANKED = {LINUX_2_10: ' data-yanked="CVE &amp; others"'}  # as PEP 592 has it
 
 
 class Index(BaseHTTPRequestHandler):
@@ -127,8 +223,9 @@ class Index(BaseHTTPRequestHandler):
         self.wfile.write(body[start:end])
 
     def _body(self) -> bytes:
-        if self.path == "/simple/tensorflow/":
-            return "".join(f'<a href="/files/{name}">{name}</a>\n' for name in names()).encode()
+        if project := re.fullmatch(r"/simple/(tensorflow|tf-nightly)/", self.path):
+            own = [name for name in names() if name.startswith(project.group(1).replace("-", "_") + "-")]
+            return "".join(f'<a href="/files/{name}"{YANKED.get(name, "")}>{name}</a>\n' for name in own).encode()
         name = self.path.removeprefix("/files/")
         return content(name) if name in names() else b""
 
@@ -197,6 +294,28 @@ def test_one_release_is_printed(index: str) -> None:
     printed = run(index, "--only", "2.15.0")
     assert '      cuda: "12.2"' in printed.stdout.splitlines()
     assert "2.21.0" not in printed.stdout
+
+
+def test_a_yanked_wheel_keeps_its_row_and_the_reason(index: str) -> None:
+    printed = run(index, "--only", "2.10.1").stdout.splitlines()
+    assert printed.count('      yanked: "CVE & others"') == 1  # the Windows wheel of the release is not
+    assert printed.count('      numpy: ">=1.20"') == 2
+
+
+def test_what_is_known_of_an_extension_module_is_not_read_again() -> None:
+    row, libraries = read(LINUX_1_12)
+    assert libraries is not None
+    known = MatrixFile(
+        schema="tfgpu.matrix/1",
+        revision="2026-01-01",
+        libraries=(libraries,),
+        tensorflow=(ReleaseRow(package="tensorflow-gpu", version="1.12.2", wheels={"linux_x86_64": row}),),
+    )
+    unreadable = archive(LINUX_1_12)
+    unreadable.open = None  # type: ignore[assignment,method-assign]
+    unreadable.read = archive(LINUX_1_12).read  # type: ignore[method-assign]
+    native = refresh_matrix.known_natives(known)[LINUX_1_12]
+    assert wheel_facts.read_wheel(unreadable, LINUX_1_12, row.python, native) == (row, libraries)
 
 
 def test_records_are_small() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,5 +31,32 @@ def content(name: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
         for member, text in zip(parts[1::2], parts[2::2], strict=True):
-            made.writestr(member, text)
+            made.writestr(member, module(text) if member.endswith((".so", ".pyd")) else text)
     return buffer.getvalue()
+
+
+def module(described: str) -> bytes:
+    """An extension module as far as it is read: the names in it, then fat binaries for the architectures.
+
+    The text has lines like "names libcudart.so.8.0 libcudnn.so.6" and "fatbin sass 35 70 ptx 70 isa 6.3".
+    """
+    made = bytearray(b"\x7fELF" + bytes(60))
+    for line in described.splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind == "names":
+            made += b"".join(name.encode() + b"\0" for name in rest.split())
+        else:
+            sass, ptx, isa = re.fullmatch(r"sass ([\d ]*?) ?ptx ([\d ]*?) ?isa (\d+\.\d+)", rest).groups()  # type: ignore[union-attr]
+            made += 3 * fat_binary(map(int, sass.split()), map(int, ptx.split()), isa)
+    return bytes(made)
+
+
+def fat_binary(sass: Iterable[int], ptx: Iterable[int], isa: str = "6.3", payload: bytes = b"code" * 6) -> bytes:
+    """A fat binary as nvcc writes it."""
+    major, minor = map(int, isa.split("."))
+    entries = b"".join(
+        struct.pack("<HHIQIIHHI", kind, 0x101, 64, len(payload), 0, 0, *version, architecture) + bytes(32) + payload
+        for kind, version, architectures in ((2, (7, 1), sass), (1, (minor, major), ptx))
+        for architecture in architectures
+    )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
