@@ -23,7 +23,10 @@ STARTS_PROCESSES = ("probes/process.py",)
 CHILDREN = ("probes/patient.py", "bench/worker.py", "bench/workloads/*")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
-PURE = ("rules/*", "parsers/*", "plan.py", "remedies.py", "facts.py", "report.py")
+PURE = (
+    *("rules/*", "parsers/*", "manifests/*", "check*.py", "query*.py", "plan*.py", "fits.py", "constraints.py"),
+    *("recipes.py", "offers.py", "remedies.py", "target.py", "gpu_names.py", "matrix_*.py", "facts.py", "report.py"),
+)
 IMPURE = MACHINE | {
     *("os", "pathlib", "io", "shutil", "glob", "tempfile", "platform", "sys", "socket", "urllib", "http", "psutil"),
     *("time", "datetime", "random", "secrets", "uuid", "threading", "multiprocessing", "logging", "importlib"),

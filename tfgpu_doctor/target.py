@@ -13,7 +13,7 @@ Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
 MACHINES = ("x86_64", "aarch64", "arm64")
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
-_PYTHON = re.compile(r"(?:cp|python)?\s*(\d)\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
 
@@ -123,9 +123,17 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
 
 def unknown_gpu(matrix: Matrix, name: str) -> str:
     """Say which GPUs a name could mean, or which names are near it."""
-    several = matrix.gpu_candidates(name)
-    if several:
-        listed = ", ".join(f"{one.name} ({one.compute_capability})" for one in several)
+    by_name: dict[str, list[str]] = {}
+    for one in matrix.gpu_candidates(name):
+        by_name.setdefault(one.name, []).append(one.compute_capability)
+    if len(by_name) == 1:
+        ((full, several),) = by_name.items()
+        return (
+            f"{full} was sold with several chips, of compute capability {', '.join(sorted(several))}; say which: "
+            "--compute-capability X.Y (nvidia-smi --query-gpu=compute_cap --format=csv tells it)"
+        )
+    if by_name:
+        listed = ", ".join(f"{full} ({' or '.join(sorted(several))})" for full, several in by_name.items())
         return f"{name!r} can mean {listed}; give the full name, or --compute-capability"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists those that it knows"
