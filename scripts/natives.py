@@ -10,8 +10,8 @@ from fatbins import Images, Scanner
 
 # _pywrap_tensorflow.so (1.0), _pywrap_tensorflow_internal.so, .pyd on Windows: all kernels but those of contrib
 MAIN = re.compile(r"(?:.*/)?_pywrap_tensorflow(?:_internal)?\.(?:so|pyd)")
-# 1.4 to 1.13 link CUDA to this one instead; it holds no kernels
-FRAMEWORK = re.compile(r"(?:.*/)?libtensorflow_framework\.so")
+# 1.4 to 1.13 link CUDA to this one instead, without kernels; in 2.22 and later it holds kernels
+FRAMEWORK = re.compile(r"(?:.*/)?libtensorflow_framework\.so(?:\.\d)?")
 # Every translation unit of a build is compiled for the same architectures: read whole, the modules of 1.0 to 2.3 had
 # one list in all their 110 to 240 fat binaries, but for one without PTX that comes with NCCL since 1.13. So the first
 # ones tell, and most of a module, of up to 1.2 GB, is not read.
@@ -51,7 +51,7 @@ def read_native(archive: OpenArchive) -> Native:
     names: set[str] = set()
     seen: Counter[Images] = Counter()
     for member in sorted(archive.namelist()):
-        if MAIN.fullmatch(member) or FRAMEWORK.fullmatch(member):
+        if MAIN.fullmatch(member) or FRAMEWORK.fullmatch(member):  # the latter come first
             with archive.open(member) as stream:
                 scan(stream, names, seen)
     if len({images.sass for images in seen}) > 1 or len({images.ptx for images in seen if images.ptx}) > 1:

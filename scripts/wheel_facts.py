@@ -245,12 +245,15 @@ def _libraries(archive: Archive, platform: Platform, config: dict[str, str]) -> 
 
 
 def _linked(names: Iterable[str]) -> dict[str, str]:
-    """Component → library, of the names in an extension module."""
+    """Component → library, of the names in an extension module.
+
+    1.0 on Windows names nothing but the driver: the rest it puts together at run time, so that set is unknown.
+    """
     found = {}
     for name in names:
         base = re.sub(r"^lib|(?:64_|\.).*$", "", name)
         found[{"cuda": "driver", "nvcuda": "driver"}.get(base, base)] = name
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items())) if found.keys() - {"driver"} else {}
 
 
 def _set_id(platform: Platform, libraries: dict[str, str]) -> str:

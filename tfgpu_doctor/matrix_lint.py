@@ -19,7 +19,7 @@ from tfgpu_doctor.matrix_lint_tables import (
     toolkit_architectures,
 )
 from tfgpu_doctor.matrix_rows import concerns
-from tfgpu_doctor.matrix_schema import MatrixFile, ReleaseRow, Wheel, numbers
+from tfgpu_doctor.matrix_schema import LibrarySet, MatrixFile, ReleaseRow, Wheel, numbers
 
 _SOURCED = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
@@ -110,7 +110,7 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
     """CUDA, cuDNN, architectures and libraries of a GPU wheel agree with each other and the other tables."""
     toolkits = {row.version: row for row in data.cuda}
     cudnn = {row.version: row for row in data.cudnn}
-    libraries = {row.id: row.libraries for row in data.libraries}
+    libraries = {row.id: row for row in data.libraries}
     for name, wheel in _wheels(data):
         if wheel.cuda is None:
             continue
@@ -193,13 +193,18 @@ def _name(row: ReleaseRow, platform: str) -> str:
     return f"{row.package} {row.version} {platform}"
 
 
-def _sonames(name: str, wheel: Wheel, libraries: dict[str, str], major: str) -> Iterator[str]:
-    """The numbers in libcudart.so.12 or cudart64_110.dll, and libcudnn.so.9 or cudnn64_9.dll, are the right majors."""
+def _sonames(name: str, wheel: Wheel, opened: LibrarySet, major: str) -> Iterator[str]:
+    """The numbers in libcudart.so.12 or cudart64_110.dll, and libcudnn.so.9 or cudnn64_9.dll, are the right majors.
+
+    A build that links its libraries may hold a static cudart (Windows up to 1.10).
+    """
     for component, wanted in (("cudart", major), ("cudnn", wheel.cudnn.split(".")[0] if wheel.cudnn else None)):
-        found = re.search(r"(?:\.so\.|64_)(\d+)", libraries.get(component, ""))
-        if wanted and (found is None or not found.group(1).startswith(wanted)):
-            opened = libraries.get(component)
-            yield f"{name}.libraries: {wheel.libraries} opens {opened}, not {component} of major version {wanted}"
+        library = opened.libraries.get(component)
+        if wanted is None or (library is None and opened.linked):
+            continue
+        found = re.search(r"(?:\.so\.|64_|^lib[a-z]+\.)(\d+)", library or "")
+        if found is None or not found.group(1).startswith(wanted):
+            yield f"{name}.libraries: {wheel.libraries} opens {library}, not {component} of major version {wanted}"
 
 
 def _sorted(name: str, versions: Iterable[str], *, falling: bool = False) -> Iterator[str]:

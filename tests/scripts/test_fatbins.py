@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,13 +16,18 @@ pytest.importorskip("packaging")
 import natives
 from fatbins import MAGIC, Images, Scanner
 
-# Cut from what nvcc 13.0 makes of an empty kernel for sm_75 and compute_90: header and entry headers are NVIDIA's own
 TWO = fat_binary([75], [90], "9.0")
 
 
 def images(*pieces: bytes) -> list[Images]:
     scanner = Scanner()
     return [one for piece in pieces for one in scanner.feed(piece)]
+
+
+def test_what_nvcc_writes() -> None:
+    """`nvcc -fatbin` 13.0 of an empty kernel for code=sm_75 and code=compute_90."""
+    written = (Path(__file__).parent / "empty_kernel.fatbin").read_bytes()
+    assert images(written) == [Images((75,), (90,), (9, 0))]
 
 
 def test_sass_and_ptx_are_told_apart() -> None:
