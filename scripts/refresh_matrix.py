@@ -166,16 +166,18 @@ def _flat(rows: Iterable[ReleaseRow]) -> dict[str, dict[str, Any]]:
 
 
 def official_differences(matrix: Matrix) -> Iterator[str]:
-    """Where TensorFlow's own table says something else than the wheel; the wheel wins."""
+    """Where TensorFlow's own table says something else than the wheel of that release; the wheel wins."""
     for row in matrix.data.official:
-        release = matrix.tensorflow(row.version, "linux_x86_64")
+        packages = ("tensorflow", "tensorflow-gpu")
+        found = (matrix.tensorflow(row.version, "linux_x86_64", package) for package in packages)
+        release = next((one for one in found if one is not None and one.gpu), None)
         if release is None:
             continue
         said = {"cuda": row.cuda, "cudnn": row.cudnn, "python": f"{row.python[0]}-{row.python[-1]}"}
         is_ = {"cuda": release.cuda, "cudnn": release.cudnn, "python": f"{release.python[0]}-{release.python[-1]}"}
         for name, value in said.items():
-            if value != is_[name]:
-                yield f"tensorflow {release.version} {name}: official table {value}, wheel {is_[name]}"
+            if is_[name] is not None and value != is_[name]:
+                yield f"{release.package} {release.version} {name}: official table {value}, wheel {is_[name]}"
 
 
 def main() -> int:

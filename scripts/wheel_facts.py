@@ -266,7 +266,8 @@ def _set_id(platform: Platform, libraries: dict[str, str]) -> str:
         if component in libraries
     )
     optional = "".join(f"-{component}" for component in ("curand", "nccl") if component in libraries)
-    return f"{system}-{numbers}{optional}"
+    without = "-nocusolver" if "cublas" in libraries and "cusolver" not in libraries else ""  # 1.1
+    return f"{system}-{numbers}{optional}{without}"
 
 
 def _capabilities(build: dict[str, object], prefix: str) -> tuple[str, ...]:
