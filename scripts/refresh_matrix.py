@@ -51,8 +51,6 @@ BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: ed
 PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
 WORKERS = 12  # they mostly wait for the network
 TAIL = 4_000_000  # bytes of a wheel's end to ask for first: the central directory of the largest ones fits
-    1_200_000  # bytes of a wheel's end to ask for first: the central directory of most fits, more is asked for if not
-)
 
 
 # ------------------------------------------------------------------------------------------ derivation
