@@ -52,7 +52,7 @@ def _gpu(wanted: Wanted, row: Release) -> Violation | None:
     for card in wanted.target.capabilities:
         how = runs_on(row, card)
         if row.gpu and how != "sass" and (row.sass or row.ptx):
-            built = " ".join(one for one in row.sass if one not in row.ptx) or "none"
+            built = " ".join(row.sass) or "none"
             ptx = f", PTX {' '.join(row.ptx)}" if row.ptx else ""
             return Violation(
                 "gpu",
@@ -153,10 +153,10 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
     """One row for each version, newest first: that of `tensorflow`, or of tensorflow-gpu where only that has CUDA.
 
     Args:
-        pre: release candidates and nightlies instead of the stable releases.
+        pre: release candidates instead of the stable releases (nightlies leave the index after some months).
     """
     rows: dict[str, Release] = {}
-    for package in ("tensorflow", "tensorflow-gpu", *(("tf-nightly",) if pre else ())):
+    for package in ("tensorflow", "tensorflow-gpu"):
         for row in matrix.releases(platform=platform, package=package):
             held = rows.get(row.version)
             if held is None or (row.gpu and not held.gpu):

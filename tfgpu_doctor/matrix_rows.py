@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -60,6 +61,11 @@ class Release(Record, frozen=True, kw_only=True):
     yanked: str | None = None
     known_issues: tuple[KnownIssue, ...] = ()  # by version, package and platform; Matrix.issues_for weighs the rest
     sources: dict[str, str] = field(default_factory=dict)  # field → where it was read
+
+    @property
+    def prerelease(self) -> bool:
+        """A release candidate or a nightly build."""
+        return re.search(r"rc|dev", self.version.partition("+")[0]) is not None
 
 
 def build_release(

@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.constraints import (
+    Violation,
     Wanted,
     candidates,
     driver_needed,
@@ -314,6 +315,13 @@ class Planner:
         for constraint in LIFTS:
             for row, found in judged:
                 if {one.constraint for one in found} == {constraint}:
-                    text = f"{found[0].saw}, but TensorFlow {row.version} needs {found[0].need}"
-                    return Lift(constraint=constraint, text=text, tensorflow=row.version)
+                    return Lift(constraint=constraint, text=self._dead_end(row, found[0]), tensorflow=row.version)
         return None
+
+    def _dead_end(self, row: Release, broken: Violation) -> str:
+        match broken.constraint:
+            case "gpu":
+                return f"no wheel has kernels for {broken.saw}"
+            case "build":
+                return f"no wheel for {row.platform} holds CUDA"
+        return f"{broken.saw}, but TensorFlow {row.version} needs {broken.need}"

@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.facts import Package, Phase
-from tfgpu_doctor.fits import numpy_bound
+from tfgpu_doctor.fits import capability, numpy_bound
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
@@ -31,6 +31,8 @@ PROVIDERS = frozenset(
 _HALVES = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # same minor as TensorFlow until Keras 3 came with 2.16 (Requires-Dist of the wheels)
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
+
+OLDEST_PYTHON = (3, 6)  # what patient.py runs on
 
 
 @rule(
@@ -72,13 +74,14 @@ def not_installed(
 def python_unsupported(
     context: Context, version: str, platform: str | None, packages: tuple[Package, ...] | None, bits: int | None
 ) -> Problem | None:
-    """No wheel of any release the matrix knows for this Python; asked only where none is installed."""
+    """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
     if any(p.name in PROVIDERS for p in packages or ()):
         return None
     platform = platform or "linux_x86_64"  # a Python too old to be examined does not tell it
-    rows = context.matrix.releases(platform=platform, package="tensorflow")
+    rows = [row for row in context.matrix.releases(platform=platform, package="tensorflow") if not row.prerelease]
     minor = ".".join(version.split(".")[:2])
-    if not rows or (any(minor in row.python for row in rows) and bits != 32):
+    last = next((row.version for row in rows if minor in row.python), None)
+    if not rows or (last and bits != 32 and capability(minor) >= OLDEST_PYTHON):
         return None
     newest = rows[0]
     seen = evidence(
@@ -94,8 +97,9 @@ def python_unsupported(
             commands=context.remedies.new_environment(wanted, "tensorflow"),
         ),
     )
+    ended = f"TensorFlow for Python {minor} ended with {last}"
     return Problem(
-        title=f"No TensorFlow is published for Python {minor}",
+        title=ended if last and bits != 32 else f"No TensorFlow is published for Python {minor}",
         cause='pip says "Could not find a version that satisfies the requirement tensorflow (from versions: none)"',
         evidence=(seen,),
         fixes=fixes,
