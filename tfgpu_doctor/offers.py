@@ -13,6 +13,7 @@ from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.matrix_schema import CondaBuild, Container, numbers
 from tfgpu_doctor.plan_records import Option
 from tfgpu_doctor.report import Fix
+from tfgpu_doctor.target import Target
 
 _DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhpt]\d{1,3}\b|k[2468]0|gh200|gb[23]00|h[12]00|l40s)", re.IGNORECASE)
 PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
@@ -82,8 +83,12 @@ def _driver_runs(wanted: Wanted, row: Container) -> bool:
         return False
     if driver_reaches(have, row.min_driver):
         return True
-    data_centre = bool(wanted.target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in wanted.target.gpus)
-    return data_centre and have.split(".")[0] in row.data_center_branches
+    return is_data_centre(wanted.target) and have.split(".")[0] in row.data_center_branches
+
+
+def is_data_centre(target: Target) -> bool:
+    """Whether every card is one on which CUDA's forward compatibility is supported, as far as names tell."""
+    return bool(target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in target.gpus)
 
 
 def _asked_for(wanted: Wanted, version: str) -> bool:
