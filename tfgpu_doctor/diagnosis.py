@@ -187,6 +187,11 @@ def works(facts: Facts) -> bool | None:
     return True if in_place and all(name.winner for name in sonames) else None
 
 
+def now() -> str:
+    """The time as reports have it: "2026-11-21T06:36:00Z"."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def make_report(
     facts: Facts,
     matrix: Matrix,
@@ -201,7 +206,7 @@ def make_report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
-        created=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=now(),
         source=source,
         verdict=judge(diagnosis.findings, works=works(facts)),
         facts=facts,

@@ -10,7 +10,7 @@ from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.stack import Layer, stack
 from tfgpu_doctor.report import Evidence, Finding, Report, Severity
 
-_STYLES = {
+STYLES = {
     "ok": "green",
     "error": "bold red",
     "warning": "yellow",
@@ -35,7 +35,7 @@ def render(report: Report, console: Console) -> None:
     titles = {finding.id: finding.title for finding in report.findings}
     for finding in shown:
         console.print()
-        _finding(finding, titles, console)
+        print_finding(finding, titles, console)
     if report.verdict == "unknown" and report.undetermined:
         console.print()
         _undetermined(report, console)
@@ -53,7 +53,7 @@ def _stack(layers: tuple[Layer, ...], console: Console) -> None:
     symbols = marks(console)
     widest = max(len(layer.name) for layer in layers)
     for layer in layers:
-        head = Text.assemble((f"  {symbols[layer.mark]} ", _STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
+        head = Text.assemble((f"  {symbols[layer.mark]} ", STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
         hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
 
 
@@ -66,8 +66,9 @@ def hanging(head: Text, text: Text, console: Console) -> None:
         head = Text(" " * indent)
 
 
-def _finding(finding: Finding, titles: dict[str, str], console: Console) -> None:
-    style = _STYLES[finding.severity.value]
+def print_finding(finding: Finding, titles: dict[str, str], console: Console) -> None:
+    """Print one finding; `titles` has those of its consequences."""
+    style = STYLES[finding.severity.value]
     symbol = marks(console)[finding.severity.value]
     title = Text.assemble((clean(finding.title), f"bold {style}"), (f"  {finding.id}", "dim"))
     hanging(Text(f"{symbol} ", style), title, console)
@@ -104,7 +105,7 @@ def _labelled(label: str, text: Text, console: Console) -> None:
 
 def _undetermined(report: Report, console: Console) -> None:
     symbol = marks(console)["unknown"]
-    console.print(Text(f"{symbol} Could not determine", _STYLES["unknown"]))
+    console.print(Text(f"{symbol} Could not determine", STYLES["unknown"]))
     reasons: dict[str, list[str]] = {}
     for item in report.undetermined:
         reasons.setdefault(item.reason, []).append(item.id)
@@ -114,13 +115,19 @@ def _undetermined(report: Report, console: Console) -> None:
 
 def _verdict(report: Report, console: Console) -> tuple[Text, Text]:
     style, sentence = _VERDICTS[report.verdict]
+    imported = isinstance(report.facts.tensorflow.devices, Known)
+    if report.verdict == "ok" and not imported:
+        sentence = "everything that TensorFlow needs is in place (it was not started)"
+    bold = f"bold {STYLES[style]}"
+    return Text(f"{marks(console)[style]} ", bold), Text.assemble(
+        (report.verdict, bold), f": {sentence}{counted(report)}"
+    )
+
+
+def counted(report: Report) -> str:
+    """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
     roots = [finding for finding in report.findings if finding.root_cause]
     errors = sum(finding.severity is Severity.ERROR for finding in roots)
     warnings = sum(finding.severity is Severity.WARNING for finding in roots)
     counts = [f"{n} {word}{'s' * (n != 1)}" for n, word in ((errors, "problem"), (warnings, "warning")) if n]
-    imported = isinstance(report.facts.tensorflow.devices, Known)
-    if report.verdict == "ok" and not imported:
-        sentence = "everything that TensorFlow needs is in place (it was not started)"
-    tail = f" ({', '.join(counts)})" if counts else ""
-    bold = f"bold {_STYLES[style]}"
-    return Text(f"{marks(console)[style]} ", bold), Text.assemble((report.verdict, bold), f": {sentence}{tail}")
+    return f" ({', '.join(counts)})" if counts else ""
