@@ -283,7 +283,7 @@ def test_the_bundled_matrix_does_not_contradict_itself() -> None:
 
 
 def edited(tmp_path: Path, old: str, new: str) -> str:
-    """Write the matrix with one edit, from TensorFlow 2.21.0 on if it is there, and return the message of its refusal."""
+    """Write the matrix with one edit, below TensorFlow 2.21.0 if it can be, and return the message of its refusal."""
     before, row, after = TEXT.partition('- package: tensorflow\n  version: "2.21.0"')
     before, after = (before, after.replace(old, new, 1)) if old in after else (before.replace(old, new, 1), after)
     text = before + row + after

@@ -25,6 +25,10 @@ COMMANDS = {
     "matrix": LazyCommand(
         "tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together."
     ),
+    "check": LazyCommand(
+        "tfgpu_doctor.cli.check",
+        "Say whether requirements, Dockerfiles and manifests will work, before building.",
+    ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
 }
 

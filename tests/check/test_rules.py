@@ -1,0 +1,179 @@
+"""The rules of `tfgpu check`: environments on which each fires, passes, and cannot know."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.check.engine import RULES
+from tfgpu_doctor.check.judging import joined, judge
+from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
+from tfgpu_doctor.report import Report
+from tfgpu_doctor.target import describe
+
+
+def need(text: str, installer: Any = "pip", line: int = 1, build: str | None = None) -> Requirement:
+    """A requirement as pip's: "tensorflow[and-cuda]==2.15.1"."""
+    found = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*?)(?:;(.*))?", text)
+    assert found
+    return Requirement(
+        name=found[1],
+        specifier=found[3].strip(),
+        place=Place("requirements.txt", line),
+        text=text,
+        extras=tuple(found[2].split(",")) if found[2] else (),
+        marker=found[4],
+        installer=installer,
+        build=build,
+    )
+
+
+def image(reference: str) -> Image:
+    name, _, tag = reference.partition(":")
+    return Image(name, tag or None, Place("Dockerfile", 1), reference)
+
+
+def made(*requirements: str, base: str | None = None, kind: Any = None, **more: Any) -> Environment:
+    return Environment(
+        kind=kind or ("dockerfile" if base else "requirements"),
+        label="the environment",
+        place=Place("Dockerfile" if base else "requirements.txt", 1),
+        image=image(base) if base else None,
+        requirements=tuple(need(one, line=number) for number, one in enumerate(requirements, 1)),
+        **more,
+    )
+
+
+def python(specifier: str) -> dict[str, Any]:
+    return {"python": (Requirement("python", specifier, Place("pyproject.toml", 3), f"python{specifier}"),)}
+
+
+def judged(environment: Environment | tuple[Environment, ...], **target: Any) -> Report:
+    environments = environment if isinstance(environment, tuple) else (environment,)
+    if isinstance(target.get("gpu"), str):
+        target["gpu"] = (target["gpu"],)
+    return judge(joined(environments), describe(MATRIX, **target), MATRIX, "2026-11-21T00:00:00Z")
+
+
+def ids(report: Report, severity: str | None = None) -> list[str]:
+    return [one.id for one in report.findings if severity in (None, one.severity.value)]
+
+
+A100 = {"gpu": "A100", "driver": "535.104.05"}
+COMPOSE: dict[str, Any] = {"kind": "compose"}
+POD: dict[str, Any] = {"kind": "kubernetes"}
+ONE_GPU = GpuRequest(1, Place("pod.yaml", 9), "nvidia.com/gpu: 1")
+FOUR_GPUS = GpuRequest(4, Place("pod.yaml", 9), "nvidia.com/gpu: 4")
+LOST_GPU = GpuRequest(1, Place("pod.yaml", 9), "nvidia.com/gpu: 1", "it stands under requests only")
+NO_DEVICES = (Setting("NVIDIA_VISIBLE_DEVICES", "none", Place("compose.yaml", 7)),)
+GOOD = "tensorflow[and-cuda]==2.20.0"
+CUDA_11, CUDA_12 = "nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04", "nvidia/cuda:12.3.2-cudnn8-runtime-ubuntu22.04"
+TF_2_17 = "tensorflow/tensorflow:2.17.0-gpu"
+OLD_DRIVER = "525.60.13"
+
+FIRES: list[tuple[str, str, Environment, dict[str, Any]]] = [
+    ("tf.package-removed", "error", made("tensorflow-gpu"), {}),
+    ("tf.package-removed", "error", made("tensorflow-gpu==2.12.0"), {}),
+    ("tf.package-removed", "error", made("tensorflow-gpu>=2.4"), {}),
+    ("tf.package-removed", "warning", made("tensorflow-gpu==2.10.1", **python("==3.10.*")), {}),
+    ("tf.package-conflict", "error", made("tensorflow==2.15.1", "tensorflow-cpu==2.15.1"), {}),
+    ("tf.python-unsupported", "error", made("tensorflow==2.15.1", base="python:3.13-slim"), {}),
+    ("tf.python-unsupported", "error", made("tensorflow==2.15.1", **python(">=3.12")), {}),
+    ("tf.python-unsupported", "error", made("tensorflow<2.12"), {"python": "3.12"}),
+    ("tf.python-unsupported", "warning", made("tensorflow==2.15.1", **python(">=3.9,<3.14")), {}),
+    ("tf.python-unsupported", "error", made("tensorflow==2.15.7"), {}),
+    ("tf.windows-native", "error", made("tensorflow==2.16.1"), {"os": "windows", "gpu": "RTX 3060"}),
+    ("tf.cpu-build", "error", made("tensorflow-cpu==2.15.1"), A100),
+    ("tf.cpu-build", "error", made("tensorflow==2.20.0"), {"gpu": "GH200", "machine": "aarch64"}),
+    ("tf.cpu-build", "error", made(base="tensorflow/tensorflow:2.15.0"), A100),
+    ("container.no-gpu", "error", made(base="tensorflow/tensorflow:2.17.0-gpu", **POD), {}),
+    ("container.no-gpu", "error", made(base="nvcr.io/nvidia/tensorflow:25.02-tf2-py3", **COMPOSE), {}),
+    ("container.no-gpu", "error", made(base="nvcr.io/nvidia/tensorflow:25.02-tf2-py3", gpu=LOST_GPU, **POD), {}),
+    ("gpu.hidden", "error", made(base="nvidia/cuda:12.3.2-runtime-ubuntu22.04", settings=NO_DEVICES), {}),
+    ("shm.small", "warning", made(base="tensorflow/tensorflow:2.17.0-gpu", gpu=FOUR_GPUS, **POD), {}),
+    ("cuda.version-mismatch", "error", made("tensorflow==2.16.2", base=CUDA_11), {}),
+    ("cuda.version-mismatch", "error", made("tensorflow==2.13.1", base=CUDA_12), {}),
+    ("cuda.missing", "error", made("tensorflow==2.16.2", base="python:3.11"), A100),
+    ("cuda.missing", "error", made("tensorflow==2.16.2", base="nvidia/cuda:12.3.2-base-ubuntu22.04"), {}),
+    ("cuda.missing", "warning", made("tensorflow==2.16.2"), A100),
+    ("cudnn.missing", "error", made("tensorflow==2.16.2", base="nvidia/cuda:12.3.2-runtime-ubuntu22.04"), {}),
+    ("cudnn.version-mismatch", "error", made("tensorflow==2.18.0", base=CUDA_12), {}),
+    ("cudnn.version-mismatch", "error", made(base="tensorflow/tensorflow:2.20.0-gpu"), {}),
+    ("driver.too-old", "error", made(GOOD), {"gpu": "RTX 3090", "driver": "470.82.01"}),
+    ("driver.too-old", "error", made("tensorflow==2.16.2", base=CUDA_12), {"driver": OLD_DRIVER, "gpu": "RTX 3090"}),
+    ("driver.too-old", "warning", made("tensorflow==2.16.2", base=CUDA_12), {"driver": OLD_DRIVER, "gpu": "A100"}),
+    ("gpu.arch-too-old", "error", made(GOOD), {"gpu": "Tesla K80"}),
+    ("gpu.arch-too-old", "error", made(GOOD), {"gpu": "GTX 1080"}),
+    ("gpu.arch-too-new", "error", made(GOOD), {"gpu": "RTX 5090"}),
+    ("tf.abi-numpy", "error", made("tensorflow==2.15.1", "numpy==2.1.0"), {}),
+    ("tf.abi-numpy", "error", made("tensorflow==2.10.1", **python("==3.10.*")), {}),
+    ("tf.abi-protobuf", "error", made("tensorflow==2.10.1", "protobuf>=4", "numpy<2"), {}),
+    ("tf.package-conflict", "error", made("tensorflow==2.15.1", "keras>=3"), {}),
+    ("tf.known-bug", "error", made("tensorflow[and-cuda]==2.16.1"), {}),
+    ("tf.known-bug", "error", made("tensorflow[and-cuda]==2.21.0"), {}),
+]  # fmt: skip
+
+PASSES: list[tuple[str, Environment, dict[str, Any]]] = [
+    ("the extra", made(GOOD), A100),
+    ("the extra in a plain image", made(GOOD, base="python:3.12-slim"), A100),
+    ("the extra on an image with another CUDA", made(GOOD, base="nvidia/cuda:11.8.0-runtime-ubuntu22.04"), A100),
+    ("the right CUDA", made("tensorflow==2.16.2", base=CUDA_12), {}),
+    ("an image that works", made(base=TF_2_17, gpu=ONE_GPU, **POD), {"gpu": "A100", "driver": "550.54"}),
+    ("NVIDIA's image", made(base="nvcr.io/nvidia/tensorflow:25.02-tf2-py3", gpu=ONE_GPU, **POD), {"driver": "570.86"}),
+    ("a CPU build where no GPU is meant", made("tensorflow-cpu==2.15.1", base="python:3.11"), {}),
+    ("Windows in its last release", made("tensorflow==2.10.1", "numpy<2"), {"os": "windows"}),
+    ("cuDNN held back for Pascal", made(GOOD, "nvidia-cudnn-cu12<9.11"), {"gpu": "GTX 1080"}),
+    ("a marker for another system", made(GOOD, "tensorflow-macos==2.15.1; sys_platform == 'darwin'"), {}),
+    ("NumPy that fits", made("tensorflow==2.15.1", "numpy>=1.24"), {}),
+    ("Keras of its own", made("tensorflow==2.15.1", "keras==2.15.0"), {}),
+    ("an admitted Python", made(GOOD, **python(">=3.10,<3.13")), {}),
+    ("a release that we do not know yet", made("tensorflow==2.23.0"), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("identity", "severity", "environment", "target"), FIRES)
+def test_fires(identity: str, severity: str, environment: Environment, target: dict[str, Any]) -> None:
+    report = judged(environment, **target)
+    assert identity in ids(report, severity), [(one.id, one.severity.value, one.title) for one in report.findings]
+    finding = next(one for one in report.findings if one.id == identity)
+    assert finding.evidence and finding.cause
+    assert report.verdict == ("broken" if ids(report, "error") else "degraded")
+
+
+@pytest.mark.parametrize(("name", "environment", "target"), PASSES, ids=[name for name, _, _ in PASSES])
+def test_passes(name: str, environment: Environment, target: dict[str, Any]) -> None:
+    report = judged(environment, **target)
+    assert [(one.id, one.title) for one in report.findings] == []
+    assert report.verdict == "ok"
+
+
+def test_every_rule_has_a_row() -> None:
+    assert set(RULES) == {identity for identity, *_ in FIRES}
+
+
+def test_without_tensorflow_nothing_is_judged() -> None:
+    report = judged(made("numpy==2.1.0"))
+    assert (report.findings, report.verdict) == ((), "unknown")
+
+
+def test_one_problem_not_its_echoes() -> None:
+    assert ids(judged(made("tensorflow-gpu", base="nvidia/cuda:11.8.0-base-ubuntu22.04"))) == ["tf.package-removed"]
+    assert ids(judged(made("tensorflow==2.16.2", base="nvidia/cuda:11.8.0-base-ubuntu22.04"))) == [
+        "cuda.version-mismatch"
+    ]
+
+
+def test_a_service_is_judged_with_the_dockerfile_that_it_is_built_from() -> None:
+    dockerfile = made("tensorflow==2.16.2", base=CUDA_11)
+    service = Environment("compose", "service trainer", Place("compose.yaml", 2), build_context="./Dockerfile")
+    assert ids(judged((service, dockerfile))) == ["container.no-gpu", "cuda.version-mismatch"]
+
+
+def test_fixes_are_lines_to_write() -> None:
+    report = judged(made("tensorflow-gpu==2.12.0", **python("==3.11.*")))
+    assert report.findings[0].fixes[0].text == (
+        "In requirements.txt:1, write 'tensorflow[and-cuda]==2.20.0' instead of 'tensorflow-gpu==2.12.0'"
+    )

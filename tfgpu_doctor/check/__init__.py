@@ -1,0 +1,1 @@
+"""`tfgpu check`: manifests + a target + the matrix → findings. Pure."""

@@ -1,0 +1,249 @@
+"""One environment of the manifests, seen through the matrix: which TensorFlow, Python and CUDA it will have. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from tfgpu_doctor.check.bases import Base, read_base
+from tfgpu_doctor.manifests import Environment, Requirement
+from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.target import Target
+
+# distributions that bring the module tensorflow
+TENSORFLOWS = (
+    "tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos", "tensorflow-base",
+    "tf-nightly", "tf-nightly-gpu", "tf-nightly-cpu", "intel-tensorflow",
+)  # fmt: skip
+# conda packages and what they say of CUDA
+_TOOLKITS = ("cudatoolkit", "cuda-version", "cuda-toolkit", "cuda-runtime", "cuda")
+PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """A CUDA or cuDNN that the environment gets from somewhere else than TensorFlow's extra."""
+
+    version: str  # as far as it is told: "11", "11.8", "12.3.2"
+    text: str  # "cudatoolkit=11.2", "nvidia/cuda:11.8.0-base-ubuntu22.04"
+    place: str  # "Dockerfile:1"
+
+    @property
+    def major(self) -> str:
+        """The part that the sonames carry."""
+        return self.version.split(".")[0]
+
+
+@dataclass(frozen=True)
+class View:
+    """What a rule sees."""
+
+    environment: Environment
+    matrix: Matrix
+    target: Target  # with the environment's own Python, where it names one
+    asked: bool  # a GPU is asked for by the target
+    base: Base | None
+    tensorflow: Requirement | None  # the requirement that brings it; None: the image, or nothing
+    others: tuple[Requirement, ...]  # further ones
+
+    # ------------------------------------------------------------------------------------------- TensorFlow
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether a GPU is meant to be used: by the target, by a request, by an image made for it, or by the extra."""
+        image = self.base is not None and self.base.gpu
+        return bool(self.asked or self.environment.gpu or image or (self.tensorflow and self.tensorflow.extras))
+
+    @property
+    def package(self) -> str:
+        """The distribution."""
+        return self.tensorflow.name if self.tensorflow else "tensorflow"
+
+    @property
+    def allowed(self) -> tuple[Release, ...]:
+        """Releases that the requirement, or the image, admits for the platform, newest first."""
+        package = "tensorflow" if self.package == "tensorflow-base" else self.package
+        rows = self.matrix.releases(platform=self.target.platform, package=package)
+        if self.tensorflow is None:
+            inside = self.base.tensorflow if self.base else None
+            return tuple(row for row in rows if inside and row.version == inside)
+        wanted = specifier(self.tensorflow.specifier)
+        return tuple(
+            row
+            for row in rows
+            if wanted is not None
+            and wanted.contains(row.version, prereleases=True)
+            and (
+                not Version(row.version).is_prerelease
+                or "rc" in self.tensorflow.specifier
+                or "dev" in self.tensorflow.specifier
+            )
+        )
+
+    @property
+    def release(self) -> Release | None:
+        """What the installer will take: the newest admitted release with a wheel for the Python; None: unknown."""
+        python = self.python
+        return next((row for row in self.allowed if python is None or python in row.python), None)
+
+    @property
+    def extra(self) -> bool:
+        """Whether TensorFlow's extra brings CUDA."""
+        row = self.release
+        return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
+
+    @property
+    def conda(self) -> bool:
+        """Whether conda brings TensorFlow."""
+        return self.tensorflow is not None and self.tensorflow.installer == "conda"
+
+    # ---------------------------------------------------------------------------------------------- Python
+
+    @property
+    def python(self) -> str | None:
+        """The one Python, where there is only one."""
+        pythons = self.pythons
+        return pythons[-1] if pythons and len(pythons) == 1 else None
+
+    @property
+    def pythons(self) -> tuple[str, ...] | None:
+        """The Pythons that the environment admits, ascending; None: unknown."""
+        bounds = [wanted for one in self.environment.python if (wanted := specifier(one.specifier)) is not None]
+        if bounds:
+            return tuple(one for one in PYTHONS if all(_admits(wanted, one) for wanted in bounds))
+        if self.base and self.base.python:
+            return (self.base.python,)
+        return (self.target.python,) if self.target.python else None
+
+    @property
+    def python_place(self) -> str:
+        """Where the Python comes from."""
+        if self.environment.python:
+            return str(self.environment.python[0].place)
+        if self.base and self.base.python:
+            return str(self.base.image.place)
+        return "--python"
+
+    # ------------------------------------------------------------------------------------------------ CUDA
+
+    @property
+    def cudas(self) -> tuple[Cuda, ...]:
+        """Every CUDA that the environment names."""
+        return tuple(self._cudas())
+
+    def _cudas(self) -> Iterator[Cuda]:
+        if self.base and self.base.cuda:
+            yield Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))
+        for one in self.environment.requirements:
+            version = pinned(one)
+            if one.installer == "conda" and one.name in _TOOLKITS and version:
+                yield Cuda(version, one.text, str(one.place))
+            elif found := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
+                yield Cuda(found.group(1), one.text, str(one.place))
+            elif found := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
+                yield Cuda(f"{found.group(1)}.{found.group(2)}", one.text, str(one.place))
+
+    @property
+    def cudnns(self) -> tuple[Cuda, ...]:
+        """Every cuDNN that the environment names; its version may be empty where the image does not tell."""
+        return tuple(self._cudnns())
+
+    def _cudnns(self) -> Iterator[Cuda]:
+        if self.base and self.base.cudnn is not None:
+            yield Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place))
+        for one in self.environment.requirements:
+            if one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
+                yield Cuda(pinned(one) or "", one.text, str(one.place))
+            elif found := re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name):
+                yield Cuda(pinned(one) or found.group(1), one.text, str(one.place))
+
+    @property
+    def where(self) -> str:
+        """The line that TensorFlow stands on, or the image that brings it."""
+        if self.tensorflow:
+            return str(self.tensorflow.place)
+        return str(self.base.image.place if self.base else self.environment.place)
+
+    def requirement(self, name: str) -> Requirement | None:
+        """The requirement of a distribution."""
+        return next((one for one in self.environment.requirements if one.name == name), None)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a TensorFlow to judge."""
+        return self.tensorflow is not None or (self.base is not None and self.base.tensorflow is not None)
+
+
+def view(environment: Environment, target: Target, matrix: Matrix) -> View:
+    """Look at one environment."""
+    base = read_base(environment.image, matrix)
+    named = [one for one in environment.requirements if one.name in TENSORFLOWS and _applies(one, target)]
+    found = [_together([one for one in named if one.name == name]) for name in dict.fromkeys(one.name for one in named)]
+    first = next((one for one in found if one.name != "tensorflow-base"), found[0] if found else None)
+    seen = View(
+        environment, matrix, target, bool(target.gpus), base, first, tuple(one for one in found if one is not first)
+    )
+    return seen if seen.python is None else _with_python(seen, seen.python)
+
+
+def _together(same: list[Requirement]) -> Requirement:
+    """What several lines about one distribution ask for; the last of them is shown."""
+    extras = tuple(dict.fromkeys(extra for one in same for extra in one.extras))
+    bounds = ",".join(dict.fromkeys(one.specifier for one in same if one.specifier))
+    return replace(same[-1], specifier=bounds, extras=extras)
+
+
+def _with_python(seen: View, python: str) -> View:
+    return View(
+        seen.environment,
+        seen.matrix,
+        structs.replace(seen.target, python=python),
+        seen.asked,
+        seen.base,
+        seen.tensorflow,
+        seen.others,
+    )
+
+
+def _applies(one: Requirement, target: Target) -> bool:
+    """Whether an environment marker on the system holds for the target; others are taken to hold."""
+    from packaging.markers import InvalidMarker, Marker, default_environment
+
+    if one.marker is None:
+        return True
+    systems = {"linux": ("Linux", "linux", "posix"), "wsl2": ("Linux", "linux", "posix")}
+    systems |= {"windows": ("Windows", "win32", "nt"), "macos": ("Darwin", "darwin", "posix")}
+    system, platform, name = systems[target.os]
+    machine = "AMD64" if target.os == "windows" else target.machine
+    environment = {**default_environment(), "platform_system": system, "sys_platform": platform, "os_name": name}
+    environment |= {"platform_machine": machine, "extra": ""}
+    if target.python:
+        environment |= {"python_version": target.python, "python_full_version": f"{target.python}.0"}
+    try:
+        return Marker(one.marker).evaluate({key: str(value) for key, value in environment.items()})
+    except InvalidMarker:
+        return True
+
+
+def specifier(text: str) -> SpecifierSet | None:
+    """Read a specifier; None for one that cannot be read."""
+    try:
+        return SpecifierSet(text)
+    except InvalidSpecifier:
+        return None
+
+
+def pinned(one: Requirement) -> str | None:
+    """The version that a requirement pins: "11.2" for ==11.2.* and for ==11.2."""
+    found = re.match(r"={2,3}\s*v?(\d+(?:\.\d+)*)", one.specifier)
+    return found.group(1) if found else None
+
+
+def _admits(wanted: SpecifierSet, python: str) -> bool:
+    """Whether a requires-python admits some patch of a minor version."""
+    return any(wanted.contains(f"{python}.{patch}") for patch in (0, 6, 30))

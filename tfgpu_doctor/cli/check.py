@@ -1,0 +1,135 @@
+"""`tfgpu check`: will it work, before anything is built?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.output import FORMATS, pair_outputs
+from tfgpu_doctor.cli.target import read_target, target_options
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.manifests import Environment, Kind
+    from tfgpu_doctor.report import FailOn
+
+KINDS = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
+LARGEST = 5_000_000  # bytes; what people write by hand is a thousandth of it
+
+
+@click.command(
+    "check",
+    short_help="Say whether requirements, Dockerfiles and manifests will work, before building.",
+    epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.option("--kind", type=click.Choice(KINDS), help="What the files are, where their names do not tell.")
+@target_options
+@matrix_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="What makes the exit code 1.",
+)
+@click.option(
+    "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
+)
+@click.option(
+    "--output",
+    "outputs",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    multiple=True,
+    help="File for the format of the same position; - is standard output.",
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    files: tuple[str, ...],
+    kind: Kind | None,
+    matrix_file: str | None,
+    fail_on: FailOn,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    **described: Any,
+) -> None:
+    """Hold the TensorFlow, Python, CUDA, cuDNN, base image and GPU request that files name against the matrix.
+
+    FILE is a requirements.txt, a pyproject.toml, an environment.yml, a Dockerfile, a compose file or a Kubernetes
+    manifest; - is standard input, with --kind. Files that belong together are judged together.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no TensorFlow is named.
+    """
+    targets = pair_outputs(formats, outputs)
+    if "-" in files and kind is None:
+        raise click.UsageError(f"- is standard input: say what it is with --kind {'|'.join(KINDS)}")
+    matrix = load_matrix(matrix_file)
+    target = read_target(matrix, **described)
+    from tfgpu_doctor.check.judging import joined, judge
+    from tfgpu_doctor.diagnosis import now
+    from tfgpu_doctor.report import exit_code
+
+    environments = tuple(joined(tuple(one for file in files for one in _environments(file, kind))))
+    report = judge(environments, target, matrix, now())
+    for output in targets:
+        if output.format == "json":
+            output.write_bytes(report.to_json())
+        else:
+            from tfgpu_doctor.render.check_text import render
+
+            output.print_with(lambda console: render(report, environments, target, matrix, console))
+    context.exit(exit_code(report, fail_on))
+
+
+def _environments(path: str, kind: Kind | None) -> tuple[Environment, ...]:
+    from tfgpu_doctor.manifests import ManifestError
+    from tfgpu_doctor.manifests.reading import read
+
+    name = "standard input" if path == "-" else path
+    try:
+        return read(name, _text(path), kind, _beside(path))
+    except ManifestError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _text(path: str) -> str:
+    """Read a file.
+
+    Raises:
+        click.UsageError: it cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > LARGEST:
+        raise click.UsageError(f"{path} is larger than {LARGEST // 1_000_000} MB, and no file that tfgpu check reads")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _beside(path: str) -> Callable[[str], str | None]:
+    """A reader of the files that `path` names, relative to it; None for one that is not there."""
+    folder = Path() if path == "-" else Path(path).parent
+
+    def include(name: str) -> str | None:
+        file = folder / name
+        try:
+            if not file.is_file() or os.path.getsize(file) > LARGEST:
+                return None
+            return file.read_text(encoding="utf-8-sig")
+        except (OSError, ValueError):
+            return None
+
+    return include

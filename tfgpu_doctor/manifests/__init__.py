@@ -1,0 +1,88 @@
+"""Files that describe an environment before it is built: what they name, and on which line. Pure text → records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes"]
+
+
+class ManifestError(Exception):
+    """A file that cannot be read; the message has the file and, where known, the line."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file."""
+
+    path: str
+    line: int  # from 1
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A distribution that pip (or uv, Poetry ...) or conda will install."""
+
+    name: str  # normalised: "tensorflow-gpu"
+    specifier: str  # PEP 440, "" for any; a conda "=2.4" is "==2.4.*"
+    place: Place
+    text: str  # as it is written, without the comment: 'tensorflow[and-cuda]==2.15.1'
+    extras: tuple[str, ...] = ()
+    marker: str | None = None  # PEP 508, "sys_platform == 'win32'"
+    installer: Literal["pip", "conda", "apt"] = "pip"
+    build: str | None = None  # conda's build string, "gpu_py39h...", "*cuda*"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A base image."""
+
+    name: str  # "nvidia/cuda", "python", "tensorflow/tensorflow", "nvcr.io/nvidia/tensorflow"
+    tag: str | None  # None: not given, or not known before build ("$TAG" without a default)
+    place: Place
+    text: str  # the line's reference as written
+
+    @property
+    def reference(self) -> str:
+        return f"{self.name}:{self.tag}" if self.tag else self.name
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment variable, a size or another value that the file sets."""
+
+    name: str  # "LD_LIBRARY_PATH", "NVIDIA_VISIBLE_DEVICES", "shm_size" (bytes)
+    value: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class GpuRequest:
+    """How a service or a pod asks for GPUs."""
+
+    count: int | None  # None: all of them, or a number that the file does not tell
+    place: Place
+    text: str  # "gpus: all", "nvidia.com/gpu: 2"
+    problem: str | None = None  # why it has no effect: 'under requests only; Kubernetes wants it under limits'
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment that will exist: a requirements file, a project, a Dockerfile's last stage, a service, a pod."""
+
+    kind: Kind
+    label: str  # "requirements.txt", "Dockerfile, stage runtime", "service trainer", "Pod train, container main"
+    place: Place
+    python: tuple[Requirement, ...] = ()  # requires-python, conda python=3.9, as requirements of the name "python"
+    requirements: tuple[Requirement, ...] = ()
+    image: Image | None = None
+    settings: tuple[Setting, ...] = ()
+    gpu: GpuRequest | None = None
+
+    build_context: str | None = None  # compose build: the folder or Dockerfile that it is built from
+    channels: tuple[str, ...] = ()  # conda
+    not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"

@@ -1,0 +1,91 @@
+"""YAML as nodes that know their line, through PyYAML's composer; nothing is constructed, so nothing can be executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tfgpu_doctor.manifests import ManifestError
+
+MOST_NODES = 200_000  # aliases can make a small file endless
+
+
+class Node:
+    """A node of a document. What is not there, or is of another kind, is None or empty."""
+
+    def __init__(self, node: Any, budget: list[int]) -> None:
+        budget[0] -= 1
+        if budget[0] < 0:
+            raise ManifestError("its aliases expand to too much")
+        self._node = node
+        self._budget = budget
+
+    @property
+    def line(self) -> int:
+        """From 1."""
+        return int(self._node.start_mark.line) + 1
+
+    @property
+    def text(self) -> str | None:
+        """The text of a scalar; None for a list, a mapping and null."""
+        value = self._node.value
+        return value if isinstance(value, str) and self._node.tag != "tag:yaml.org,2002:null" else None
+
+    def pairs(self) -> Iterator[tuple[str, Node]]:
+        """Keys and values of a mapping, merge keys resolved; a key of the mapping itself wins."""
+        found: dict[str, Node] = {}
+        self._collect(found, 0)
+        yield from found.items()
+
+    def _collect(self, found: dict[str, Node], depth: int) -> None:
+        if type(self._node).__name__ != "MappingNode" or depth > 50:
+            return
+        merged: list[Any] = []
+        for key, value in self._node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                merged += value.value if type(value).__name__ == "SequenceNode" else [value]
+            elif isinstance(key.value, str):
+                found.setdefault(key.value, Node(value, self._budget))
+        for one in merged:
+            Node(one, self._budget)._collect(found, depth + 1)
+
+    def get(self, *path: str) -> Node | None:
+        """The node below several keys."""
+        here: Node | None = self
+        for name in path:
+            here = dict(here.pairs()).get(name) if here else None
+        return here
+
+    def items(self, *path: str) -> list[Node]:
+        """The members of the list below several keys."""
+        node = self.get(*path) if path else self
+        if node is None or type(node._node).__name__ != "SequenceNode":
+            return []
+        return [Node(one, self._budget) for one in node._node.value]
+
+    def string(self, *path: str) -> str | None:
+        """The text below several keys."""
+        node = self.get(*path)
+        return node.text if node else None
+
+
+def documents(path: str, text: str) -> list[Node]:
+    """The documents of a YAML file.
+
+    Raises:
+        ManifestError: it is no YAML, or a template of YAML.
+    """
+    import yaml
+
+    try:
+        composed = list(yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        if "{{" in text:
+            raise ManifestError(f"{path}:{line}: this is a template; render it first (helm template)") from error
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ManifestError(f"{path}:{line}: no valid YAML: {reason}") from error
+    except RecursionError as error:
+        raise ManifestError(f"{path}: nested too deeply") from error
+    return [Node(one, [MOST_NODES]) for one in composed if one is not None]

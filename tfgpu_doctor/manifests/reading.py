@@ -1,0 +1,87 @@
+"""Any of the files that `tfgpu check` knows → environments."""
+
+from __future__ import annotations
+
+import re
+
+from tfgpu_doctor.manifests import Environment, Kind, ManifestError
+from tfgpu_doctor.manifests.pip import Include
+
+KINDS: tuple[Kind, ...] = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
+LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
+_NAMES: tuple[tuple[str, Kind], ...] = (
+    (r"(pyproject|pixi)\.toml", "pyproject"),
+    (r"(dockerfile|containerfile)([.-].*)?|.*\.(dockerfile|containerfile)", "dockerfile"),
+    (r".*(requirements|constraints).*\.(txt|in)|requirements", "requirements"),
+)
+
+
+def read(
+    path: str, text: str, kind: Kind | None = None, include: Include = lambda name: None
+) -> tuple[Environment, ...]:
+    """The environments that a file describes.
+
+    Args:
+        path: for messages, and for its name, which tells the kind.
+        kind: what the file is; None: its name or its content tells.
+        include: reads a file that this one names, relative to it; None where it cannot.
+
+    Raises:
+        ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            raise ManifestError(f"{path}:{number}: a line of {len(line)} characters; no file of these kinds has such")
+    if "\0" in text:
+        raise ManifestError(f"{path}: this is no text file")
+    try:
+        return _read(path, text, kind, include)
+    except ManifestError as error:
+        message = str(error)
+        raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
+
+
+def _read(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:
+    kind = kind or _by_name(path)
+    if kind == "requirements":
+        from tfgpu_doctor.manifests.pip import read_requirements
+
+        return read_requirements(path, text, include)
+    if kind == "pyproject":
+        from tfgpu_doctor.manifests.pyproject import read_pyproject
+
+        return read_pyproject(path, text)
+    if kind == "dockerfile":
+        from tfgpu_doctor.manifests.dockerfile import read_dockerfile
+
+        return read_dockerfile(path, text, include)
+    return _yaml(path, text, kind)
+
+
+def _by_name(path: str) -> Kind | None:
+    name = re.split(r"[/\\]", path)[-1].lower()
+    return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name)), None)
+
+
+def _yaml(path: str, text: str, kind: Kind | None) -> tuple[Environment, ...]:
+    """Which of the three YAML files it is, its keys tell."""
+    if kind is None and not path.lower().endswith((".yml", ".yaml")):
+        raise ManifestError(f"{path}: what is this file? Say it with --kind {'|'.join(KINDS)}")
+    from tfgpu_doctor.manifests.compose import is_compose, read_compose
+    from tfgpu_doctor.manifests.conda import is_environment, read_environment
+    from tfgpu_doctor.manifests.kubernetes import is_kubernetes, read_kubernetes
+    from tfgpu_doctor.manifests.nodes import documents
+
+    roots = documents(path, text)
+    if not roots:
+        raise ManifestError(f"{path}: the file is empty")
+    if kind == "kubernetes" or (kind is None and any(map(is_kubernetes, roots))):
+        return read_kubernetes(path, roots)
+    if kind == "compose" or (kind is None and is_compose(roots[0])):
+        return read_compose(path, roots[0])
+    if kind == "conda" or (kind is None and is_environment(roots[0])):
+        return read_environment(path, roots[0])
+    raise ManifestError(
+        f"{path}: neither a conda environment (dependencies:), a compose file (services:) nor a Kubernetes manifest "
+        "(apiVersion: and kind:)"
+    )
