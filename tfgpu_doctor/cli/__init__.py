@@ -27,7 +27,7 @@ COMMANDS = {
     ),
     "check": LazyCommand(
         "tfgpu_doctor.cli.check",
-        "Say whether requirements, Dockerfiles and manifests will work, before building.",
+        "Say before building whether requirements and manifests will work.",
     ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
 }

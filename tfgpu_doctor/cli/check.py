@@ -24,7 +24,7 @@ LARGEST = 5_000_000  # bytes; what people write by hand is a thousandth of it
 
 @click.command(
     "check",
-    short_help="Say whether requirements, Dockerfiles and manifests will work, before building.",
+    short_help="Say before building whether requirements and manifests will work.",
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,10 +97,10 @@ class _Reader:
 
 
 def _toml(path: str, text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
+    try:
         import tomllib
-    else:
-        import tomli as tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[no-redef]
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
