@@ -7,6 +7,7 @@ from typing import Any
 
 from tfgpu_doctor.manifests import ManifestError
 
+DEEPEST = 100  # levels; a manifest has about ten
 MOST_NODES = 200_000  # aliases can make a small file endless
 
 
@@ -77,8 +78,10 @@ def documents(path: str, text: str) -> list[Node]:
     """
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        composed = list(yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        _depth(path, yaml.parse(text, Loader=loader))
+        composed = list(yaml.compose_all(text, Loader=loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
@@ -86,6 +89,15 @@ def documents(path: str, text: str) -> list[Node]:
             raise ManifestError(f"{path}:{line}: this is a template; render it first (helm template)") from error
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ManifestError(f"{path}:{line}: no valid YAML: {reason}") from error
-    except RecursionError as error:
-        raise ManifestError(f"{path}: nested too deeply") from error
     return [Node(one, [MOST_NODES]) for one in composed if one is not None]
+
+
+def _depth(path: str, events: Any) -> None:
+    """Refuse what is nested so deeply that composing it would exhaust the C stack."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name in ("MappingStartEvent", "SequenceStartEvent")
+        depth -= name in ("MappingEndEvent", "SequenceEndEvent")
+        if depth > DEEPEST:
+            raise ManifestError(f"{path}:{event.start_mark.line + 1}: nested more than {DEEPEST} levels deep")

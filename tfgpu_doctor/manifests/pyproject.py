@@ -138,7 +138,7 @@ def _poetry(reader: _Reader, table: dict[str, Any]) -> Iterator[Requirement]:
         yield Requirement(
             name=re.sub(r"[-_.]+", "-", name).lower(),
             specifier=_caret(version),
-            place=reader.keyed(name, version),
+            place=reader.keyed(name, version if "version" in details else ""),
             text=f'{name} = "{version}"',
             extras=tuple(one for one in extras if isinstance(one, str)) if isinstance(extras, list) else (),
             marker=details.get("markers") if isinstance(details.get("markers"), str) else None,

@@ -62,7 +62,7 @@ def _installations(words: list[str]) -> Iterator[tuple[str, list[str]]]:
             yield "pip", rest[rest.index("install") + 1 :]
             return
         if _CONDA.fullmatch(word) and rest and rest[0] in ("install", "create", "env", "update"):
-            yield "conda", rest[1:]
+            yield "conda", rest[2:] if rest[0] == "env" else rest[1:]
             return
         if word in ("apt-get", "apt") and "install" in rest[:6]:
             yield "apt", rest[rest.index("install") + 1 :]
