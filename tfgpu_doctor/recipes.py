@@ -180,7 +180,7 @@ class Recipe:
         return Fix("Check it", (f"tfgpu doctor --python {interpreter}",))
 
 
-_FOLDERS = "import glob, sysconfig; print(':'.join(glob.glob(sysconfig.get_path('purelib') + '/nvidia/*/lib')))"
+_FOLDERS = 'import glob, sysconfig; print(":".join(glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib")))'
 
 
 def _windows_quote(word: str) -> str:

@@ -390,6 +390,10 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.known-bug": [
         ("2.16.1 and its libraries", {**release("2.16.1"), "loader.sonames": off_path("cublas")}),
         ("2.21.0 and its libcusolver", {"loader.sonames": off_path("cusolver")}),
+        (
+            "2.20.0 beside triton 3.9",
+            {**release("2.20.0"), "python.packages": packages(tensorflow="2.20.0", triton="3.9.0")},
+        ),
     ],
 }
 
@@ -464,6 +468,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.known-bug": [
         ("2.21.0 with its libcusolver on the path", {}),
         ("2.16.1 with CUDA of the system", release("2.16.1")),
+        (
+            "2.20.0 beside an older triton",
+            {**release("2.20.0"), "python.packages": packages(tensorflow="2.20.0", triton="3.1.0")},
+        ),
     ],
 }
 

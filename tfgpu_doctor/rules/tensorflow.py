@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Build, ComputeCheck, Phase, Soname
+from tfgpu_doctor.facts import Build, ComputeCheck, Package, Phase, Soname
 from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
@@ -159,7 +159,7 @@ def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem 
     Severity.WARNING,
     "This TensorFlow release is known to be broken here",
     needs=("derived.release",),
-    wants=("python.version", "derived.cards", "derived.cudnn_release", "derived.cuda_sonames"),
+    wants=("python.version", "derived.cards", "derived.cudnn_release", "derived.cuda_sonames", "python.packages"),
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
 def known_bug(
@@ -169,8 +169,11 @@ def known_bug(
     cards: tuple[Card, ...] | None,
     cudnn: CudnnRelease | None,
     libraries: tuple[Soname, ...] | None,
+    packages: tuple[Package, ...] | None,
 ) -> Problem | None:
     """The matrix knows a defect of this very release whose condition holds here."""
+    # NumPy and protobuf have rules of their own
+    beside = {one.name: one.version for one in packages or () if one.name not in ("numpy", "protobuf")}
     lost = in_state(libraries or (), "off path")
     issue = context.matrix.issue_for(
         release,
@@ -178,6 +181,7 @@ def known_bug(
         compute_capabilities=[card.compute_capability for card in cards or ()],
         cudnn=cudnn.version if cudnn else None,
         extra=any(candidate.via == "pip wheel" for library in lost for candidate in library.candidates),
+        beside=beside,
     )
     if issue is None:
         return None
