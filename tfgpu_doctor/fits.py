@@ -102,12 +102,17 @@ def numpy_bound(row: Release) -> str | None:
 
 def cudnn_limit(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> str | None:
     """The first cuDNN, from the one compiled against, that has dropped one of the cards; None: none has."""
+    return dropped_by(matrix, row.cudnn, row.cuda, capabilities)
+
+
+def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities: Iterable[str]) -> str | None:
+    """The first cuDNN for a CUDA, from `cudnn` on, that has dropped one of the cards; None: none has, or unknown."""
     cards = [capability(one) for one in capabilities]
-    if not row.cudnn or not row.cuda or not cards:
+    if not cudnn or not cuda or not cards:
         return None
     for line in sorted(matrix.data.cudnn, key=lambda one: Version(one.version)):
-        floor = line.min_compute_capability_by_cuda.get(row.cuda.split(".")[0])
-        if floor and Version(line.version) >= Version(row.cudnn) and capability(floor) > min(cards):
+        floor = line.min_compute_capability_by_cuda.get(cuda.split(".")[0])
+        if floor and Version(line.version) >= Version(cudnn) and capability(floor) > min(cards):
             return line.version
     return None
 

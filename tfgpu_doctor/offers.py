@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from tfgpu_doctor.constraints import Wanted, first_branch, last_branch
-from tfgpu_doctor.fits import capability, driver_reaches, drives, runs_on
+from tfgpu_doctor.fits import capability, driver_reaches, drives, dropped_by, runs_on
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.matrix_schema import CondaBuild, Container, numbers
 from tfgpu_doctor.plan_records import Option
@@ -53,6 +53,8 @@ def _holds_kernels(wanted: Wanted, row: Container) -> bool:
             return False
         if release and runs_on(release, card) != "sass":
             return False
+        if not release and not row.sass and not row.min_compute_capability:
+            return False  # its publisher does not say
         built = row.sass or (toolkit.compute_capabilities if toolkit else ())
         if not release and not any(_same_major(one, card) for one in built):
             return False
@@ -157,6 +159,8 @@ def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
     toolkit = wanted.matrix.cuda(cuda)
     oldest = toolkit.oldest_driver_linux if toolkit else None
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
+    limit = dropped_by(wanted.matrix, row.cudnn, cuda, wanted.target.capabilities)
+    held = f" 'cudnn<{limit}'" if limit else ""
     return Option(
         kind="conda-forge",
         title=f"TensorFlow {row.version} from conda-forge",
@@ -166,7 +170,7 @@ def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
         cuda=cuda,
         cudnn=row.cudnn,
         min_driver=max([one for one in (oldest, first_branch(wanted)) if one], key=Version, default=None),
-        commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}",)},
+        commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
         then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
         notes=(f"Where conda sees no GPU (a login node, an image build), put CONDA_OVERRIDE_CUDA={cuda} before it",),
         sources=(wanted.matrix.data.sources[row.source].title,),

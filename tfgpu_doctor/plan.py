@@ -186,14 +186,14 @@ class Planner:
             cuda=row.cuda,
             cudnn=row.cudnn,
             min_driver=need,
-            first=tuple(self._first(kind, need)),
+            first=tuple(self._first(kind, need, recipe)),
             commands=self._commands(kind, recipe),
             then=(recipe.check,),
             notes=tuple(self._notes(row, recipe)),
             sources=tuple(dict.fromkeys(row.sources[key] for key in keys if key in row.sources)),
         )
 
-    def _first(self, kind: Kind, need: str | None) -> Iterator[Fix]:
+    def _first(self, kind: Kind, need: str | None, recipe: Recipe) -> Iterator[Fix]:
         remedies, last = self.here.remedies, last_branch(self.wanted)
         if "driver" in kind or self.here.driver_missing:
             if remedies and not last:
@@ -202,6 +202,10 @@ class Planner:
                 where = " in Windows, not in WSL" if self.target.os == "wsl2" else ""
                 until = f"; branch {last} is the last for this card" if last else ""
                 yield Fix(f"Install NVIDIA driver {need} or newer{where}{until}. Then restart")
+        if recipe.cuda_by_hand:
+            archives = "https://developer.nvidia.com/cuda-toolkit-archive and /rdp/cudnn-archive"
+            libraries = f"CUDA {recipe.row.cuda} and cuDNN {recipe.row.cudnn}"
+            yield Fix(f"Install {libraries} from NVIDIA's archives ({archives}): no package manager has them")
         if self.here.in_the_way and remedies and kind in ("as-is", "driver"):
             yield Fix("Remove what is in its way", (remedies.pip_uninstall(*self.here.in_the_way),))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from tfgpu_doctor.fits import cudnn_bound, cudnn_limit, extra_fails, minor, numpy_bound, requirement
+from tfgpu_doctor.fits import capability, cudnn_bound, cudnn_limit, extra_fails, minor, numpy_bound, requirement
 from tfgpu_doctor.matrix import Matrix, Release
 from tfgpu_doctor.report import Fix
 from tfgpu_doctor.target import Target
@@ -28,6 +28,7 @@ CU11 = {
 _CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 # conda-forge's cudatoolkit packages that TensorFlow was ever built for
+OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
 
@@ -121,15 +122,28 @@ class Recipe:
                 f"python{self.python} -m venv ~/{self.name}",
                 *self._pip(f"~/{self.name}/bin/python -m pip install"),
             )
-            uv = f"uv pip install --python ~/{self.name}/bin/python"
-            found["uv"] = (f"uv venv --python {self.python} ~/{self.name}", *self._pip(uv))
+            if capability(self.python) >= OLDEST_OF_UV:
+                uv = f"uv pip install --python ~/{self.name}/bin/python"
+                found["uv"] = (f"uv venv --python {self.python} ~/{self.name}", *self._pip(uv))
             found["conda"] = (
                 f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
                 *self._conda_pip(),
             )
-        elif minor(self.row.cuda) in CONDA_TOOLKITS:
+        elif self.cuda_by_hand:
+            wanted = " ".join(shlex.quote(one) for one in self.requirements)
+            found["conda"] = (
+                f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
+                f"conda run -n {self.name} python -m pip install {wanted}",
+            )
+        else:
             found["conda"] = self._conda()
         return found
+
+    @property
+    def cuda_by_hand(self) -> bool:
+        """Whether neither pip nor conda-forge has the CUDA of this release (9.1 and older), only NVIDIA's archive."""
+        elsewhere = self.self_contained or self.cuda_from_pip
+        return not elsewhere and minor(self.row.cuda) not in CONDA_TOOLKITS
 
     def _pip(self, install: str) -> tuple[str, ...]:
         wanted = " ".join(shlex.quote(one) for one in self.requirements)
