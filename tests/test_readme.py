@@ -39,3 +39,35 @@ def test_every_command_stands_in_the_table() -> None:
 def test_every_exit_code_stands_in_the_table() -> None:
     for code in ("0", "1", "2", "3", "130"):
         assert re.search(rf"^\| {code} \|", README, re.MULTILINE), code
+
+
+def generations() -> list[list[str]]:
+    """The rows of the table "Which TensorFlow for my GPU?"."""
+    table = README.partition("## Which TensorFlow for my GPU?")[2].partition("\n\n`tfgpu plan`")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if re.match(r"\| [A-Z]", line)]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize("row", generations(), ids=lambda row: row[0].split(",")[0])
+def test_the_table_of_generations_is_what_plan_says(row: list[str]) -> None:
+    from tests.healthy import MATRIX
+    from tfgpu_doctor.plan import make_plan
+    from tfgpu_doctor.target import describe
+
+    cards, version = row[0].removesuffix(" and other Fermi").split(", "), row[2]
+    for card in cards:
+        options = make_plan(MATRIX, describe(MATRIX, gpu=(card,))).options
+        if version == "none ever":
+            assert options == ()
+            continue
+        gpu = MATRIX.gpu(card)
+        assert gpu is not None
+        best, (first, _, last) = options[0], row[4].partition(" to ")
+        assert (best.tensorflow, best.kind == "conda-forge") == (version, row[3].startswith("conda-forge")), card
+        assert best.min_driver == first.removesuffix(" and newer"), card
+        assert (gpu.last_driver_branch or "") == last, card
+        assert ("nvidia-cudnn-cu12<9.11" in str(best.commands)) == ("nvidia-cudnn-cu12<9.11" in row[3]), card
+
+
+def test_the_table_of_generations_is_there() -> None:
+    assert len(generations()) == 7
