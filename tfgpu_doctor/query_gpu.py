@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from msgspec import structs
 from packaging.version import Version
 
+from tfgpu_doctor.constraints import Wanted
 from tfgpu_doctor.facts import Record
 from tfgpu_doctor.fits import driver_branches
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.matrix_rows import spelled_out
 from tfgpu_doctor.matrix_schema import Architecture, Peak, numbers
+from tfgpu_doctor.offers import offers
 from tfgpu_doctor.query import Filters, QueryError, known_broken, only_with, releases
 from tfgpu_doctor.query_tables import last_cudnn
+from tfgpu_doctor.target import Target, TargetGpu
 
 # GPUs that share a chip or a board with an Arm processor, so that no x86_64 machine has one: Tegra's and GB10's
 # compute capabilities, and the Grace superchips
@@ -57,6 +60,7 @@ class GpuAnswer(Record, frozen=True, kw_only=True):
     tensorflow: tuple[str, ...]  # stable releases whose SASS runs on it, newest first
     tensorflow_ptx: tuple[str, ...]  # that would have to be compiled from PTX at first use
     broken: tuple[Broken, ...]
+    elsewhere: tuple[str, ...]  # where no wheel runs on it: "TensorFlow 2.19.1 from conda-forge"
     peak: dict[str, float] | None  # dense FLOP per clock cycle and multiprocessor, by type; None: unknown
     sources: dict[str, str]  # field → where it was read
 
@@ -112,9 +116,17 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         tensorflow=_versions(row.version for row in fits),
         tensorflow_ptx=_versions(row.version for row in only_with(matrix, asked, ptx=True)),
         broken=_broken(matrix, asked),
+        elsewhere=tuple(_elsewhere(matrix, capability, name, platform)) if not fits else (),
         peak=_rates(peak) if peak else None,
         sources=_sources(matrix, architecture.source, peak, name),
     )
+
+
+def _elsewhere(matrix: Matrix, capability: str, name: str | None, platform: str) -> Iterable[str]:
+    """conda-forge's builds and containers that hold kernels for it."""
+    machine = "aarch64" if platform.endswith("aarch64") else "x86_64"
+    target = Target(gpus=(TargetGpu(name, capability),), machine=machine)
+    return (option.title for option in offers(Wanted(matrix, target)))
 
 
 def default_platform(name: str | None, capability: str) -> str:

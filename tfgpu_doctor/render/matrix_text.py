@@ -259,6 +259,8 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
         last = ", ".join(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
         yield "cuDNN", f"up to {last}"
     yield "TensorFlow", _newest(answer)
+    if answer.elsewhere:
+        yield "instead", "; ".join(answer.elsewhere) + " (tfgpu plan has the commands)"
     if answer.tensorflow_ptx:
         yield (
             "by PTX",
