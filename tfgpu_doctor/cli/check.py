@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import FORMATS, pair_outputs
+from tfgpu_doctor.cli.output import fail_on_option, output_options, pair_outputs
 from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
@@ -31,24 +31,8 @@ LARGEST = 5_000_000  # bytes; what people write by hand is a thousandth of it
 @click.option("--kind", type=click.Choice(KINDS), help="What the files are, where their names do not tell.")
 @target_options
 @matrix_option
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "never"]),
-    default="error",
-    show_default=True,
-    help="What makes the exit code 1.",
-)
-@click.option(
-    "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
-)
-@click.option(
-    "--output",
-    "outputs",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    multiple=True,
-    help="File for the format of the same position; - is standard output.",
-)
+@fail_on_option
+@output_options
 @click.pass_context
 def command(
     context: click.Context,

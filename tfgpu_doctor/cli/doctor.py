@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import FORMATS, Output, pair_outputs
+from tfgpu_doctor.cli.output import Output, fail_on_option, output_options, pair_outputs
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix import Matrix
@@ -36,24 +36,8 @@ if TYPE_CHECKING:
     "--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Seconds for TensorFlow in all."
 )
 @click.option("--require-gpus", metavar="N", type=click.IntRange(min=0), help="Fail when fewer GPUs can be used.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "never"]),
-    default="error",
-    show_default=True,
-    help="What makes the exit code 1.",
-)
-@click.option(
-    "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
-)
-@click.option(
-    "--output",
-    "outputs",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    multiple=True,
-    help="File for the format of the same position; - is standard output.",
-)
+@fail_on_option
+@output_options
 @click.pass_context
 def command(
     context: click.Context,

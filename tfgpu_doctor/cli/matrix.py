@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import FORMATS, Output, pair_outputs
+from tfgpu_doctor.cli.output import Output, output_options, pair_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,27 +24,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 _LIST_ONLY = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "newest", "ptx")
 
-_SHARED = (
-    matrix_option,
-    click.option(
-        "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
-    ),
-    click.option(
-        "--output",
-        "outputs",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        multiple=True,
-        help="File for the format of the same position; - is standard output.",
-    ),
-)
-
 
 def shared_options(function: _Function) -> _Function:
     """Add --matrix, --format and --output."""
-    for option in reversed(_SHARED):
-        function = option(function)
-    return function
+    return matrix_option(output_options(function))
 
 
 @click.group(

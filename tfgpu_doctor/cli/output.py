@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -17,6 +17,33 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FORMATS = ("text", "json")
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="What makes the exit code 1.",
+)
+
+
+def output_options(function: _Function) -> _Function:
+    """Add --format and --output, which :func:`pair_outputs` puts together."""
+    kinds = click.option(
+        "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
+    )
+    files = click.option(
+        "--output",
+        "outputs",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        multiple=True,
+        help="File for the format of the same position; - is standard output.",
+    )
+    return kinds(files(function))
 
 
 class Output(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import FORMATS, pair_outputs, read_bytes
+from tfgpu_doctor.cli.output import output_options, pair_outputs, read_bytes
 from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
@@ -31,17 +31,7 @@ _HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
     "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Plan for the machine of a saved report."
 )
 @matrix_option
-@click.option(
-    "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
-)
-@click.option(
-    "--output",
-    "outputs",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    multiple=True,
-    help="File for the format of the same position; - is standard output.",
-)
+@output_options
 @click.pass_context
 def command(
     context: click.Context,
