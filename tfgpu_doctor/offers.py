@@ -15,7 +15,7 @@ from tfgpu_doctor.plan_records import Option
 from tfgpu_doctor.report import Fix
 from tfgpu_doctor.target import Target
 
-_DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|h[12]00|l40s)", re.IGNORECASE)
+_DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|l40s)", re.IGNORECASE)
 PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
 TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 _LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
