@@ -75,7 +75,8 @@ def parse(text: str) -> tuple[Gpu, ...]:
 
     Text without the header line gives no GPU: the columns could only be guessed.
     """
-    rows = [row for row in csv.reader(text.splitlines(), skipinitialspace=True) if row]
+    lines = text.replace("\0", "\N{REPLACEMENT CHARACTER}").splitlines()  # csv refuses NUL before Python 3.11
+    rows = [row for row in csv.reader(lines, skipinitialspace=True) if row]
     header = [cell.split(" [")[0].strip() for cell in rows[0]] if rows else []
     if not set(header) & set(COLUMNS):
         return ()
