@@ -181,9 +181,7 @@ def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> st
     return f"the matrix knows no {what} {version}; the nearest are {', '.join(near)}"
 
 
-def _distance(one: str, other: str) -> int:
-    here, there = (
-        sum(weight * part for weight, part in zip((10_000, 100, 1), numbers(version), strict=False))
-        for version in (one, other)
-    )
-    return abs(here - there)
+def _distance(one: str, other: str) -> tuple[int, ...]:
+    """Within the same major version first, then by minor, then by patch."""
+    here, there = ((*numbers(version), 0, 0, 0)[:3] for version in (one, other))
+    return tuple(abs(a - b) for a, b in zip(here, there, strict=True))
