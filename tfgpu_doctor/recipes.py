@@ -27,8 +27,8 @@ CU11 = {
 }
 _CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
 _SOLVER_OF_CU11 = "libcusolver.so.11"
-# conda-forge's cudatoolkit packages that TensorFlow was ever built for
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
+# versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
 
