@@ -119,6 +119,14 @@ def test_macos_has_no_cuda() -> None:
     assert "no CUDA on macOS" in found.problems[0]
 
 
+def test_a_jetson_is_sent_to_jetpack_and_a_grace_hopper_to_the_images_for_arm() -> None:
+    jetson = plan(gpu="Jetson Orin Nano")
+    assert (jetson.target.machine, jetson.options) == ("aarch64", ())
+    assert "JetPack" in jetson.problems[0]
+    grace = plan(gpu="GH200", driver="570")
+    assert (grace.target.machine, grace.options[0].package) == ("aarch64", "nvcr.io/nvidia/tensorflow")
+
+
 def test_two_cards_must_both_be_served() -> None:
     both = plan(gpu=("GTX 1080 Ti", "RTX 4090"), driver="550", python="3.12").options[0]
     assert both.tensorflow == "2.20.0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -9,6 +10,10 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts import Fact, Facts, Known, Unknown, value_or
 from tfgpu_doctor.matrix import Matrix, Release
+
+_TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
+_GB10 = "12.1"
+_GRACE = re.compile(r"(?:NVIDIA )?G[HB]\d{3}\b")  # GH200, GB200: with a Grace processor
 
 
 class Kernels(Protocol):
@@ -87,6 +92,16 @@ def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple
     model = matrix.gpu(name) if name is not None else None
     known = model if model is not None and model.compute_capability == card else matrix.architecture(card)
     return (known.first_driver_branch, known.last_driver_branch) if known is not None else (None, None)
+
+
+def is_tegra(card: str) -> bool:
+    """Whether a compute capability is that of a Jetson module, whose TensorFlow comes with NVIDIA's JetPack."""
+    return card in _TEGRA
+
+
+def arm_only(name: str | None, card: str) -> bool:
+    """Whether a GPU shares a chip or a board with an Arm processor, so that no x86_64 machine has one."""
+    return is_tegra(card) or card == _GB10 or _GRACE.match(name or "") is not None
 
 
 def numpy_bound(row: Release) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from tfgpu_doctor.constraints import Wanted, first_branch, last_branch
-from tfgpu_doctor.fits import capability, driver_reaches, drives, dropped_by, runs_on
+from tfgpu_doctor.fits import capability, driver_reaches, drives, dropped_by, is_tegra, runs_on
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.matrix_schema import CondaBuild, Container, numbers
 from tfgpu_doctor.plan_records import Option
@@ -29,8 +29,8 @@ def offers(wanted: Wanted) -> list[Option]:
 
 def container_offers(wanted: Wanted) -> Iterator[Option]:
     """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
-    if wanted.target.os == "macos":
-        return
+    if wanted.target.os == "macos" or any(map(is_tegra, wanted.target.capabilities)):
+        return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
     offered = set[str]()
     rows = sorted(wanted.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
     for row in rows:

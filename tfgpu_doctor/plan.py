@@ -21,7 +21,7 @@ from tfgpu_doctor.constraints import (
     violations,
 )
 from tfgpu_doctor.facts import Facts, value_or
-from tfgpu_doctor.fits import driver_reaches, drives, runs_on
+from tfgpu_doctor.fits import driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.matrix import Matrix, Release
 from tfgpu_doctor.offers import offers
 from tfgpu_doctor.plan_records import SCHEMA, Kind, Lift, Option, Plan, RuledOut
@@ -281,6 +281,8 @@ class Planner:
             yield "This machine has no NVIDIA GPU. Describe the one that you mean: tfgpu plan --gpu 'RTX 4090'"
         if self.target.os == "macos":
             yield "There is no CUDA on macOS, and no TensorFlow wheel for it; Apple's GPUs need tensorflow-metal"
+        if any(map(is_tegra, self.target.capabilities)):
+            yield "Jetson modules get TensorFlow from NVIDIA's JetPack (wheels of its own, and images with -igpu or l4t)"
         for card in self.target.capabilities:
             if not self._any_kernels(card):
                 yield f"No published wheel of TensorFlow has kernels for compute capability {card}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from msgspec import structs
@@ -10,7 +9,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.constraints import Wanted
 from tfgpu_doctor.facts import Record
-from tfgpu_doctor.fits import driver_branches
+from tfgpu_doctor.fits import arm_only, driver_branches
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.matrix_rows import spelled_out
 from tfgpu_doctor.matrix_schema import Architecture, Peak, numbers
@@ -18,11 +17,6 @@ from tfgpu_doctor.offers import offers
 from tfgpu_doctor.query import Filters, QueryError, known_broken, only_with, releases
 from tfgpu_doctor.query_tables import last_cudnn
 from tfgpu_doctor.target import Target, TargetGpu
-
-# GPUs that share a chip or a board with an Arm processor, so that no x86_64 machine has one: Tegra's and GB10's
-# compute capabilities, and the Grace superchips
-_ARM_ONLY = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0", "12.1")
-_GRACE = re.compile(r"G[HB]\d{3}\b")
 
 
 class GpuRow(Record, frozen=True, kw_only=True):
@@ -131,8 +125,7 @@ def _elsewhere(matrix: Matrix, capability: str, name: str | None, platform: str)
 
 def default_platform(name: str | None, capability: str) -> str:
     """Linux, with the processor that a GPU of this name, as the matrix has it, is sold with."""
-    arm = name is not None and (capability in _ARM_ONLY or _GRACE.match(name))
-    return "linux_aarch64" if arm else "linux_x86_64"
+    return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
 
 
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:

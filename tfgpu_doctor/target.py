@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 from tfgpu_doctor.facts import Facts, Record, value_or
+from tfgpu_doctor.fits import arm_only
 from tfgpu_doctor.matrix import Matrix
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -72,13 +73,14 @@ def describe(
     """
     gpus = [read_gpu(matrix, name) for name in gpu]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in compute_capability]
+    arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
     system: Os = next((one for one in OSES if one == (os or "linux").lower()), "linux")
     return Target(
         gpus=tuple(gpus),
         driver=None if driver is None else read_driver(driver),
         python=None if python is None else read_python(python),
         os=system,
-        machine=machine or ("arm64" if system == "macos" else "x86_64"),
+        machine=machine or ("arm64" if system == "macos" else "aarch64" if arm else "x86_64"),
     )
 
 
