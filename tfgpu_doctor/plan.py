@@ -282,7 +282,7 @@ class Planner:
         if self.target.os == "macos":
             yield "There is no CUDA on macOS, and no TensorFlow wheel for it; Apple's GPUs need tensorflow-metal"
         if any(map(is_tegra, self.target.capabilities)):
-            yield "Jetson modules get TensorFlow from NVIDIA's JetPack (wheels of its own, and images with -igpu or l4t)"
+            yield "Jetson modules get TensorFlow from NVIDIA's JetPack (its own wheels, images with -igpu or l4t)"
         for card in self.target.capabilities:
             if not self._any_kernels(card):
                 yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
