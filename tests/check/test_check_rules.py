@@ -11,6 +11,7 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.check.engine import RULES
 from tfgpu_doctor.check.judging import joined, judge
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
+from tfgpu_doctor.manifests.conda import conda_requirement
 from tfgpu_doctor.report import Report
 from tfgpu_doctor.target import describe
 
@@ -34,6 +35,20 @@ def need(text: str, installer: Any = "pip", line: int = 1, build: str | None = N
 def image(reference: str) -> Image:
     name, _, tag = reference.partition(":")
     return Image(name, tag or None, Place("Dockerfile", 1), reference)
+
+
+def conda(*specs: str, channels: tuple[str, ...] = ("conda-forge",)) -> Environment:
+    """An environment.yml of conda's packages."""
+    found = [conda_requirement(one, Place("environment.yml", line)) for line, one in enumerate(specs, 4)]
+    several = [one for one in found if one]
+    return Environment(
+        kind="conda",
+        label="environment.yml",
+        place=Place("environment.yml", 1),
+        python=tuple(one for one in several if one.name == "python"),
+        requirements=tuple(one for one in several if one.name != "python"),
+        channels=channels,
+    )
 
 
 def made(*requirements: str, base: str | None = None, kind: Any = None, **more: Any) -> Environment:
@@ -114,6 +129,12 @@ FIRES: list[tuple[str, str, Environment, dict[str, Any]]] = [
     ("tf.package-conflict", "error", made("tensorflow==2.15.1", "keras>=3"), {}),
     ("tf.known-bug", "error", made("tensorflow[and-cuda]==2.16.1"), {}),
     ("tf.known-bug", "error", made("tensorflow[and-cuda]==2.21.0"), {}),
+    ("tf.python-unsupported", "error", conda("python=3.13", "tensorflow=2.15"), {}),
+    ("tf.cpu-build", "error", conda("tensorflow=2.18"), {"gpu": "GH200"}),
+    ("tf.cpu-build", "error", conda("tensorflow=2.15=cpu*"), A100),
+    ("cuda.version-mismatch", "error", conda("tensorflow=2.15", "cuda-version=12.8"), {}),
+    ("gpu.arch-too-new", "error", conda("tensorflow=2.17"), {"gpu": "RTX 5090"}),
+    ("gpu.arch-too-old", "error", conda("tensorflow=2.19"), {"gpu": "Tesla K80"}),
 ]  # fmt: skip
 
 PASSES: list[tuple[str, Environment, dict[str, Any]]] = [
@@ -130,6 +151,9 @@ PASSES: list[tuple[str, Environment, dict[str, Any]]] = [
     ("NumPy that fits", made("tensorflow==2.15.1", "numpy>=1.24"), {}),
     ("Keras of its own", made("tensorflow==2.15.1", "keras==2.15.0"), {}),
     ("an admitted Python", made(GOOD, **python(">=3.10,<3.13")), {}),
+    ("conda-forge's build for Blackwell", conda("python=3.12", "tensorflow=2.19.1=cuda*"), {"gpu": "RTX 5090"}),
+    ("a CUDA that conda-forge builds for", conda("tensorflow=2.15", "cuda-version=11.8"), {}),
+    ("another channel", conda("python=3.13", "tensorflow=2.15", channels=("defaults",)), {}),
     ("a release that we do not know yet", made("tensorflow==2.23.0"), {}),
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.check import rules_container, rules_cuda, rules_neighbours, rules_package  # noqa: F401 - they register
+from tfgpu_doctor.check import rules_conda, rules_container, rules_cuda, rules_neighbours, rules_package  # noqa: F401 - they register
 from tfgpu_doctor.check.engine import RULES, Problem
 from tfgpu_doctor.check.view import View, view
 from tfgpu_doctor.diagnosis import ORDER
