@@ -50,6 +50,7 @@ class Here:
     remedies: Remedies | None = None
     no_gpu: bool = False
     driver_missing: bool = False
+    driver_hangs: bool = False
     in_the_way: tuple[str, ...] = ()  # distributions to be removed first
 
 
@@ -63,6 +64,7 @@ def here_of(facts: Facts, matrix: Matrix, python: str | None = None) -> Here:
         remedies=Remedies(facts, matrix) if python in (None, own) else None,
         no_gpu=no_gpu,
         driver_missing=not no_gpu and value_or(facts.driver.libcuda, None) == (),
+        driver_hangs=bool(value_or(facts.driver.unresponsive, ())),
         in_the_way=tuple(sorted(installed & IN_THE_WAY)),
     )
 
@@ -279,6 +281,8 @@ class Planner:
         cards = " and ".join(dict.fromkeys(names))
         if self.here.no_gpu:
             yield "This machine has no NVIDIA GPU. Describe the one that you mean: tfgpu plan --gpu 'RTX 4090'"
+        if self.here.driver_hangs:
+            yield "The NVIDIA driver does not answer, so the card and the driver are unknown here: see tfgpu doctor"
         if self.target.os == "macos":
             yield "There is no CUDA on macOS, and no TensorFlow wheel for it; Apple's GPUs need tensorflow-metal"
         if any(map(is_tegra, self.target.capabilities)):

@@ -1,0 +1,47 @@
+"""`tfgpu plan` on the machine that it runs on: the real NVML bindings over the fault lab's driver."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from tests.cli.test_main import tfgpu
+from tests.lab import Lab
+
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def planned(driver_lab: Lab, *arguments: str, **answers: Any) -> dict[str, Any]:
+    done = tfgpu("plan", *arguments, "--format", "json", environ=driver_lab.environ(cuinit=0, **answers))
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_cards_and_the_driver_are_this_machines(driver_lab: Lab) -> None:
+    plan = planned(driver_lab, gpus=2, name="NVIDIA GeForce RTX 4090", cc="8.9", driver="550.54.14")
+    target = plan["target"]
+    assert plan["described"] is False
+    assert [gpu["compute_capability"] for gpu in target["gpus"]] == ["8.9", "8.9"]
+    assert (target["driver"], target["python"]) == ("550.54.14", HERE)
+    assert plan["options"][0]["tensorflow"] == "2.20.0"
+
+
+def test_an_old_driver_is_seen(driver_lab: Lab) -> None:
+    plan = planned(driver_lab, "--python", "3.10", name="Tesla T4", cc="7.5", driver="470.82.01")
+    assert [(one["kind"], one["tensorflow"]) for one in plan["options"][:2]] == [
+        ("as-is", "2.14.1"),
+        ("driver", "2.20.0"),
+    ]
+
+
+def test_a_card_without_a_wheel(driver_lab: Lab) -> None:
+    plan = planned(driver_lab, "--python", "3.12", name="NVIDIA GeForce RTX 5090", cc="12.0", driver="575.57.08")
+    assert [one["kind"] for one in plan["options"][:2]] == ["conda-forge", "container"]
+    assert "No published wheel" in plan["problems"][0]
+
+
+def test_a_hung_driver_does_not_hang_the_plan(driver_lab: Lab) -> None:
+    plan = planned(driver_lab, "--python", "3.12", nvml_init="hang")
+    assert plan["options"]  # for any card: which one, nobody could tell
+    assert "does not answer" in plan["problems"][0]
