@@ -46,6 +46,7 @@ class Release(Record, frozen=True, kw_only=True):
     sass: tuple[str, ...] = ()  # sm_XX of build_info
     ptx: tuple[str, ...] = ()  # compute_XX of build_info; kernels written in CUDA C++ have SASS for it, too
     libraries: tuple[Library, ...] = ()
+    linked: bool = False  # the import itself needs them (before 1.14); else it opens them, and without them has no GPU
     pip_nvidia: dict[str, str] = field(default_factory=dict)  # distribution → specifier, of the extra
     extra: str | None = None  # "and-cuda"
     min_driver_linux: str | None = None  # minor-version compatibility counted in
@@ -74,7 +75,8 @@ def build_release(
     """Join a wheel's row with the tables it refers to."""
     official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
     bounds = _provider(data, platform, wheel) or wheel
-    opened = next((one.libraries for one in data.libraries if one.id == wheel.libraries), {})
+    named = next((one for one in data.libraries if one.id == wheel.libraries), None)
+    opened = named.libraries if named else {}
     return Release(
         version=row.version,
         package=row.package,
@@ -86,6 +88,7 @@ def build_release(
         sass=wheel.sass,
         ptx=wheel.ptx,
         libraries=tuple(Library(soname=soname, component=component) for component, soname in opened.items()),
+        linked=named is not None and named.linked,
         pip_nvidia=wheel.pip_nvidia,
         extra=wheel.extra,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,

@@ -82,7 +82,8 @@ def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, st
         yield "built for", f"CUDA {row.cuda}, cuDNN {row.cudnn or _UNKNOWN}"
         yield "kernels", f"SASS for {', '.join(row.sass) or _UNKNOWN}; PTX for {', '.join(row.ptx) or 'none'}"
         yield "driver", _drivers(row)
-        yield "loads", ", ".join(library.soname for library in row.libraries) or _UNKNOWN
+        loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
+        yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
     else:
         yield "GPU", "none: this build holds no CUDA code" + (f"; {twin.package} {row.version} does" if twin else "")
     if row.redirects:
