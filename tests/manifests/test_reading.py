@@ -200,6 +200,14 @@ def test_images(text: str, name: str, tag: str | None) -> None:
     assert image and (image.name, image.tag) == (name, tag)
 
 
+def test_a_virtual_environment_that_is_copied_brings_its_packages() -> None:
+    text = "FROM python:3.11 AS builder\nRUN /opt/venv/bin/pip install tensorflow==2.15.1\nFROM python:3.11-slim\n"
+    assert told(one("Dockerfile", text + "COPY --from=builder /opt/venv /opt/venv\n")) == ["2 tensorflow==2.15.1"]
+    assert told(one("Dockerfile", text + "COPY --from=0 /usr/local /usr/local\n")) == ["2 tensorflow==2.15.1"]
+    assert told(one("Dockerfile", text + "COPY --from=builder /src/model.h5 /srv/\n")) == []
+    assert told(one("Dockerfile", text + "COPY --from=other:1 /opt/venv /opt/venv\n")) == []
+
+
 def test_conda_in_a_dockerfile() -> None:
     found = one("Dockerfile", "FROM continuumio/miniconda3\nCOPY . .\nRUN conda env create -f environment.yml\n")
     assert told(found) == ["1 cudatoolkit==11.2.*"]

@@ -52,7 +52,8 @@ def replacement(view: View, below: str | None = None) -> str | None:
 
 
 def write(one: Requirement, better: str) -> Fix:
-    return Fix(f"In {one.place}, write {better!r} instead of {one.text!r}")
+    beside = "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)"
+    return Fix(f"In {one.place}, write {better!r} instead of {one.text!r}{beside}")
 
 
 def write_all(view: View, one: Requirement | None) -> Iterable[Fix]:

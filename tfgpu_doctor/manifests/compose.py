@@ -5,9 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Setting
-from tfgpu_doctor.manifests.containers import read_image, read_size
-from tfgpu_doctor.manifests.nodes import Node
+from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Setting
+from tfgpu_doctor.manifests.containers import fill, read_image, read_size, unknown_part
+from tfgpu_doctor.manifests.nodes import Node, documents, template
+from tfgpu_doctor.manifests.pip import Include
+
+MOST_PARENTS = 10
 
 
 def is_compose(root: Node) -> bool:
@@ -15,71 +18,128 @@ def is_compose(root: Node) -> bool:
     return root.get("services") is not None
 
 
-def read_compose(path: str, root: Node) -> tuple[Environment, ...]:
-    """Every service with an image or a build."""
+def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
+    """Every service with an image or a build.
+
+    Raises:
+        ManifestError: a key stands twice, or the file is a template.
+    """
     services = root.get("services")
-    found = [_service(path, name, node) for name, node in (services.pairs() if services else ())]
+    found = [_service(path, name, root, node, include) for name, node in (services.pairs() if services else ())]
     return tuple(one for one in found if one.image or one.build_context)
 
 
-def _service(path: str, name: str, node: Node) -> Environment:
-    image = node.get("image")
-    build = _build(path, node)
+def _service(path: str, name: str, root: Node, node: Node, include: Include) -> Environment:
+    not_understood: list[str] = []
+    chain = _extended(path, root, node, include, not_understood)
+    image, build = _first(chain, "image"), _build(path, chain)
     read: Image | None = None
     if image and image.text and build is None:
-        read = read_image(image.text, Place(path, image.line))
+        if "{{" in image.text:
+            raise template(image.place)
+        read = read_image(image.text, image.place)
+        not_understood += unknown_part(read)
     return Environment(
         kind="compose",
         label=f"service {name}",
-        place=Place(path, node.line if image is None else image.line),
+        place=image.place if image else node.place,
         image=read,
-        settings=tuple(_settings(path, node)),
-        gpu=_gpu(path, node),
+        settings=tuple({one.name: one for one in _settings(chain)}.values()),
+        gpu=_gpu(chain),
         build_context=build,
+        not_understood=tuple(not_understood),
     )
 
 
-def _build(path: str, node: Node) -> str | None:
+def _extended(path: str, root: Node, node: Node, include: Include, not_understood: list[str]) -> list[Node]:
+    """The service and those that it extends, the nearest first."""
+    chain = [node]
+    while (extends := chain[-1].get("extends")) and len(chain) < MOST_PARENTS:
+        file, name = extends.string("file"), extends.text or extends.string("service") or ""
+        if file:
+            text = None if file.startswith("/") else include(file)
+            beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
+            found = documents(beside, text)[:1] if text is not None else []
+            root = found[0] if found else root
+            if not found:
+                not_understood.append(f"{extends.place}: {file} cannot be read")
+                break
+        parent = root.get("services", name)
+        if parent is None:
+            not_understood.append(f"{extends.place}: there is no service {name} to extend")
+            break
+        chain.append(parent)
+    return chain
+
+
+def _first(chain: list[Node], *keys: str) -> Node | None:
+    return next((found for node in chain if (found := node.get(*keys))), None)
+
+
+def _build(path: str, chain: list[Node]) -> str | None:
     """The Dockerfile that a service is built from, relative as the compose file is."""
-    build = node.get("build")
+    build = _first(chain, "build")
     if build is None:
         return None
-    context = build.text or build.string("context") or "."
-    dockerfile = build.string("dockerfile") or "Dockerfile"
+    context = fill(build.text or build.string("context") or ".", {})
+    dockerfile = fill(build.string("dockerfile") or "Dockerfile", {})
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), context, dockerfile))
 
 
-def _settings(path: str, node: Node) -> Iterator[Setting]:
-    variables = node.get("environment")
-    if variables:
-        for name, value in variables.pairs():
-            yield Setting(name, value.text or "", Place(path, value.line))
-        for item in variables.items():
+def _settings(chain: list[Node]) -> Iterator[Setting]:
+    """Variables, of the farthest parent first; one without a value is the host's, and not known."""
+    for node in reversed(chain):
+        variables = node.get("environment")
+        for name, value in variables.pairs() if variables else ():
+            if value.text is not None:
+                yield Setting(name, fill(value.text, {}), value.place)
+        for item in variables.items() if variables else ():
             name, given, text = (item.text or "").partition("=")
             if given:
-                yield Setting(name, text, Place(path, item.line))
-    if (shm := node.get("shm_size")) and shm.text:
-        yield Setting("shm_size", read_size(shm.text), Place(path, shm.line))
-    if (ipc := node.get("ipc")) and ipc.text == "host":
-        yield Setting("ipc", "host", Place(path, ipc.line))
+                yield Setting(name, fill(text, {}), item.place)
+    if (shm := _first(chain, "shm_size")) and shm.text:
+        yield Setting("shm_size", read_size(fill(shm.text, {})), shm.place)
+    if (ipc := _first(chain, "ipc")) and ipc.text == "host":
+        yield Setting("ipc", "host", ipc.place)
 
 
-def _gpu(path: str, node: Node) -> GpuRequest | None:
-    """gpus: all, runtime: nvidia, or a reservation of devices."""
-    if gpus := node.get("gpus"):
-        return GpuRequest(None, Place(path, gpus.line), f"gpus: {gpus.text or 'a list'}")
-    problem = None
+def _gpu(chain: list[Node]) -> GpuRequest | None:
+    """gpus: all, runtime: nvidia, CDI's device names, or a reservation of devices."""
+    if gpus := _first(chain, "gpus"):
+        listed = [one for one in gpus.items() if one.string("driver") in (None, "nvidia")]
+        counts = [_count(one) for one in listed]
+        known = [one for one in counts if one is not None]
+        return GpuRequest(
+            sum(known) if known and len(known) == len(counts) else None,
+            gpus.place,
+            f"gpus: {gpus.text or 'a list'}",
+        )
+    found = [request for node in chain for request in _reserved(node)]
+    effective = next((one for one in found if one.problem is None), None)
+    if effective:
+        return effective
+    for node in chain:
+        for device in node.items("devices"):
+            if (device.text or "").startswith("nvidia.com/gpu="):
+                return GpuRequest(None, device.place, f"devices: {device.text}")
+    runtime = _first(chain, "runtime")
+    if runtime and runtime.text == "nvidia":
+        return GpuRequest(None, runtime.place, "runtime: nvidia")
+    return found[0] if found else None
+
+
+def _reserved(node: Node) -> Iterator[GpuRequest]:
     for device in node.items("deploy", "resources", "reservations", "devices"):
         names = [one.text for one in device.items("capabilities")]
         names += [inner.text for one in device.items("capabilities") for inner in one.items()]
-        count, ids = device.string("count"), device.items("device_ids")
-        number = int(count) if count and count.isdecimal() else len(ids) or None
-        place = Place(path, device.line)
+        number, driver = _count(device), device.string("driver")
         if "gpu" in names or "nvidia" in names:
-            return GpuRequest(number, place, f"devices: {device.string('driver') or 'nvidia'}, count {count or 'all'}")
-        if device.string("driver") == "nvidia":
-            problem = GpuRequest(number, place, "driver: nvidia", "its capabilities do not name gpu")
-    runtime = node.get("runtime")
-    if runtime and runtime.text == "nvidia":
-        return GpuRequest(None, Place(path, runtime.line), "runtime: nvidia")
-    return problem
+            shown = f"devices: {driver or 'nvidia'}, count {device.string('count') or number or 'all'}"
+            yield GpuRequest(number, device.place, shown)
+        elif driver == "nvidia":
+            yield GpuRequest(number, device.place, "driver: nvidia", "its capabilities do not name gpu")
+
+
+def _count(device: Node) -> int | None:
+    count = device.string("count")
+    return int(count) if count and count.isdecimal() else len(device.items("device_ids")) or None

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from tfgpu_doctor.manifests import Environment, Place, Requirement
+from tfgpu_doctor.manifests import Environment, Place, Requirement, Setting
 from tfgpu_doctor.manifests.nodes import Node
-from tfgpu_doctor.manifests.pip import pip_requirement
+from tfgpu_doctor.manifests.pip import LONGEST, Include, Lines
+from tfgpu_doctor.manifests.versions import conda_specifier
 
 # conda's documentation, "Package match specifications"
-_SPEC = re.compile(r"(?:[\w./-]+::)?(?P<name>[A-Za-z0-9_.-]+)(?:\[.*\])?\s*(?P<rest>.*)")
+_SPEC = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)\s*(?:\[(?P<keys>[^\]]*)\])?(?P<rest>.*)", re.DOTALL)
+_BUILD = re.compile(
+    r"(?P<version>(?:={1,2}[^=<>!~,\s]+|[\w.*|]+)(?==|\s)|[<>!~]\S*(?=\s))[=\s]\s*(?P<build>[\w.*]*[a-zA-Z*][\w.*]*|\d+)"
+)
+_KEY = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\s]+))")
 
 
-def conda_requirement(text: str, place: Place) -> Requirement | None:
-    """Read a match spec: "tensorflow-gpu=2.4", "tensorflow=2.19.*=cuda*", "python>=3.9,<3.11", "numpy 1.26"."""
-    found = _SPEC.fullmatch(text.strip().strip("\"'"))
-    if found is None:
-        return None
-    rest = found["rest"].strip()
-    version, build = rest, None
-    if split := re.fullmatch(r"(={1,2}[^=<>!~,]+|[\d.*]+)[= ]([\w*.]+)", rest):
-        version, build = split.groups()
+def conda_requirement(text: str, place: Place) -> Requirement:
+    """Read a match spec: "tensorflow-gpu=2.4", "tensorflow=2.19.*=cuda*", "python>=3.9,<3.11", "numpy 1.26".
+
+    Raises:
+        ValueError: it is none, or its version has no counterpart in PEP 440.
+    """
+    plain = text.strip().strip("\"'")
+    found = _SPEC.fullmatch(plain.rpartition("::")[2])
+    if found is None or len(plain) > LONGEST:
+        raise ValueError(f"no match spec: {text.strip()[:80]}")
+    keys = {name: next(filter(None, values), "") for name, *values in _KEY.findall(found["keys"] or "")}
+    version, build = found["rest"].strip(), keys.get("build")
+    if split := _BUILD.fullmatch(version):
+        version, build = split["version"], split["build"]
     return Requirement(
         name=found["name"].lower().replace("_", "-"),
-        specifier=_specifier(version),
+        specifier=conda_specifier(keys.get("version", version)),
         place=place,
         text=text.strip(),
         installer="conda",
@@ -31,56 +42,44 @@ def conda_requirement(text: str, place: Place) -> Requirement | None:
     )
 
 
-def _specifier(version: str) -> str:
-    """conda's "=2.4" is 2.4 and its patches, "==2.4" or "2.4" that alone; "|" has no counterpart, and asks nothing."""
-    version = version.replace(" ", "")
-    if not version or version == "*" or "|" in version:
-        return ""
-    if fuzzy := re.fullmatch(r"=([\d.]+)(?:\.?\*)?", version):
-        return f"=={fuzzy[1].rstrip('.')}.*"
-    if exact := re.fullmatch(r"(?:==)?([\d.]+\w*)", version):
-        return f"=={exact[1]}"
-    if starred := re.fullmatch(r"(?:==?)?([\d.]+?)\.?\*", version):
-        return f"=={starred[1]}.*"
-    return version
-
-
 def is_environment(root: Node) -> bool:
     """Whether a YAML document is a conda environment."""
     return root.get("dependencies") is not None and root.get("services") is None
 
 
-def read_environment(path: str, root: Node) -> tuple[Environment, ...]:
-    """environment.yml: dependencies of conda, and of pip below them."""
+def read_environment(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
+    """environment.yml: dependencies of conda, of pip below them, and variables.
+
+    Raises:
+        ManifestError: a key stands twice, or the file is a template.
+    """
     requirements: list[Requirement] = []
     not_understood: list[str] = []
+    pip = Lines(path, include)
     for item in root.items("dependencies"):
-        place = Place(path, item.line)
         if item.text is not None:
-            one = conda_requirement(item.text, place)
-            if one:
-                requirements.append(one)
-            else:
-                not_understood.append(f"{place}: no match spec: {item.text}")
-            continue
-        for line in item.items("pip"):
-            inner = Place(path, line.line)
             try:
-                found = pip_requirement(line.text or "", inner) if line.text else None
+                requirements.append(conda_requirement(item.text, item.place))
             except ValueError as error:
-                not_understood.append(f"{inner}: {error}")
-                continue
-            if found:
-                requirements.append(found)
-    pythons = tuple(one for one in requirements if one.name == "python")
+                not_understood.append(f"{item.place}: {error}")
+        for line in item.items("pip"):
+            for number, text in enumerate((line.text or "").splitlines()):
+                pip.take(text.strip(), replace(line.place, line=line.line + number))
+    requirements += pip.found()
+    variables = root.get("variables")
     return (
         Environment(
             kind="conda",
             label=path,
             place=Place(path, 1),
-            python=pythons,
+            python=tuple(one for one in requirements if one.name == "python"),
             requirements=tuple(one for one in requirements if one.name != "python"),
+            settings=tuple(
+                Setting(name, node.text, node.place)
+                for name, node in (variables.pairs() if variables else ())
+                if node.text is not None
+            ),
             channels=tuple(item.text for item in root.items("channels") if item.text),
-            not_understood=tuple(not_understood),
+            not_understood=(*not_understood, *pip.not_understood),
         ),
     )

@@ -7,42 +7,103 @@ from collections.abc import Mapping
 
 from tfgpu_doctor.manifests import Image, Place
 
-_VARIABLE = re.compile(r"\$(?:(?P<bare>\w+)|\{(?P<name>\w+)(?P<rest>[^}]*)\})")
+_START = re.compile(r"\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?P<sign>:?[-+?])?)")
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+LONGEST = 2_000  # characters after substitution; variables of variables could grow without end
+DEEPEST = 10
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str | None:
     """Put in variables: "${CUDA:-11.8.0}-base"; None where one has no value."""
-    unknown = False
+    filled, known = _fill(text, values, 0)
+    return filled if known else None
 
-    def value(match: re.Match[str]) -> str:
-        nonlocal unknown
-        name, rest = match["bare"] or match["name"], match["rest"] or ""
-        default = re.match(r":?-(.*)", rest)
-        found = values.get(name) or (default[1] if default else None)
-        if rest.startswith((":+", "+")):
-            found = re.sub(r"^:?\+", "", rest) if values.get(name) else ""
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Put in the variables that have a value; the others stay as they are written."""
+    return _fill(text, values, 0)[0]
+
+
+def _fill(text: str, values: Mapping[str, str], depth: int) -> tuple[str, bool]:
+    parts: list[str] = []
+    known, at = True, 0
+    for _ in range(text.count("$")):
+        found = _START.search(text, at)
         if found is None:
-            unknown = True
-        return found or ""
+            break
+        end = found.end() if found["bare"] else _closing(text, found.start() + 1)
+        if end is None or depth > DEEPEST:
+            break
+        word = text[found.end() : end - 1] if found["name"] else ""
+        value = _value(found, word, values, depth)
+        known &= value is not None
+        parts += [text[at : found.start()], text[found.start() : end] if value is None else value]
+        at = end
+    filled = "".join([*parts, text[at:]])
+    if len(filled) > max(LONGEST, len(text)):
+        return text, False
+    return filled, known
 
-    filled = _VARIABLE.sub(value, text)
-    return None if unknown else filled
+
+def _closing(text: str, start: int) -> int | None:
+    """The end of the ${...} whose brace stands at `start`, others inside it passed over."""
+    depth = 0
+    for at in range(start, min(len(text), start + LONGEST)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at + 1
+    return None
+
+
+def _value(found: re.Match[str], word: str, values: Mapping[str, str], depth: int) -> str | None:
+    """The value of $NAME, ${NAME}, ${NAME:-word}, ${NAME-word} or ${NAME:+word}; None: not known."""
+    given = values.get(found["bare"] or found["name"])
+    sign = found["sign"] or ""
+    if sign.startswith(":") and given == "":
+        given = None
+    if sign.endswith("+"):
+        return "" if given is None else _inner(word, values, depth)
+    if given is None and sign.endswith("-"):
+        return _inner(word, values, depth)
+    return given if not word or sign else None
+
+
+def _inner(word: str, values: Mapping[str, str], depth: int) -> str | None:
+    filled, known = _fill(word, values, depth + 1)
+    return filled if known else None
 
 
 def read_image(reference: str, place: Place, values: Mapping[str, str] | None = None) -> Image:
     """Read "nvcr.io/nvidia/tensorflow:25.02-tf2-py3@sha256:..."; a part that is not known yet leaves the tag open."""
     filled = substitute(reference, values or {})
     if filled is None:
-        name = re.split(r"[:@$]", reference)[0]
-        return Image(name=name, tag=None, place=place, text=reference)
+        name = re.split(r"[:@]", re.sub(r"\$\{[^}]*\}?", "$", fill(reference, values or {})))[0]
+        return Image(name=reference if "$" in name else name, tag=None, place=place, text=reference)
     name, _, _ = filled.partition("@")
     head, slash, tail = name.rpartition("/")
     tail, _, tag = tail.partition(":")
     return Image(name=f"{head}{slash}{tail}", tag=tag or None, place=place, text=reference)
 
 
+def unknown_part(image: Image) -> tuple[str, ...]:
+    """A line for `not_understood` where a variable without a value keeps the image from being known."""
+    if image.tag is None and "$" in image.text:
+        return (f"{image.place}: {image.text} is known only when its variables are; give them defaults",)
+    return ()
+
+
 def read_size(text: str) -> str:
-    """Turn "8gb", "1Gi", "512m" into bytes; what is no size stays as it is."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
-    return str(int(float(found[1]) * _UNITS[found[2]])) if found else text
+    """Turn compose's "8gb", "512m", "64k" into bytes; what is no size stays as it is."""
+    return _size(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgt]?)i?b?", text.lower(), _UNITS)
+
+
+def read_quantity(text: str) -> str:
+    """Turn Kubernetes' "1Gi" (2**30) and "1G" (10**9) into bytes; what is no size stays as it is."""
+    binary = text.strip().endswith("i")
+    return _size(r"(\d{1,18}(?:\.\d{1,9})?)([kmgt]?)i?", text.lower(), _UNITS if binary else _DECIMAL)
+
+
+def _size(pattern: str, text: str, units: Mapping[str, int]) -> str:
+    found = re.fullmatch(pattern, text.strip(), re.ASCII)
+    return str(int(float(found[1]) * units[found[2]])) if found else text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.manifests import Environment, GpuRequest, Place, Setting
-from tfgpu_doctor.manifests.containers import read_image, read_size
-from tfgpu_doctor.manifests.nodes import Node
+from tfgpu_doctor.manifests import Environment, GpuRequest, Setting
+from tfgpu_doctor.manifests.containers import read_image, read_quantity
+from tfgpu_doctor.manifests.nodes import Node, template
 
 # where the pod stands below an object, by kind
 _PODS: dict[str, tuple[str, ...]] = {
     "Pod": ("spec",),
+    "PodTemplate": ("template", "spec"),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
 _TEMPLATE = ("spec", "template", "spec")  # Deployment, StatefulSet, DaemonSet, ReplicaSet, Job ...
@@ -22,15 +23,19 @@ def is_kubernetes(root: Node) -> bool:
     return root.string("apiVersion") is not None and root.string("kind") is not None
 
 
-def read_kubernetes(path: str, roots: list[Node]) -> tuple[Environment, ...]:
-    """Every container of every object."""
-    return tuple(one for root in roots for one in _object(path, root))
+def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
+    """Every container of every object.
+
+    Raises:
+        ManifestError: a key stands twice, or an image is a template's.
+    """
+    return tuple(one for root in roots for one in _object(root))
 
 
-def _object(path: str, root: Node) -> Iterator[Environment]:
+def _object(root: Node) -> Iterator[Environment]:
     kind = root.string("kind") or ""
     for item in root.items("items") if kind.endswith("List") else ():
-        yield from _object(path, item)
+        yield from _object(item)
     name = f"{kind} {root.string('metadata', 'name') or ''}".strip()
     pods = [(name, root.get(*_PODS.get(kind, _TEMPLATE)))]
     for replicas in _REPLICAS:
@@ -38,47 +43,57 @@ def _object(path: str, root: Node) -> Iterator[Environment]:
         pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in (roles.pairs() if roles else ())]
     for label, pod in pods:
         if pod is not None:
-            yield from _pod(path, label, pod)
+            yield from _pod(label, pod)
 
 
-def _pod(path: str, label: str, pod: Node) -> Iterator[Environment]:
+def _pod(label: str, pod: Node) -> Iterator[Environment]:
     containers = pod.items("containers")
     for container in containers:
         image = container.get("image")
         if image is None or image.text is None:
             continue
+        if "{{" in image.text:
+            raise template(image.place)
         several = f", container {container.string('name') or ''}" if len(containers) > 1 else ""
         yield Environment(
             kind="kubernetes",
             label=f"{label}{several}",
-            place=Place(path, image.line),
-            image=read_image(image.text, Place(path, image.line)),
-            settings=(*_variables(path, container), *_shm(path, pod, container)),
-            gpu=_gpu(path, container),
+            place=image.place,
+            image=read_image(image.text, image.place),
+            settings=(*_variables(container), *_shm(pod, container), *_runtime(pod)),
+            gpu=_gpu(container),
         )
 
 
-def _variables(path: str, container: Node) -> Iterator[Setting]:
+def _variables(container: Node) -> Iterator[Setting]:
     for item in container.items("env"):
         value = item.get("value")
-        if value is not None and (name := item.string("name")):
-            yield Setting(name, value.text or "", Place(path, value.line))
+        if value is not None and value.text is not None and (name := item.string("name")):
+            yield Setting(name, value.text, value.place)
 
 
-def _shm(path: str, pod: Node, container: Node) -> Iterator[Setting]:
-    """A volume in memory that is mounted at /dev/shm."""
+def _runtime(pod: Node) -> Iterator[Setting]:
+    if (runtime := pod.get("runtimeClassName")) and runtime.text:
+        yield Setting("runtimeClassName", runtime.text, runtime.place)
+
+
+def _shm(pod: Node, container: Node) -> Iterator[Setting]:
+    """A volume in memory that is mounted at /dev/shm, and the host's IPC namespace."""
     mounts = {one.string("name") for one in container.items("volumeMounts") if one.string("mountPath") == "/dev/shm"}
     for volume in pod.items("volumes"):
         if volume.string("name") in mounts and volume.string("emptyDir", "medium") == "Memory":
             limit = volume.string("emptyDir", "sizeLimit")
-            yield Setting("shm_size", read_size(limit) if limit else "unlimited", Place(path, volume.line))
+            yield Setting("shm_size", read_quantity(limit) if limit else "unlimited", volume.place)
+    if (ipc := pod.get("hostIPC")) and ipc.text == "true":
+        yield Setting("ipc", "host", ipc.place)
 
 
-def _gpu(path: str, container: Node) -> GpuRequest | None:
+def _gpu(container: Node) -> GpuRequest | None:
     """nvidia.com/gpu, or a MIG slice, under limits; requests alone, or others than the limits, are refused."""
     limits, requests = _devices(container, "limits"), _devices(container, "requests")
     if not limits and not requests:
-        return None
+        claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
+        return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
     name, node = next(iter((limits or requests).items()))
     count = int(node.text) if node.text and node.text.isdecimal() else None
     problem = None
@@ -88,7 +103,7 @@ def _gpu(path: str, container: Node) -> GpuRequest | None:
         problem = "its limit is 0"
     elif name in requests and requests[name].text != node.text:
         problem = f"requests say {requests[name].text} and limits {node.text}; they must be equal"
-    return GpuRequest(count, Place(path, node.line), f"{name}: {node.text}", problem)
+    return GpuRequest(count, node.place, f"{name}: {node.text}", problem)
 
 
 def _devices(container: Node, section: str) -> dict[str, Node]:

@@ -3,97 +3,150 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from tfgpu_doctor.manifests import Environment, ManifestError, Place, Requirement
-from tfgpu_doctor.manifests.conda import conda_requirement
-from tfgpu_doctor.manifests.pip import pip_requirement
+from tfgpu_doctor.manifests.pip import Include, Lines, pip_requirement
+from tfgpu_doctor.manifests.toml_places import TomlPlaces
 
 
-def read_pyproject(path: str, text: str) -> tuple[Environment, ...]:
+def read_pyproject(path: str, text: str, include: Include) -> tuple[Environment, ...]:
     """The project itself, then each extra and each group together with it.
 
     Raises:
         ManifestError: no valid TOML.
     """
+    from tfgpu_doctor.manifests.poetry_pixi import read_pixi, read_poetry
+
     data = _toml(path, text)
-    reader = _Reader(path, text)
-    project, tool = _table(data, "project"), _table(data, "tool")
-    python = [
-        *reader.python(project.get("requires-python")),
-        *_poetry_python(reader, tool),
-        *_pixi_python(reader, data),
-    ]
-    base = [
-        *reader.listed(project.get("dependencies")),
-        *_poetry(reader, _table(tool, "poetry", "dependencies")),
-        *_pixi(reader, _table(tool, "pixi") or data),
-    ]
-    environments = [reader.environment(path, python, base)]
-    extras = _table(project, "optional-dependencies")
-    groups = {**_table(data, "dependency-groups")}
-    for name, lines in extras.items():
-        environments.append(reader.environment(f"{path}, extra {name}", python, [*base, *reader.listed(lines)]))
-    for name, lines in groups.items():
-        environments.append(reader.environment(f"{path}, group {name}", python, [*base, *reader.listed(lines)]))
-    for name, group in _table(tool, "poetry", "group").items():
-        own = list(_poetry(reader, _table(group, "dependencies")))
-        environments.append(reader.environment(f"{path}, group {name}", python, [*base, *own]))
-    own_tensorflow = [one for one in environments[1:] if len(one.requirements) > len(base)]
-    return (environments[0], *own_tensorflow)
+    reader = Reader(path, text, include)
+    standard, poetry, pixi = _standard(reader, data), read_poetry(reader, data), read_pixi(reader, data)
+    python = [*standard.python, *poetry.python, *pixi.python]
+    base = [*standard.base, *poetry.base, *pixi.base]
+    parts = {**standard.parts, **poetry.parts, **pixi.parts}
+    first = reader.environment(path, python, base)
+    return (
+        first,
+        *(reader.environment(f"{path}, {name}", python, [*base, *own]) for name, own in parts.items() if own),
+    )
 
 
-class _Reader:
+class Project:
+    """What one tool's tables ask for."""
+
+    def __init__(self) -> None:
+        self.python: list[Requirement] = []
+        self.base: list[Requirement] = []
+        self.parts: dict[str, list[Requirement]] = {}  # "extra gpu", "group dev"
+
+
+class Reader:
     """Turns strings of the file into requirements, and finds the lines that they stand on."""
 
-    def __init__(self, path: str, text: str) -> None:
-        self.path = path
-        self.lines = text.splitlines()
-        self.not_understood: list[str] = []
+    def __init__(self, path: str, text: str, include: Include) -> None:
+        self._path = path
+        self._places = TomlPlaces(text)
+        self._include = include
+        self._not_understood: list[str] = []
 
     def environment(self, label: str, python: list[Requirement], found: list[Requirement]) -> Environment:
+        """One of the file's environments."""
         return Environment(
             kind="pyproject",
             label=label,
-            place=Place(self.path, 1),
+            place=Place(self._path, 1),
             python=tuple(python),
-            requirements=tuple(found),
-            not_understood=tuple(dict.fromkeys(self.not_understood)),
+            requirements=tuple(dict.fromkeys(found)),
+            not_understood=tuple(dict.fromkeys(self._not_understood)),
         )
 
-    def python(self, specifier: Any) -> Iterator[Requirement]:
-        if isinstance(specifier, str):
-            yield Requirement("python", specifier, self.place(specifier, "requires-python"), f"python {specifier}")
+    def place(self, key: str, text: str | None = None) -> Place:
+        """The line of a string below a key."""
+        return Place(self._path, self._places.line(key, text))
 
-    def listed(self, lines: Any) -> Iterator[Requirement]:
-        """A list of PEP 508 strings; what else a group may hold (include-group) brings nothing of its own."""
+    def attempt(self, place: Place, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
+        """What is read, or a line that says why not."""
+        try:
+            one = read()
+        except ValueError as error:
+            self._not_understood.append(f"{place}: {error}")
+            return
+        if one:
+            yield one
+
+    def listed(self, key: str, lines: Any) -> Iterator[Requirement]:
+        """A list of PEP 508 strings; what else a group may hold is for the caller."""
         for line in lines if isinstance(lines, list) else ():
-            if not isinstance(line, str):
-                continue
-            place = self.place(line)
-            try:
-                one = pip_requirement(line, place)
-            except ValueError as error:
-                self.not_understood.append(f"{place}: {error}")
-                continue
-            if one:
-                yield one
+            if isinstance(line, str):
+                place = self.place(key, line)
+                yield from self.attempt(place, lambda: pip_requirement(line, place))  # noqa: B023 - called at once
 
-    def place(self, text: str, key: str = "") -> Place:
-        """The line that a string stands on: the first that has it in quotes, and the key where one is given."""
-        quoted = (f'"{text}"', f"'{text}'")
-        for number, line in enumerate(self.lines, 1):
-            if any(one in line for one in quoted) and (not key or re.match(rf"\s*[\"']?{re.escape(key)}\b", line)):
-                return Place(self.path, number)
-        return Place(self.path, next((n for n, line in enumerate(self.lines, 1) if text in line), 1))
+    def files(self, key: str, value: Any) -> Iterator[Requirement]:
+        """setuptools' {file = ["requirements.txt"]}."""
+        names = value.get("file") if isinstance(value, dict) else None
+        for name in [names] if isinstance(names, str) else names if isinstance(names, list) else ():
+            if isinstance(name, str):
+                lines = Lines(self._path, self._include)
+                lines.follow(name, self.place(key, name))
+                self._not_understood += lines.not_understood
+                yield from lines.found()
 
-    def keyed(self, name: str, value: str) -> Place:
-        """The line of a `name = value`."""
-        for number, line in enumerate(self.lines, 1):
-            if re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=", line) and value in line:
-                return Place(self.path, number)
-        return self.place(value)
+
+def _standard(reader: Reader, data: dict[str, Any]) -> Project:
+    """[project] and [dependency-groups], and what setuptools, uv and PDM add."""
+    project, tool, found = table(data, "project"), table(data, "tool"), Project()
+    if isinstance(python := project.get("requires-python"), str):
+        place = reader.place("project.requires-python")
+        found.python.append(Requirement("python", python, place, f"python {python}"))
+    dynamic = table(tool, "setuptools", "dynamic")
+    found.base += reader.listed("project.dependencies", project.get("dependencies"))
+    found.base += reader.files("tool.setuptools.dynamic.dependencies", dynamic.get("dependencies"))
+    extras = table(project, "optional-dependencies")
+    for name, lines in extras.items():
+        found.parts[f"extra {name}"] = list(reader.listed(f"project.optional-dependencies.{name}", lines))
+    for name, value in table(dynamic, "optional-dependencies").items():
+        key = f"tool.setuptools.dynamic.optional-dependencies.{name}"
+        found.parts[f"extra {name}"] = list(reader.files(key, value))
+    _join_extras(str(project.get("name", "")), found.parts)
+    groups = table(data, "dependency-groups")
+    for name in groups:
+        found.parts[f"group {name}"] = list(_group(reader, groups, name, set()))
+    found.parts["group dev of uv"] = list(
+        reader.listed("tool.uv.dev-dependencies", table(tool, "uv").get("dev-dependencies"))
+    )
+    for name, lines in table(tool, "pdm", "dev-dependencies").items():
+        found.parts[f"group {name}"] = list(reader.listed(f"tool.pdm.dev-dependencies.{name}", lines))
+    return found
+
+
+def _join_extras(project: str, parts: dict[str, list[Requirement]]) -> None:
+    """An extra may name others of its own project: all = ["mine[gpu,docs]"]."""
+    own = canonicalize_name(project)
+    for name, lines in list(parts.items()):
+        named = [extra for one in lines if one.name == own for extra in one.extras]
+        more = [one for extra in named for one in parts.get(f"extra {extra}", ()) if one.name != own]
+        parts[name] = [*(one for one in lines if not (own and one.name == own)), *more]
+
+
+def _group(reader: Reader, groups: dict[str, Any], name: str, seen: set[str]) -> Iterator[Requirement]:
+    """A group, with those that it includes (PEP 735)."""
+    seen.add(name)
+    lines = groups.get(name)
+    yield from reader.listed(f"dependency-groups.{name}", lines)
+    for line in lines if isinstance(lines, list) else ():
+        other = line.get("include-group") if isinstance(line, dict) else None
+        if isinstance(other, str) and other not in seen and len(seen) < 50:
+            yield from _group(reader, groups, other, seen)
+
+
+def table(data: Any, *path: str) -> dict[str, Any]:
+    """The table below several keys; an empty one where there is none."""
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
 
 
 def _toml(path: str, text: str) -> dict[str, Any]:
@@ -103,84 +156,8 @@ def _toml(path: str, text: str) -> dict[str, Any]:
         import tomli as tomllib  # type: ignore[no-redef]
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise ManifestError(f"{path}:{line[1] if line else 1}: no valid TOML: {error}") from error
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply") from error
-
-
-def _table(data: Any, *path: str) -> dict[str, Any]:
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}
-
-
-# ------------------------------------------------------------------------------------------------ Poetry and pixi
-
-
-def _poetry_python(reader: _Reader, tool: dict[str, Any]) -> Iterator[Requirement]:
-    wanted = _table(tool, "poetry", "dependencies").get("python")
-    if isinstance(wanted, str):
-        yield Requirement("python", _caret(wanted), reader.keyed("python", wanted), f'python = "{wanted}"')
-
-
-def _poetry(reader: _Reader, table: dict[str, Any]) -> Iterator[Requirement]:
-    """name = "^2.15", name = {version = "...", extras = [...], markers = "..."}."""
-    for name, value in table.items():
-        if name == "python":
-            continue
-        details = value if isinstance(value, dict) else {"version": value}
-        version = details.get("version", "*")
-        if not isinstance(version, str):
-            continue
-        extras = details.get("extras")
-        yield Requirement(
-            name=re.sub(r"[-_.]+", "-", name).lower(),
-            specifier=_caret(version),
-            place=reader.keyed(name, version if "version" in details else ""),
-            text=f'{name} = "{version}"',
-            extras=tuple(one for one in extras if isinstance(one, str)) if isinstance(extras, list) else (),
-            marker=details.get("markers") if isinstance(details.get("markers"), str) else None,
-        )
-
-
-def _caret(version: str) -> str:
-    """Poetry's "^2.15" is >=2.15,<3, "~2.15" is >=2.15,<2.16, a bare "2.15.1" that version."""
-    parts = [one.strip() for one in version.split(",")]
-    return ",".join(filter(None, (_one_caret(part) for part in parts)))
-
-
-def _one_caret(part: str) -> str:
-    found = re.fullmatch(r"([\^~]?)\s*(\d+(?:\.\d+)*)(\.\*)?", part)
-    if found is None:
-        return "" if part in ("", "*") or "|" in part else part
-    sign, number, star = found.groups()
-    numbers = [int(one) for one in number.split(".")]
-    if sign == "^":
-        fixed = next((index for index, one in enumerate(numbers) if one), len(numbers) - 1)
-        return f">={number},<{'.'.join(map(str, [*numbers[:fixed], numbers[fixed] + 1]))}"
-    if sign == "~":
-        upper = [numbers[0], numbers[1] + 1] if len(numbers) > 1 else [numbers[0] + 1]
-        return f">={number},<{'.'.join(map(str, upper))}"
-    return f"=={number}{star or ''}"
-
-
-def _pixi_python(reader: _Reader, data: dict[str, Any]) -> Iterator[Requirement]:
-    for root in (_table(data, "tool", "pixi"), data):
-        wanted = _table(root, "dependencies").get("python")
-        if isinstance(wanted, str):
-            spec = wanted if wanted[:1] in "=<>!~*" else f"=={wanted}"
-            found = conda_requirement(f"python{spec}", reader.keyed("python", wanted))
-            if found:
-                yield found
-
-
-def _pixi(reader: _Reader, root: dict[str, Any]) -> Iterator[Requirement]:
-    for name, value in _table(root, "dependencies").items():
-        if isinstance(value, str) and name != "python":
-            spec = value if value[:1] in "=<>!~*" else f"=={value}"
-            found = conda_requirement(f"{name}{spec if value != '*' else ''}", reader.keyed(name, value))
-            if found:
-                yield found
-    yield from _poetry(reader, _table(root, "pypi-dependencies"))
+    except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
+        line = re.search(r"line (\d+)", str(error))
+        raise ManifestError(f"{path}:{line[1] if line else 1}: no valid TOML: {error}") from error

@@ -9,10 +9,13 @@ from tfgpu_doctor.manifests.pip import Include
 
 KINDS: tuple[Kind, ...] = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
+LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
+LARGEST = 5_000_000  # characters
 _NAMES: tuple[tuple[str, Kind], ...] = (
-    (r"(pyproject|pixi)\.toml", "pyproject"),
-    (r"(dockerfile|containerfile)([.-].*)?|.*\.(dockerfile|containerfile)", "dockerfile"),
-    (r".*(requirements|constraints).*\.(txt|in)|requirements", "requirements"),
+    (r"(.*/)?(pyproject|pixi)\.toml", "pyproject"),
+    (r"(.*/)?((dockerfile|containerfile)([.-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
+    (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements)", "requirements"),
+    (r"(.*/)?(requirements|reqs|constraints)/[^/]*\.(txt|in)", "requirements"),
 )
 
 
@@ -29,20 +32,39 @@ def read(
     Raises:
         ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
-    for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > LONGEST_LINE:
-            raise ManifestError(f"{path}:{number}: a line of {len(line)} characters; no file of these kinds has such")
-    if "\0" in text:
-        raise ManifestError(f"{path}: this is no text file")
+    if refusal := _refusal(path, text):
+        raise ManifestError(refusal)
     try:
-        return _read(path, text, kind, include)
+        return _read(path, text, kind, lambda name: _included(include, name))
     except ManifestError as error:
         message = str(error)
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
+    except RecursionError as error:
+        raise ManifestError(f"{path}: nested too deeply, or without end") from error
+
+
+def _refusal(path: str, text: str) -> str | None:
+    """Why a text is not read at all."""
+    if len(text) > LARGEST:
+        return f"{path} is larger than {LARGEST // 1_000_000} MB, and no file of these kinds"
+    if re.search(r"[\0\ud800-\udfff]", text):
+        return f"{path}: this is no text file"
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            return f"{path}:{number}: a line of {len(line)} characters; no file of these kinds has such"
+        if re.search(rf"(?<!\d)\d{{{LONGEST_NUMBER + 1}}}", line):
+            return f"{path}:{number}: a number of more than {LONGEST_NUMBER} digits"
+    return None
+
+
+def _included(include: Include, name: str) -> str | None:
+    """A file that another names; what would be refused counts as one that cannot be read."""
+    text = include(name) if name and "\0" not in name else None
+    return None if text is None or _refusal(name, text) else text
 
 
 def _read(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:
-    kind = kind or _by_name(path)
+    kind = kind or kind_of(path)
     if kind == "requirements":
         from tfgpu_doctor.manifests.pip import read_requirements
 
@@ -50,20 +72,21 @@ def _read(path: str, text: str, kind: Kind | None, include: Include) -> tuple[En
     if kind == "pyproject":
         from tfgpu_doctor.manifests.pyproject import read_pyproject
 
-        return read_pyproject(path, text)
+        return read_pyproject(path, text, include)
     if kind == "dockerfile":
         from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 
         return read_dockerfile(path, text, include)
-    return _yaml(path, text, kind)
+    return _yaml(path, text, kind, include)
 
 
-def _by_name(path: str) -> Kind | None:
-    name = re.split(r"[/\\]", path)[-1].lower()
+def kind_of(path: str) -> Kind | None:
+    """What a file is by its name; None for YAML, whose keys tell, and for a name that does not tell."""
+    name = path.replace("\\", "/").lower()
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name)), None)
 
 
-def _yaml(path: str, text: str, kind: Kind | None) -> tuple[Environment, ...]:
+def _yaml(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:
     """Which of the three YAML files it is, its keys tell."""
     if kind is None and not path.lower().endswith((".yml", ".yaml")):
         raise ManifestError(f"{path}: what is this file? Say it with --kind {'|'.join(KINDS)}")
@@ -76,11 +99,11 @@ def _yaml(path: str, text: str, kind: Kind | None) -> tuple[Environment, ...]:
     if not roots:
         raise ManifestError(f"{path}: the file is empty")
     if kind == "kubernetes" or (kind is None and any(map(is_kubernetes, roots))):
-        return read_kubernetes(path, roots)
+        return read_kubernetes(roots)
     if kind == "compose" or (kind is None and is_compose(roots[0])):
-        return read_compose(path, roots[0])
+        return read_compose(path, roots[0], include)
     if kind == "conda" or (kind is None and is_environment(roots[0])):
-        return read_environment(path, roots[0])
+        return read_environment(path, roots[0], include)
     raise ManifestError(
         f"{path}: neither a conda environment (dependencies:), a compose file (services:) nor a Kubernetes manifest "
         "(apiVersion: and kind:)"

@@ -1,116 +1,178 @@
-"""The shell commands of a RUN line: what they install with pip, uv, conda and apt."""
+"""The shell commands of a RUN line: what they install with pip, uv, conda, Poetry and apt."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from tfgpu_doctor.manifests import Place, Requirement
 from tfgpu_doctor.manifests.conda import conda_requirement
 from tfgpu_doctor.manifests.pip import pip_requirement
+from tfgpu_doctor.manifests.versions import poetry_specifier
+from tfgpu_doctor.manifests.words import Word, commands
 
-_SEPARATORS = re.compile(r"&&|\|\||[;|&\n]")
+Installer: TypeAlias = Literal["pip", "conda", "apt", "poetry"]
+FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project"]
+
 _PIP = re.compile(r"(?:\S*/)?pip[\d.]*")
-_PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _CONDA = re.compile(r"(?:\S*/)?(?:conda|mamba|micromamba)")
-# options of pip, uv, conda and apt that take a word of their own
+_APT = frozenset({"apt-get", "apt", "aptitude"})
+_ADD = frozenset({"uv", "pdm", "pipenv", "poetry"})
+# options that take a word of their own
 _WITH_WORD = frozenset(
     (
         *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--timeout", "--retries"),
         *("--target", "-t", "--prefix", "--python", "-p", "--proxy", "--cache-dir", "--root", "--platform", "--abi"),
-        *("--python-version", "--implementation", "-n", "--name", "-c", "--channel", "-o", "--option", "--no-binary"),
-        *("--only-binary", "--config-settings", "--constraint"),
+        *("--python-version", "--implementation", "-n", "--name", "--channel", "-o", "--option", "--no-binary"),
+        *("--only-binary", "--config-settings", "--index", "--default-index", "--index-strategy", "--torch-backend"),
+        *("--group", "-G", "--extra", "-E", "--source", "--root-prefix", "--progress-bar", "--only-group", "--with"),
     )
 )
-_FILES = frozenset({"-r", "--requirement", "--requirements"})
+_PIP_FILES: dict[str, FileKind] = {
+    "-r": "requirements",
+    "--requirement": "requirements",
+    "--requirements": "requirements",
+    "-c": "constraints",
+    "--constraint": "constraints",
+}
+_CONDA_FILES: dict[str, FileKind] = {"-f": "conda", "--file": "conda"}
+_PROJECT = re.compile(r"\.(?:\[(?P<extras>[\w.,\s-]+)\])?")
+_SHORT = re.compile(r"(-[rc])(.+)")
 
 
+@dataclass(frozen=True)
+class File:
+    """A file that a command installs from."""
+
+    kind: FileKind
+    name: str
+    place: Place
+    extras: tuple[str, ...] = ()  # of a project
+
+
+@dataclass
 class Installed:
-    """What the commands of one RUN line bring."""
+    """What the commands of a stage bring."""
 
-    def __init__(self) -> None:
-        self.requirements: list[Requirement] = []
-        self.files: list[tuple[str, str, Place]] = []  # (kind, path, place): "requirements", "conda"
-        self.not_understood: list[str] = []
+    requirements: list[Requirement] = field(default_factory=list)
+    pythons: list[Requirement] = field(default_factory=list)  # of uv
+    files: list[File] = field(default_factory=list)
+    not_understood: list[str] = field(default_factory=list)
+
+    def take(self, other: Installed) -> None:
+        """What another stage brings."""
+        self.requirements += other.requirements
+        self.pythons += other.pythons
+        self.files += other.files
+        self.not_understood += other.not_understood
 
 
-def read_commands(lines: list[tuple[int, str]], path: str, found: Installed) -> None:
+def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
     """Read the commands on numbered lines, which belong to one RUN."""
-    for command in _SEPARATORS.split("\n".join(text for _, text in lines).replace("\\\n", " ")):
-        words = _words(command)
-        for installer, arguments in _installations(words):
-            _read(installer, arguments, lambda word: Place(path, _line_of(word, lines)), found)
+    for words in commands(code):
+        read_command(words, path, found)
 
 
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command, comments=True)
-    except ValueError:  # an unbalanced quote: a script of another language
-        return command.split()
+def read_command(words: list[Word], path: str, found: Installed) -> None:
+    """Read one command."""
+    _uv_python(words, path, found)
+    for installer, arguments in _installations([word.text for word in words], words):
+        if installer == "poetry" and not any(word.text[:1] not in "-" for word in arguments):
+            found.files.append(File("project", ".", Place(path, words[0].line)))
+            continue
+        _read(installer, arguments, path, found)
 
 
-def _installations(words: list[str]) -> Iterator[tuple[str, list[str]]]:
+def _installations(texts: list[str], words: list[Word]) -> Iterator[tuple[Installer, list[Word]]]:
     """The installer and its arguments, wherever they stand: "sudo -H python3 -m pip install ...", "uv pip install"."""
-    for index, word in enumerate(words):
-        rest = words[index + 1 :]
-        before = words[index - 2 : index]
-        is_pip = _PIP.fullmatch(word) is not None and (index == 0 or words[index - 1] != "install")
-        module = len(before) == 2 and before[1] == "-m" and _PYTHON.fullmatch(before[0]) is not None
-        if (is_pip or (word == "pip" and module)) and "install" in rest[:4]:
-            yield "pip", rest[rest.index("install") + 1 :]
+    for index, text in enumerate(texts):
+        rest = texts[index + 1 :]
+        if _PIP.fullmatch(text) and "install" in rest and "install" not in texts[:index]:
+            yield "pip", words[index + 2 + rest.index("install") :]
             return
-        if _CONDA.fullmatch(word) and rest and rest[0] in ("install", "create", "env", "update"):
-            yield "conda", rest[2:] if rest[0] == "env" else rest[1:]
+        verb = next((one for one in rest if not one.startswith("-")), "")
+        if _CONDA.fullmatch(text) and verb in ("install", "create", "update", "env"):
+            after = index + 2 + rest.index(verb)
+            yield "conda", words[after + 1 :] if verb == "env" else words[after:]
             return
-        if word in ("apt-get", "apt") and "install" in rest[:6]:
-            yield "apt", rest[rest.index("install") + 1 :]
+        if text in _APT and "install" in rest:
+            yield "apt", words[index + 2 + rest.index("install") :]
             return
-        if word == "poetry" and rest[:1] == ["add"]:
-            yield "pip", [one.replace("@^", ">=").replace("@", "==") for one in rest[1:]]
+        if text in _ADD and rest[:1] in (["add"], ["install"], ["sync"]):
+            yield "poetry", words[index + 2 :]
             return
 
 
-def _read(installer: str, arguments: list[str], place: object, found: Installed) -> None:
-    assert callable(place)
+def _uv_python(words: list[Word], path: str, found: Installed) -> None:
+    """uv python install 3.12; uv venv --python 3.12."""
+    texts = [word.text for word in words]
+    if "uv" not in texts:
+        return
+    rest = words[texts.index("uv") + 1 :]
+    verbs = [word.text for word in rest[:2]]
+    if verbs == ["python", "install"] or verbs[:1] == ["venv"]:
+        for word in rest[1:]:
+            if version := re.fullmatch(r"(?:--python=|python)?(3\.\d{1,2})(?:\.\d{1,3})?", word.text):
+                place = Place(path, word.line)
+                found.pythons.append(Requirement("python", f"=={version[1]}.*", place, word.text))
+
+
+def _read(installer: Installer, arguments: list[Word], path: str, found: Installed) -> None:
+    files = _CONDA_FILES if installer == "conda" else {} if installer == "apt" else _PIP_FILES
     words = iter(arguments)
     for word in words:
-        if word in _FILES or (installer == "conda" and word in ("-f", "--file")):
-            name = next(words, "")
-            found.files.append(("conda" if installer == "conda" else "requirements", name, place(name)))
-        elif word.startswith(("--requirement=", "--file=")):
-            name = word.partition("=")[2]
-            found.files.append(("conda" if installer == "conda" else "requirements", name, place(name)))
-        elif word.startswith("-r") and len(word) > 2 and installer == "pip":
-            found.files.append(("requirements", word[2:], place(word)))
-        elif word in _WITH_WORD:
+        text, place = word.text, Place(path, word.line)
+        option, equals, value = text.partition("=")
+        if option in files and (equals or text == option):
+            name = Word(value, word.line) if equals else next(words, None)
+            if name is not None and name.text:
+                found.files.append(File(files[option], name.text, Place(path, name.line)))
+        elif installer == "pip" and (short := _SHORT.fullmatch(text)):
+            found.files.append(File(files[short[1]], short[2], place))
+        elif text in _WITH_WORD or (installer == "conda" and text == "-c"):
             next(words, None)
-        elif not word.startswith("-") and not re.match(r"\d?[<>]", word):
-            _add(installer, word, place(word), found)
+        elif re.match(r"\d?(>>?|<)", text):
+            if re.fullmatch(r"\d?(>>?|<)", text):
+                next(words, None)
+        elif text and not text.startswith("-"):
+            _add(installer, text, place, found)
 
 
-def _add(installer: str, word: str, place: Place, found: Installed) -> None:
+def _add(installer: Installer, text: str, place: Place, found: Installed) -> None:
     if installer == "apt":
-        name, _, version = word.partition("=")
-        number = re.match(r"\d+(?:\.\d+)*", version)
-        specifier = f"=={number[0]}" if number else ""
-        found.requirements.append(Requirement(name.lower(), specifier, place, word, installer="apt"))
+        found.requirements.append(_apt(text, place))
         return
-    if installer == "conda":
-        if one := conda_requirement(word, place):
-            found.requirements.append(one)
+    if project := _PROJECT.fullmatch(text):
+        extras = tuple(one.strip() for one in (project["extras"] or "").split(",") if one.strip())
+        found.files.append(File("project", ".", place, extras))
         return
     try:
-        one = pip_requirement(word, place)
-    except ValueError:
-        if "$" not in word:
-            found.not_understood.append(f"{place}: {word} is no requirement")
+        if installer == "conda":
+            one: Requirement | None = conda_requirement(text, place)
+        else:
+            one = _poetry(text, place) if installer == "poetry" else pip_requirement(text, place)
+    except ValueError as error:
+        reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
+        found.not_understood.append(f"{place}: {text[:200]}: {reason}")
         return
-    if one:
-        found.requirements.append(replace(one, text=word))
+    if one is None and text.startswith("$"):
+        found.not_understood.append(f"{place}: {text[:200]} is known only when it is built; give it a default")
+    elif one:
+        found.requirements.append(replace(one, text=text))
 
 
-def _line_of(word: str, lines: list[tuple[int, str]]) -> int:
-    """The line that a word stands on; the first where quoting hides it."""
-    return next((number for number, text in lines if word in text), lines[0][0])
+def _apt(text: str, place: Place) -> Requirement:
+    """A Debian package: "libcudnn8=8.6.0.163-1+cuda11.8"."""
+    name, _, version = text.partition("=")
+    number = re.match(r"\d+(?:\.\d+)*", version)
+    return Requirement(name.lower(), f"=={number[0]}" if number else "", place, text, installer="apt")
+
+
+def _poetry(text: str, place: Place) -> Requirement | None:
+    """What Poetry and uv add: "tensorflow@^2.15", or as pip has it."""
+    if found := re.fullmatch(r"([\w.-]+(?:\[[^\]]*\])?)@([\d^~*][^/]*)", text):
+        one = pip_requirement(found[1], place)
+        return replace(one, specifier=poetry_specifier(found[2])) if one else None
+    return pip_requirement(text, place)

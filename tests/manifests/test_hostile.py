@@ -1,0 +1,50 @@
+"""Whatever is read, there is an answer or a refusal, soon."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.manifests.test_more_readers import FILES, GROUPS, OFFICIAL, POETRY
+from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, PYPROJECT
+from tfgpu_doctor.manifests import ManifestError
+from tfgpu_doctor.manifests.reading import KINDS, read
+
+SAMPLES = [OFFICIAL % "2.4.1", DOCKERFILE, COMPOSE, KUBERNETES, POETRY, GROUPS, PIXI, PYPROJECT]
+
+
+def survives(text: str, kind: str) -> None:
+    try:
+        read("file", text, kind, FILES.get)  # type: ignore[arg-type]
+    except ManifestError as error:
+        assert str(error).startswith("file")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_and_the_files_of_the_other_kinds(kind: str) -> None:
+    chance = random.Random(3)
+    for sample in SAMPLES:
+        for end in range(0, len(sample), 49):
+            survives(sample[:end], kind)
+    for size in range(0, 400, 5):
+        survives(chance.randbytes(size).decode("latin-1"), kind)
+        survives("".join(chance.choices("[]{}:,-=$'\"\\#&*! \n\taF1%", k=size)), kind)
+
+
+LARGE = {
+    "dockerfile": "FROM x\n" + "ENV A=$A$A\n" * 2000 + "RUN pip install 'a \\\n" * 2000 + "${" * 40_000,
+    "requirements": "-c file\n" + "a==1 \\\n" * 20_000 + "\nb=" + "1" * 400 + "=" * 4000 + "\n" + "numpy\n" * 20_000,
+    "pyproject": "[project]\ndependencies = [" + '"numpy",\n' * 20_000 + "]",
+    "conda": "dependencies:\n" + " - a >=1 " + "b" * 50_000 + "\n" + " - numpy=1.2\n" * 4000,
+    "compose": "services:\n" + "".join(f" s{number}: {{image: x, extends: s{number}}}\n" for number in range(1000)),
+    "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 4000 + "]}",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_files_are_read_soon(kind: str) -> None:
+    started = time.process_time()
+    survives(LARGE[kind], kind)
+    assert time.process_time() - started < 10  # a second or two; quadratic code takes minutes

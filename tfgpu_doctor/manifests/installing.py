@@ -1,0 +1,103 @@
+"""What the commands of a Dockerfile install, with the files that they name."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from tfgpu_doctor.manifests import Environment, Requirement
+from tfgpu_doctor.manifests.pip import Include, Lines
+from tfgpu_doctor.manifests.shell import File, Installed
+
+MOST_SOURCES = 200  # of COPY; MOST_TRIED of them are looked for
+MOST_TRIED = 20
+
+
+@dataclass
+class Sources:
+    """What COPY and ADD bring from the build context."""
+
+    names: list[str] = field(default_factory=list)
+
+    def copied(self, value: str) -> None:
+        """Take the arguments of one; what comes from another stage or from an address is not in the context."""
+        words = [word.strip("[]\",'") for word in value.split()]
+        if any(word.startswith("--from") for word in words):
+            return
+        given = [word for word in words[:-1] if word and not word.startswith("--") and "://" not in word]
+        self.names = [*self.names, *given][:MOST_SOURCES]
+
+    def candidates(self, name: str) -> Iterator[str]:
+        """Where a file of the container may lie beside the Dockerfile; never outside of that folder."""
+        file = posixpath.basename(name)
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        tails = ["/".join(parts[index:]) for index in range(len(parts))]
+        tried = [one for one in self.names if posixpath.basename(one) == file]
+        tried += tails
+        tried += [posixpath.join(one, tail) for one in self.names for tail in (file, *tails)]
+        inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
+        yield from list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
+
+
+def with_files(
+    path: str, installed: Installed, sources: Sources, include: Include
+) -> tuple[list[Requirement], list[str]]:
+    """The requirements, with those of the files that are installed, where these can be read; and what cannot."""
+    lines = Lines(path, include)
+    lines.not_understood += installed.not_understood
+    for one in installed.requirements:
+        lines.add(one)
+    for file in installed.files:
+        wanted = "pyproject.toml" if file.kind == "project" else file.name
+        found = _look(sources.candidates(wanted), include)
+        if found is None:
+            lines.not_understood.append(f"{file.place}: {wanted} cannot be read")
+        elif file.kind in ("requirements", "constraints"):
+            lines.follow(found[0], file.place, constraint=file.kind == "constraints")
+        else:
+            for environment in _environments(path, found, file, include):
+                for one in environment.requirements + (environment.python if file.kind == "conda" else ()):
+                    lines.add(one)
+                lines.not_understood += environment.not_understood
+    return list(dict.fromkeys(lines.found())), list(dict.fromkeys(lines.not_understood))
+
+
+def _look(names: Iterable[str], include: Include) -> tuple[str, str] | None:
+    for name in names:
+        if (text := include(name)) is not None:
+            return name, text
+    return None
+
+
+def _environments(path: str, found: tuple[str, str], file: File, include: Include) -> Iterator[Environment]:
+    """The conda environment, or the project and those of its extras that are asked for."""
+    name, text = found
+    beside = posixpath.join(posixpath.dirname(path), name)
+    if file.kind == "conda":
+        from tfgpu_doctor.manifests.conda import read_environment
+        from tfgpu_doctor.manifests.nodes import documents
+
+        for root in documents(beside, text)[:1]:
+            yield from read_environment(beside, root, include)
+        return
+    from tfgpu_doctor.manifests.pyproject import read_pyproject
+
+    first, *others = read_pyproject(beside, text, include)
+    yield first
+    labels = {f"{beside}, extra {extra}" for extra in file.extras}
+    yield from (one for one in others if one.label in labels)
+
+
+def pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
+    """Python from conda, from uv, or from apt's python3.9."""
+    found = [one for one in requirements if one.name == "python" and one.installer == "conda"]
+    if found:
+        return found
+    if installed.pythons:
+        return installed.pythons[-1:]
+    for one in requirements:
+        if one.installer == "apt" and (version := re.fullmatch(r"python(3\.\d+)", one.name)):
+            return [replace(one, name="python", specifier=f"=={version[1]}.*")]
+    return []
