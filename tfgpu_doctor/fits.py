@@ -65,15 +65,6 @@ def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], packa
     return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
 
 
-def driver_suffices(matrix: Matrix, row: Release, driver: str, os: str) -> bool | None:
-    """Whether a driver runs the CUDA that a release is built for, minor-version compatibility included."""
-    toolkit = matrix.cuda(row.cuda) if row.cuda else None
-    if toolkit is None:
-        return None
-    minimum = toolkit.oldest_driver_windows if os in ("windows", "wsl2") else toolkit.oldest_driver_linux
-    return None if minimum is None else driver_reaches(driver, minimum)
-
-
 def driver_reaches(driver: str, minimum: str) -> bool:
     """Whether a driver is `minimum` or newer; a branch ("570", "570.86") stands for the newest of that branch."""
     have = [int(part) for part in driver.split(".")]

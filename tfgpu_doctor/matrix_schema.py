@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta, field
 
 from tfgpu_doctor.facts import Record
@@ -248,8 +247,3 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     containers: tuple[Container, ...] = ()
     conda_forge: tuple[CondaBuild, ...] = ()
     tensorflow: tuple[ReleaseRow, ...] = ()
-
-
-def json_schema() -> dict[str, object]:
-    """JSON Schema of the file."""
-    return msgspec.json.schema(MatrixFile)

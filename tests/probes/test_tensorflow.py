@@ -17,7 +17,6 @@ import pytest
 
 from tfgpu_doctor.facts import ComputeCheck, Known, Phase, Unknown
 from tfgpu_doctor.probes import tensorflow
-from tfgpu_doctor.probes.patient import NEEDS, PHASES
 from tfgpu_doctor.probes.tensorflow import Patient, PatientResult
 
 PATIENTS = Path(__file__).parents[1] / "patients"
@@ -406,12 +405,6 @@ def test_total_time(examine: Examine) -> None:
     result = examine("sleeps", deadlines={"import": 60.0}, total=1.5)
     assert phase(result, "import").outcome == "timeout"
     assert phase(result, "import").note == "the 1.5 s for the whole examination were used up"
-
-
-def test_scaled_deadlines() -> None:
-    scaled = tensorflow.scaled_deadlines(60.0)
-    assert scaled["import"] == 60.0 and scaled["devices"] == tensorflow.DEADLINES["devices"] / 2
-    assert set(scaled) == set(PHASES) and set(NEEDS) <= set(PHASES)
 
 
 @pytest.mark.parametrize("case", ["sleeps", "holds_the_gil"])

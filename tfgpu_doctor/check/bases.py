@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
-
 from tfgpu_doctor.manifests import Image
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.matrix_schema import Container
@@ -125,12 +123,3 @@ def _python(name: str, tag: str) -> str | None:
         release = tag.split("-")[0]
         return SYSTEM_PYTHON.get("debian" + _DEBIAN.get(release, release.split(".")[0]))
     return None
-
-
-def is_version(text: str | None) -> bool:
-    """Whether a text is a version."""
-    try:
-        Version(text or "")
-    except InvalidVersion:
-        return False
-    return True

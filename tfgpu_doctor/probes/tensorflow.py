@@ -45,12 +45,6 @@ BOOT = "import sys; p = sys.argv.pop(1); exec(compile(open(p, 'rb').read(), p, '
 ASK_VERSION = "import sys; sys.stdout.write('tfgpu-python %d.%d.%d' % tuple(sys.version_info[:3]))"
 
 
-def scaled_deadlines(import_seconds: float) -> dict[str, float]:
-    """Deadlines in proportion to that of the import, for a machine or a user of another pace."""
-    factor = import_seconds / DEADLINES["import"]
-    return {phase: seconds * factor for phase, seconds in DEADLINES.items()}
-
-
 @dataclass(frozen=True)
 class Environment:
     """The interpreter under test, known long before TensorFlow is imported."""
