@@ -20,8 +20,8 @@ PIECE = 1 << 22
 # the strings of an ELF's .dynstr, a PE's import table, a Mach-O's load commands; they stand before the kernels
 _NAMES = re.compile(rb"(lib(?:cu[a-z]+|nccl)(?:\.so\.[0-9.]+|\.[0-9.]+\.dylib)|cu[a-z]+64_[0-9]+\.dll|nvcuda\.dll)\0")
 _LONGEST_NAME = 64
-# PTX ISA version → the first toolkit with it: NVIDIA's PTX ISA manual, "Release History", as cuda-python's _ptx_utils.py
-# has it
+# PTX ISA version → the first toolkit with it: "Release History" of NVIDIA's PTX ISA manual, as _ptx_utils.py of
+# cuda-python has it
 TOOLKITS = {(4, 3): "7.5", (5, 0): "8.0", (6, 0): "9.0", (6, 1): "9.1", (6, 2): "9.2", (6, 3): "10.0", (6, 4): "10.1"}
 
 
