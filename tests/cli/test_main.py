@@ -149,13 +149,13 @@ def test_report_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 def test_closed_pipe(saved: Path) -> None:
     done = subprocess.run(
-        f"{sys.executable} -m tfgpu_doctor doctor --from {saved} | true",
+        f"({sys.executable} -m tfgpu_doctor doctor --from {saved}; echo $? >&2) | true",
         shell=True,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert done.stderr == ""
+    assert done.stderr.strip() in ("0", "141")  # 0 where it was faster than the pipe's end; never "a problem was found"
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])

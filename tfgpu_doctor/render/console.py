@@ -21,6 +21,12 @@ _SYMBOLS = {
 _ASCII = {"ok": "+", "error": "x", "warning": "!", "note": "i", "unknown": "?", "absent": "-", "from": "<-", "bar": "="}
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave a closed pipe to __main__; rich would exit with 1, which here means that a problem was found."""
+        raise BrokenPipeError
+
+
 def console_for(stream: IO[str] | None = None) -> Console:
     """A console on `stream` (standard output by default): colours only on a terminal without NO_COLOR.
 
@@ -31,7 +37,7 @@ def console_for(stream: IO[str] | None = None) -> Console:
     width = None if terminal or os.environ.get("COLUMNS", "").isdecimal() else 80
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")  # a terminal of another encoding gets '?', not a traceback
-    return Console(
+    return _Console(
         file=stream, width=width, highlight=False, markup=False, emoji=False, legacy_windows=False, soft_wrap=False
     )
 
