@@ -317,7 +317,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.cpu-build": [
         ("the build says so", {"tensorflow.build": known(Build(is_cuda_build=False))}),
         (
-            "a release that the matrix does not know",
+            "1.15.5, whose GPU build is tensorflow-gpu",
             {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))},
         ),
         ("tensorflow-cpu", {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": WHY}),
@@ -600,3 +600,12 @@ def test_python_section_alone_is_enough_for_an_answer() -> None:
         )
     )
     assert [f.id for f in diagnose(facts, MATRIX).findings] == ["tf.python-unsupported", "tf.not-installed"]
+
+
+def test_before_2_1_the_gpu_build_is_a_package_of_its_own() -> None:
+    changes = {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))}
+    found = next(f for f in diagnose(spoil(healthy(), changes), MATRIX).findings if f.id == "tf.cpu-build")
+    assert found.fixes[0].commands[-1] == "/env/bin/python -m pip install tensorflow-gpu==1.15.5"
+    modern = {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": known(Build(is_cuda_build=False))}
+    found = next(f for f in diagnose(spoil(healthy(), modern), MATRIX).findings if f.id == "tf.cpu-build")
+    assert all("tensorflow-gpu" not in command for fix in found.fixes for command in fix.commands)

@@ -35,6 +35,7 @@ def cpu_build(context: Context, build: Build | None, release: Release | None) ->
     if fixes and release and release.package != "tensorflow":
         remove = context.remedies.pip_uninstall(release.package)
         fixes = (Fix(text=fixes[0].text, commands=(remove, *fixes[0].commands)),)
+    fixes = (*_gpu_sibling(context, release), *fixes)
     why = {
         "macos_arm64": "TensorFlow has no CUDA on macOS; Apple's GPUs are reached through tensorflow-metal",
         "macos_x86_64": "TensorFlow has no CUDA on macOS",
@@ -42,6 +43,19 @@ def cpu_build(context: Context, build: Build | None, release: Release | None) ->
     }.get(release.platform if release else "", f"{name} holds no CUDA kernels")
     said = "tf.sysconfig.get_build_info()" if build else f"{name} (wheel)"
     return Problem(cause=why, evidence=(evidence("no CUDA in the build", said, "a CUDA build"),), fixes=fixes)
+
+
+def _gpu_sibling(context: Context, release: Release | None) -> tuple[Fix, ...]:
+    """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
+    gpu = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu") if release else None
+    if release is None or gpu is None or not gpu.gpu or gpu.version != release.version:
+        return ()
+    commands = (
+        context.remedies.pip_uninstall(release.package),
+        *context.remedies.pip_install(f"{gpu.package}=={gpu.version}"),
+    )
+    text = f"Take the GPU build of this release, {gpu.package}, with CUDA {gpu.cuda} and cuDNN {gpu.cudnn} beside it"
+    return (Fix(text=text, commands=commands),)
 
 
 @rule(
