@@ -384,6 +384,16 @@ class TensorFlow(Record, frozen=True):
     log: Fact[tuple[str, ...]] = NOT_EXAMINED  # what TensorFlow wrote to stderr, at most 400 lines
 
 
+class Message(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line that a program printed and the catalogue of messages knows (parsers/messages.py)."""
+
+    kind: str  # "cuinit-failed"
+    line: int  # where it stands, 1-based; in a live report the line of TensorFlow's log
+    text: str  # the line, at most 300 characters
+    values: dict[str, str] = {}
+    count: int = 1  # how often it was said
+
+
 class Facts(Record, frozen=True):
     """All that was found out, from whatever source."""
 
@@ -397,6 +407,7 @@ class Facts(Record, frozen=True):
     python: Python = Python()
     variables: Fact[dict[str, str]] = NOT_EXAMINED  # environment variables that matter, as the patient gets them
     tensorflow: TensorFlow = TensorFlow()
+    messages: Fact[tuple[Message, ...]] = NOT_EXAMINED  # what TensorFlow and the tools around it were seen to print
 
 
 def look_up(facts: Facts, path: str) -> Any:

@@ -1,0 +1,102 @@
+"""Messages about CUDA's and cuDNN's libraries, and about XLA's compiler.
+
+Sources: TensorFlow's dso_loader.cc, cudart_stub.cc, cuda_dnn.cc, cuda_blas.cc, self_check.py and XLA's
+nvptx_compiler.cc, ptx_compiler.cc and gpu_backend_lib.cc at the tags v1.0 to v2.20; cuDNN's own loader.
+"""
+
+from __future__ import annotations
+
+from tfgpu_doctor.parsers.messages import form
+
+# a library by its file name: libcudart.so.11.0, cudnn64_8.dll, libcudnn_cnn_infer.so.8, zlibwapi.dll
+_LIBRARY = r"(?P<library>(?:[\w./\\:-]*[/\\])?[\w.+-]+?(?:\.so[.\d]*|\.dll|\.dylib))"
+
+FORMS = (
+    form(
+        "library-not-opened",
+        "could not load dynamic library|couldn't open cuda library|could not dlopen library|could not load library|"
+        "could not locate|could not find '|could not load '",
+        rf"(?:Could not (?:load dynamic library|dlopen library|load library|locate|find|load)|Couldn't open CUDA library)"
+        rf" *['\"]?{_LIBRARY}(?:['\"]|[,;.]|\s|$)(?:.*?dlerror: *(?P<why>.*?)(?:; LD_LIBRARY_PATH.*)?$)?",
+    ),
+    # the dynamic loader's own words, at an import: nothing goes on after this
+    form(
+        "loader-error",
+        "cannot open shared object file|library not loaded|image not found|file too short|invalid elf header",
+        rf"(?:^|Error: *|[\s'\"(]){_LIBRARY}: (?P<why>cannot open shared object file[^;]*|file too short|invalid ELF header)"
+        rf"|Library not loaded: (?:@rpath/)?(?P<image>\S+)",
+    ),
+    form(
+        "library-opened",
+        "successfully opened",
+        rf"successfully opened (?:dynamic|CUDA) library {_LIBRARY}",
+    ),
+    form("loader-path", "ld_library_path:", r"LD_LIBRARY_PATH: *(?P<path>\S*)"),
+    form("cudart-not-found", "could not find cuda drivers on your machine"),
+    form("cudart-ignorable", "ignore above cudart dlerror"),
+    form("gpu-libraries-not-opened", "cannot dlopen some gpu libraries"),
+    form("no-gpu-registered", "skipping registering gpu devices"),
+    form(
+        "self-check",
+        "could not find cudnn",
+        r"Could not find cuDNN (?P<cudnn>\d+(?:\.\d+)?)",
+    ),
+    # --- cuDNN
+    form(
+        "cudnn-version-differs",
+        "source was compiled",
+        r"Loaded (?:runtime )?cudnn library: *(?P<runtime>[\d.]+)(?: \(compatibility version \d+\))?"
+        r" but source was compiled (?:with|against):? *(?P<compiled>[\d.]+)",
+    ),
+    form("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)"),
+    form(
+        "cudnn-handle",
+        "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|unable to load cudnn",
+        r"(?:could not create cudnn handle|cudnnCreate\S*|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
+        r"|cuDNN failed to initialize|CuDNN failed with status",
+    ),
+    form("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b"),
+    form(
+        "no-dnn-library",
+        "dnn library|no dnn in stream executor|without dnn support|no algorithm worked|dnn support",
+        r"DNN library (?:is not found|initialization failed)|No DNN in stream executor|without DNN support",
+    ),
+    form(
+        "cudnn-part-missing",
+        "libcudnn_|cudnn_",
+        rf"(?:Unable to load|Could not load(?: library)?|Cannot load).{{0,60}}?{_LIBRARY}",
+    ),
+    form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
+    # --- the other libraries
+    form(
+        "cublas-handle",
+        "cublas handle|cublas: |blas support|gemm launch failed|cublas_status_|blas xgemm|cublaslt",
+        r"failed to create cublas handle: *(?P<status>CUBLAS_STATUS_\w+|[\w ]+)?|without BLAS support"
+        r"|Blas \w+ launch failed|\b(?P<code>CUBLAS_STATUS_[A-Z_]+[A-Z])\b",
+    ),
+    form("cusolver-handle", "cusolver", r"(?:cuSolverDN call failed with status|CUSOLVER_STATUS_)\W*(?P<status>\w+)?"),
+    form("cufft-failed", "cufft", r"failed to (?:make|initialize|create|allocate).{0,30}cuFFT|CUFFT_\w+"),
+    # --- XLA
+    form(
+        "libdevice-not-found",
+        "libdevice",
+        r"Can'?t find libdevice|libdevice not found|libdevice is required by this HLO module but was not found"
+        r"|Unable to find libdevice|could not find libdevice|libdevice\.10\.bc.{0,40}(?:not found|No such file)",
+    ),
+    form(
+        "ptxas-refused",
+        "ptxas",
+        r"ptxas (?P<version>\d+(?:\.\d+)+) has a bug|using ptxas (?P<old>\d+(?:\.\d+)+), which is (?:older|in range)"
+        r"|ptxas too old|older than (?P<need>\d+(?:\.\d+)+).{0,40}ptxas",
+    ),
+    form(
+        "ptxas-not-found",
+        "ptxas|ptx compilation provider|nvjitlink",
+        r"(?:Couldn't|Could not|Failed to) (?:invoke|launch|find|get) ptxas|ptxas not found|Unable to find ptxas"
+        r"|No PTX compilation provider is available|Couldn't find ptxas|ptxas: (?:command )?not found"
+        r"|Couldn't get ptxas(?:/nvlink)? version|No such file or directory.{0,40}ptxas|ptxas.{0,40}No such file",
+    ),
+    form("ptxas-failed", "ptxas returned an error|ptxas exited with|ptxas fatal"),
+    form("driver-compiles-ptx", "relying on driver to perform ptx compilation"),
+    form("jit-failed", "jit compilation failed"),
+)

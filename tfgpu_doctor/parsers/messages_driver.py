@@ -1,0 +1,148 @@
+"""Messages about the driver, the GPUs, and how both get into a container.
+
+Sources: TensorFlow's stream_executor/cuda/cuda_driver.cc, cuda_diagnostics.cc and gpu_device.cc at the tags v1.0 to
+v2.20; nvidia-smi; NVIDIA/open-gpu-kernel-modules; NVIDIA/libnvidia-container; moby and Kubernetes.
+"""
+
+from __future__ import annotations
+
+from tfgpu_doctor.parsers.messages import form
+
+_CAPABILITY = r"(?P<capability>\d+\.\d+)"
+
+FORMS = (
+    # --- the CUDA driver API as TensorFlow calls it
+    form(
+        "cuinit-failed",
+        "call to cuinit|cuinit(0) failed|cuinit returned|cuinit failed",
+        r"failed call to cuInit: *(?:INTERNAL: CUDA error: Failed call to cuInit: *)?"
+        r"(?:(?P<name>CUDA_ERROR_\w+)|UNKNOWN ERROR \((?P<code>\d+)\)|CUresult\((?P<result>-?\d+)\))?"
+        r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?",
+    ),
+    form("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
+    form("no-cuda-device", "no cuda-capable device|no supported devices found for platform cuda|no gpu/tpu found"),
+    form("kernel-driver-not-running", "kernel driver does not appear to be running"),
+    form(
+        "kernel-version",
+        "kernel reported version is|kernel module|kernel driver version",
+        r"kernel reported version is: *(?P<version>\d+(?:\.\d+)+)"
+        r"|NVRM version: NVIDIA UNIX (?:Open Kernel Module for )?\S+ +(?:Kernel Module +)?(?P<module>\d+(?:\.\d+)+)",
+    ),
+    form("libcuda-version", "libcuda reported version is", r"libcuda reported version is: *(?P<version>\d+(?:\.\d+)+)"),
+    form("libcuda-not-loaded", "unable to find libcuda.so dso"),
+    form(
+        "driver-versions-differ",
+        "does not match dso version|client version|api mismatch",
+        r"kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
+        r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
+    ),
+    form("nvml-mismatch", "driver/library version mismatch|system has unsupported display driver / cuda driver"),
+    form(
+        "driver-insufficient",
+        "driver version is insufficient|unsatisfied condition: cuda|driver is too old|insufficient driver|"
+        "display driver version is older|this nvidia driver|does not support cuda",
+        r"CUDA driver version is insufficient for CUDA runtime version"
+        r"|unsatisfied condition: cuda *>= *(?P<cuda>\d+(?:\.\d+)?)"
+        r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
+        r"|driver version is older than",
+    ),
+    form("possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"),
+    form("forward-compatibility", "forward compatibility was attempted on non supported hw"),
+    form("ptx-too-new-for-driver", "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version"),
+    # --- nvidia-smi and NVML
+    form("smi-no-driver", "couldn't communicate with the nvidia driver|nvidia driver is not loaded"),
+    form(
+        "smi-not-found",
+        "nvidia-smi",
+        r"nvidia-smi(?:\.exe)?['\"]?:? *(?:command )?not found|command ['\"]?nvidia-smi['\"]? not found"
+        r"|['\"]?nvidia-smi(?:\.exe)?['\"]? is not recognized|nvidia-smi: No such file"
+        r"|exec:? \"?nvidia-smi\"?: executable file not found",
+    ),
+    form("nvml-not-found", "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot"),
+    form("smi-no-devices", "no devices were found"),
+    form(
+        "nvml-failed",
+        "failed to initialize nvml|nvml: |nvml error",
+        r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
+    ),
+    form("gpu-lost", "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen"),
+    form("smi-hangs", "nvidia-smi", r"nvidia-smi[^|\n]{0,60}\b(?:hangs?|hung|freezes|stuck|never returns|no output)\b"),
+    form("hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds"),
+    # --- the kernel module
+    form(
+        "module-not-loaded",
+        "modprobe|insmod|module nvidia|nvidia_drm|nouveau|dkms|required key|key was rejected|nvidia.ko|prime-select|"
+        "prime profile|secure boot",
+        r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
+        r"|Required key not available|Key was rejected by service"
+        r"|(?:Kernel driver in use|kernel modules?): (?P<driver>nouveau)\b"
+        r"|Module nvidia(?:-\w+)? not found|nvidia.{0,40}: module verification failed",
+    ),
+    form(
+        "module-init-failed",
+        "rminitadapter|rm_init_adapter|nvrm: the nvidia gpu|nvrm: no nvidia|nvrm: gpu",
+        r"(?:RmInitAdapter|rm_init_adapter) failed|NVRM: No NVIDIA (?:graphics adapter|GPU|devices?) (?:found|probed)"
+        r"|NVRM: The NVIDIA GPU .{0,80}",
+    ),
+    form(
+        "xid",
+        "xid",
+        r"\bXid\b(?: \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)\))?:? *(?:error |code |= *)?(?P<number>\d{1,3})\b",
+    ),
+    form(
+        "ecc",
+        "ecc|remap|retired",
+        r"(?:uncorrectable|double.bit) ECC(?: error)?|ECC.uncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE"
+        r"|row remap\w* (?:failure|failed)|Remapping Failure Occurred *: *Yes",
+    ),
+    form(
+        "slowdown",
+        "slowdown|throttl|pwr brake",
+        r"(?:HW|SW|Hardware|Software) ?(?:Thermal|Power Brake)? ?Slowdown *: *(?P<state>Active)\b"
+        r"|(?:thermal|power)[ -]throttl\w+|GPU (?:is|was) throttl\w+",
+    ),
+    # --- containers
+    form("docker-no-gpu-driver", "could not select device driver"),
+    form(
+        "docker-no-runtime", "unknown runtime specified nvidia|invalid runtime name: nvidia|unknown or invalid runtime"
+    ),
+    form(
+        "container-hook-failed",
+        "nvidia-container-cli|nvidia-container-runtime-hook",
+        r"nvidia-container-cli(?:\.real)?: *(?P<step>[\w ]+?error)?:? *(?P<why>[^\"\\]{3,160})",
+    ),
+    form("container-no-cdi", "unresolvable cdi devices|cdi device injection failed"),
+    form("ngc-no-driver", "nvidia driver was not detected"),
+    form("kubernetes-no-gpu", "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu"),
+    form("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
+    # --- what TensorFlow says of a card
+    form(
+        "gpu-ignored",
+        "ignoring visible gpu|ignoring gpu device",
+        r"Ignoring (?:visible )?gpu device \((?P<device>.*?)\) with Cuda (?:compute )?capability "
+        rf"{_CAPABILITY}\. The minimum required Cuda (?:compute )?capability is (?P<need>\d+\.\d+)",
+    ),
+    form(
+        "gpu-few-multiprocessors",
+        "tf_min_gpu_multiprocessor_count|cuda multiprocessor count",
+        r"with (?:Cuda multiprocessor count|core count): (?P<count>\d+)",
+    ),
+    form(
+        "no-kernels-for-gpu",
+        "not built with cuda kernel binaries",
+        rf"not built with CUDA kernel binaries compatible with compute capability {_CAPABILITY}",
+    ),
+    form("kernel-image-invalid", "kernel image is invalid"),
+    form("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
+    form("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),
+    form("invalid-handle", "cuda_error_invalid_handle"),
+    form("no-arch-in-ptxas", "is not defined for option 'gpu-name'", r"Value '(?P<arch>sm_\w+)' is not defined"),
+    form(
+        "mig",
+        "mig",
+        r"\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
+        r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
+    ),
+    form("devices-busy", "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy"),
+    form("system-not-ready", "system not yet initialized|cuda_error_system_not_ready"),
+)
