@@ -80,6 +80,7 @@ class Redactor:
         for field, text in _strings(record):
             self._learn(field, text)
         self._words = self._compile()
+        self._spaced = self._compile_spaced()
 
     def apply(self, value: T) -> T:
         """Return `value` (a record, a tuple, a dict, a text) with every text in it redacted."""
@@ -176,6 +177,15 @@ class Redactor:
         pattern = re.compile(rf"(?<![A-Za-z0-9<])(?:{choice})(?![A-Za-z0-9])", re.IGNORECASE)
         return lambda text: pattern.sub(lambda match: self._name(kinds[match[0].lower()], match[0]), text)
 
+    def _compile_spaced(self) -> Callable[[str], str]:
+        """Parts of paths with spaces in them, which a path in running text does not show the end of."""
+        spaced = {value.lower(): kind for kind, value in self._known if " " in value and kind in ("user", "path")}
+        if not spaced:
+            return lambda text: text
+        choice = "|".join(re.escape(value) for value in sorted(spaced, key=len, reverse=True))
+        pattern = re.compile(rf"(?<=[\\/])(?:{choice})(?=[\\/.]|$)", re.IGNORECASE)
+        return lambda text: pattern.sub(lambda match: self._name(spaced[match[0].lower()], match[0]), text)
+
     def _is_telling(self, kind: str, value: str) -> bool:
         """Whether a word means this value wherever it stands."""
         if value in patterns.NOBODY or value in self._public or len(value) <= 1:
@@ -194,6 +204,7 @@ class Redactor:
             text = pattern.sub(lambda match: _in_group(match, self._name("secret", match[1])), text)
         text = patterns.EMAIL.sub(lambda match: self._name("email", match[0]), text)
         text = self._identifiers(text)
+        text = self._spaced(text)
         text = paths.QUOTED.sub(lambda match: match[1] + self._path(match[2]) + match[1], text)
         text = paths.WINDOWS.sub(lambda match: self._path(match[0]), text)
         text = paths.POSIX.sub(lambda match: self._path(match[0]), text)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import Output, fail_on_option, output_options, pair_outputs
+from tfgpu_doctor.cli.output import (
+    REPORT_FORMATS,
+    Output,
+    fail_on_option,
+    pair_outputs,
+    redact_option,
+    report_output_options,
+    to_show,
+)
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix import Matrix
@@ -37,7 +46,8 @@ if TYPE_CHECKING:
 )
 @click.option("--require-gpus", metavar="N", type=click.IntRange(min=0), help="Fail when fewer GPUs can be used.")
 @fail_on_option
-@output_options
+@redact_option
+@report_output_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -48,6 +58,7 @@ def command(
     timeout: float | None,
     require_gpus: int | None,
     fail_on: FailOn,
+    redact: bool | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
@@ -55,7 +66,7 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs)
+    targets = pair_outputs(formats, outputs, REPORT_FORMATS)
     if saved and (executable or no_import or timeout):
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
     if executable and not shutil.which(executable):
@@ -67,7 +78,7 @@ def command(
         if saved
         else _live(executable or sys.executable, matrix_file, no_import, timeout, require_gpus)
     )
-    write(report, targets)
+    write(report, targets, redact)
     context.exit(exit_code(report, fail_on))
 
 
@@ -117,12 +128,17 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
     )
 
 
-def write(report: Report, targets: list[Output]) -> None:
-    """Render the report once for each target."""
+def write(report: Report, targets: list[Output], redact: bool | None = None) -> None:
+    """Render the report once for each target, redacted where `redact` or the format says so."""
     for target in targets:
+        shown = to_show(report, target.format, redact)
         if target.format == "json":
-            target.write_bytes(report.to_json())
+            target.write_bytes(shown.to_json())
+        elif target.format == "markdown":
+            from tfgpu_doctor.render.markdown import render as page
+
+            target.write_text(page(shown))
         else:
             from tfgpu_doctor.render.text import render
 
-            target.print_with(lambda console: render(report, console))
+            target.print_with(partial(render, shown))

@@ -16,8 +16,12 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-FORMATS = ("text", "json")
+    from tfgpu_doctor.report import Report
 
+FORMATS = ("text", "json")
+REPORT_FORMATS = (*FORMATS, "markdown")  # of commands that write a report
+SHARED = ("markdown", "html")  # made for others to read, so redacted unless told otherwise
+_ENDINGS = {".json": "json", ".md": "markdown"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -30,10 +34,18 @@ fail_on_option = click.option(
 )
 
 
-def output_options(function: _Function) -> _Function:
-    """Add --format and --output, which :func:`pair_outputs` puts together."""
-    kinds = click.option(
-        "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="May be repeated.  [default: text]"
+redact_option = click.option(
+    "--redact/--no-redact",
+    "redact",
+    default=None,
+    help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials.  "
+    "[default: in markdown]",
+)
+
+
+def _options(kinds: tuple[str, ...]) -> Callable[[_Function], _Function]:
+    chosen = click.option(
+        "--format", "formats", type=click.Choice(kinds), multiple=True, help="May be repeated.  [default: text]"
     )
     files = click.option(
         "--output",
@@ -43,7 +55,12 @@ def output_options(function: _Function) -> _Function:
         multiple=True,
         help="File for the format of the same position; - is standard output.",
     )
-    return kinds(files(function))
+    return lambda function: chosen(files(function))
+
+
+# --format and --output, which pair_outputs puts together
+output_options = _options(FORMATS)
+report_output_options = _options(REPORT_FORMATS)
 
 
 class Output(NamedTuple):
@@ -65,6 +82,14 @@ class Output(NamedTuple):
         else:
             write_atomically(self.path, data)
 
+    def write_text(self, text: str) -> None:
+        """Write a text that needs no console: UTF-8, whatever the terminal's encoding.
+
+        Raises:
+            click.ClickException: the file cannot be written.
+        """
+        self.write_bytes(text.encode("utf-8", "replace"))
+
     def print_with(self, render: Callable[[Console], None]) -> None:
         """Let `render` print on a console for this target."""
         from tfgpu_doctor.render.console import console_for
@@ -77,8 +102,8 @@ class Output(NamedTuple):
         self.write_bytes(page.getvalue().encode("utf-8"))
 
 
-def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[Output]:
-    """Pair formats with files by position; a file without a format takes it from its ending.
+def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], kinds: tuple[str, ...] = FORMATS) -> list[Output]:
+    """Pair formats with files by position; a file without a format takes it from its ending, where `kinds` has it.
 
     Raises:
         click.UsageError: two results for standard output, or a file that cannot be written.
@@ -86,7 +111,8 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[Out
     if not outputs:
         formats = formats or ("text",)
     wanted = list(formats)
-    wanted += ["json" if name.endswith(".json") else "text" for name in outputs[len(wanted) :]]
+    endings = (_ENDINGS.get(Path(name).suffix, "text") for name in outputs[len(wanted) :])
+    wanted += [kind if kind in kinds else "text" for kind in endings]
     paths = [None if name == "-" else Path(name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
@@ -138,6 +164,15 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def to_show(report: Report, kind: str, redact: bool | None) -> Report:
+    """The report as the format `kind` shows it: redacted where asked, or where the format is made for sharing."""
+    if not (kind in SHARED if redact is None else redact):
+        return report
+    from tfgpu_doctor.redact import redact as redacted
+
+    return redacted(report)
 
 
 def read_bytes(path: str) -> bytes:

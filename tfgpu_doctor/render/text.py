@@ -114,14 +114,19 @@ def _undetermined(report: Report, console: Console) -> None:
 
 
 def _verdict(report: Report, console: Console) -> tuple[Text, Text]:
-    style, sentence = _VERDICTS[report.verdict]
-    imported = isinstance(report.facts.tensorflow.devices, Known)
-    if report.verdict == "ok" and not imported:
-        sentence = "everything that TensorFlow needs is in place (it was not started)"
+    style = _VERDICTS[report.verdict][0]
     bold = f"bold {STYLES[style]}"
     return Text(f"{marks(console)[style]} ", bold), Text.assemble(
-        (report.verdict, bold), f": {sentence}{counted(report)}"
+        (report.verdict, bold), f": {sentence(report)}{counted(report)}"
     )
+
+
+def sentence(report: Report) -> str:
+    """Say what the verdict means."""
+    imported = isinstance(report.facts.tensorflow.devices, Known)
+    if report.verdict == "ok" and not imported:
+        return "everything that TensorFlow needs is in place (it was not started)"
+    return _VERDICTS[report.verdict][1]
 
 
 def counted(report: Report) -> str:
