@@ -28,11 +28,13 @@ from tfgpu_doctor.facts import (
     Soname,
     TensorFlow,
     TfDevice,
+    XlaFile,
 )
 from tfgpu_doctor.matrix import Matrix
 
 MATRIX = Matrix.load()
 SITE = "/env/lib/python3.12/site-packages"
+NVCC = f"{SITE}/nvidia/cuda_nvcc"
 PHASES = ("interpreter", "packages", "import", "build", "devices", "details", "compute", "xla")
 
 
@@ -91,6 +93,7 @@ def healthy() -> Facts:
             cpu_flags=known(("avx", "avx2", "fma"), "/proc/cpuinfo"),
             cpus=known(16),
             memory=known(64 * 2**30),
+            shm=known(32 * 2**30),
             container=known("none"),
             pci_gpus=known(
                 (PciGpu(address="0000:18:00.0", device_id="10de:2335", driver="nvidia", name="H200"),),
@@ -113,7 +116,12 @@ def healthy() -> Facts:
             unresponsive=known((), "driver probes"),
         ),
         gpus=known((gpu(),), "NVML"),
-        cuda=Cuda(toolkits=known(())),
+        cuda=Cuda(
+            toolkits=known(()),
+            xla_roots=known((XlaFile(path=NVCC, via="pip wheel"),)),
+            libdevice=known((XlaFile(path=f"{NVCC}/nvvm/libdevice/libdevice.10.bc", via="pip wheel"),)),
+            ptxas=known((XlaFile(path=f"{NVCC}/bin/ptxas", via="pip wheel", version="12.9.86"),)),
+        ),
         loader=Loader(sonames=known(sonames(), "loader")),
         cudnn=Cudnn(
             installed=known(
@@ -139,6 +147,8 @@ def healthy() -> Facts:
                 "installed packages",
             ),
             tensorflow_paths=known((f"{SITE}/tensorflow",)),
+            kernels=known(()),
+            elsewhere=known(()),
             wheel_platform=known("linux_x86_64"),
         ),
         variables=known({}, "environment"),

@@ -13,7 +13,23 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.facts import NOT_ASKED, Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, judge
-from tfgpu_doctor.rules import container, cuda, cuda_init, cudnn, driver, gpu, imports, python, tensorflow  # noqa: F401 - they register
+from tfgpu_doctor.rules import (  # noqa: F401 - they register
+    container,
+    cuda,
+    cuda_init,
+    cudnn,
+    driver,
+    environment,
+    environment_more,
+    gpu,
+    imports,
+    memory,
+    performance,
+    python,
+    tensorflow,
+    wrong_environment,
+    xla,
+)
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import DERIVED
 from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches
@@ -21,6 +37,7 @@ from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches
 # Gravest first: what stops TensorFlow from running at all comes before what keeps it from the GPU; then
 # the stack from the bottom up. An annotation (tf.known-bug) never stands before the specific cause.
 ORDER = (
+    "tf.wrong-env",
     "tf.not-installed",
     "tf.python-unsupported",
     "tf.package-removed",
@@ -41,7 +58,11 @@ ORDER = (
     "cuda.*",
     "cudnn.*",
     "compute.*",
+    "memory.*",
+    "xla.*",
     "*",
+    "perf.*",
+    "env.*",
     "tf.known-bug",
 )
 _SEVERITIES = tuple(Severity)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,8 +18,11 @@ from tfgpu_doctor.facts import (
     Fact,
     Facts,
     Host,
+    Kernel,
     Known,
     Loader,
+    OtherPython,
+    Python,
     Record,
     Unknown,
     map_fact,
@@ -27,7 +30,7 @@ from tfgpu_doctor.facts import (
 )
 from tfgpu_doctor.fits import published_row
 from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.probes import cuda, cudnn, driver, host, loader, variables
+from tfgpu_doctor.probes import cuda, cudnn, driver, elsewhere, host, kernels, loader, variables, xla_files
 from tfgpu_doctor.probes.patient_facts import tensorflow_distribution
 from tfgpu_doctor.probes.tensorflow import Environment, Patient
 
@@ -106,6 +109,12 @@ def examine(
             lambda: _libraries(here, matrix, environ),
             lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
         )
+        others_probe = _Probe(
+            "other environments",
+            timings,
+            lambda: _others(here, environ),
+            lambda why: (Unknown(why), Unknown(why)),
+        )
         driver_facts = driver_probe.result()
         if value_or(driver_facts.driver.unresponsive, ()):
             patient.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
@@ -120,7 +129,7 @@ def examine(
             cuda=cuda_facts,
             loader=msgspec.structs.replace(loader_facts, loaded=result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
-            python=result.python,
+            python=_with_others(result.python, others_probe.result()),
             variables=variables.examine(environ),
             tensorflow=result.tensorflow,
         )
@@ -154,8 +163,29 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
         )
     else:
         loader_facts = _all_unknown(Loader, row.reason)
+    package = tensorflow_distribution(here.python)
+    version = package.value.version if isinstance(package, Known) else None
+    files = xla_files.examine(here.tensorflow_dir, version, environ)
+    cuda_facts = msgspec.structs.replace(
+        cuda_facts, xla_roots=files.xla_roots, libdevice=files.libdevice, ptxas=files.ptxas
+    )
     cudnn_facts = cudnn.examine(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
     return cuda_facts, loader_facts, cudnn_facts
+
+
+Others: TypeAlias = tuple[Fact[tuple[Kernel, ...]], Fact[tuple[OtherPython, ...]]]
+
+
+def _others(here: Environment, environ: Mapping[str, str]) -> Others:
+    """Jupyter's kernels, and what else may have been meant than the interpreter under test."""
+    prefix, executable = value_or(here.python.prefix, None), value_or(here.python.executable, None)
+    found = kernels.examine(environ, prefix)
+    known: tuple[Kernel, ...] = value_or(found, ())
+    return found, elsewhere.examine(executable, prefix, known, environ)
+
+
+def _with_others(python: Python, others: Others) -> Python:
+    return msgspec.structs.replace(python, kernels=others[0], elsewhere=others[1])
 
 
 def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:

@@ -228,11 +228,24 @@ class Nvcc(Record, frozen=True):
     version: str  # "13.0.88"
 
 
+class XlaFile(Record, frozen=True):
+    """A file or folder that XLA needs, where it looks for one."""
+
+    path: str
+    via: str  # "XLA_FLAGS", "PATH", "the build's toolkit", "/usr/local", "pip wheel", "conda" ...
+    version: str | None = None  # of ptxas: "12.5.82"
+    problem: str | None = None  # why it is of no use: "no libdevice.10.bc in it"
+
+
 class Cuda(Record, frozen=True):
     """CUDA toolkits, wherever they come from."""
 
     toolkits: Fact[tuple[Toolkit, ...]] = NOT_EXAMINED
     nvcc: Fact[Nvcc] = NOT_EXAMINED
+    # what XLA compiles for a GPU with, in the order in which this TensorFlow looks
+    xla_roots: Fact[tuple[XlaFile, ...]] = NOT_EXAMINED  # folders that it takes for CUDA, there or not
+    libdevice: Fact[tuple[XlaFile, ...]] = NOT_EXAMINED  # libdevice.10.bc; the first one counts
+    ptxas: Fact[tuple[XlaFile, ...]] = NOT_EXAMINED  # the first one whose version XLA accepts counts
     conda_packages: Fact[tuple[Package, ...]] = NOT_EXAMINED  # cuda*, cudnn, cudatoolkit, tensorflow* from conda-meta
 
 
@@ -301,6 +314,25 @@ class Package(Record, frozen=True):
     requires: tuple[str, ...] = ()  # Requires-Dist lines; only of TensorFlow itself
 
 
+class OtherPython(Record, frozen=True):
+    """An interpreter that may have been meant, and the TensorFlow in it; read from disk, not started."""
+
+    executable: str
+    via: str  # "VIRTUAL_ENV", "CONDA_PREFIX", "kernel python3", "pip on PATH"
+    prefix: str  # the environment's folder
+    tensorflow: str | None = None  # "tensorflow 2.20.0"; None: none is installed there
+    cuda: bool = False  # CUDA's libraries are installed beside it (nvidia-* wheels, conda's cudatoolkit)
+
+
+class Kernel(Record, frozen=True):
+    """A Jupyter kernel of Python, and the interpreter that it starts."""
+
+    name: str  # "python3"
+    display_name: str
+    file: str  # its kernel.json
+    executable: str  # resolved; as written where it is nowhere
+
+
 class Python(Record, frozen=True):
     """The interpreter under test and its packages."""
 
@@ -319,6 +351,8 @@ class Python(Record, frozen=True):
     tensorflow_paths: Fact[tuple[str, ...]] = NOT_EXAMINED  # every `tensorflow` importable over sys.path, winner first
     # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there
     tensorflow_leftovers: Fact[tuple[str, ...]] = NOT_EXAMINED
+    kernels: Fact[tuple[Kernel, ...]] = NOT_EXAMINED  # Jupyter's, of Python
+    elsewhere: Fact[tuple[OtherPython, ...]] = NOT_EXAMINED  # of other environments than this one
     wheel_platform: Fact[str] = NOT_EXAMINED  # matrix platform: "linux_x86_64", "macos_arm64" ...
 
 

@@ -15,7 +15,10 @@ from tfgpu_doctor.facts import (
     Candidate,
     ComputeCheck,
     CudnnFile,
+    GpuProcess,
+    Kernel,
     LibraryFile,
+    OtherPython,
     Package,
     PciGpu,
     Phase,
@@ -24,6 +27,7 @@ from tfgpu_doctor.facts import (
     TfDevice,
     Toolkit,
     Unknown,
+    XlaFile,
 )
 from tfgpu_doctor.probes.patient import TENSORFLOWS
 from tfgpu_doctor.rules.engine import RULES
@@ -98,6 +102,58 @@ NO_DRIVER = {
 }
 NOT_LOADED = {"driver.kernel_module_loaded": known(False, "/proc/modules"), "gpus": Unknown("NVML: driver not loaded")}
 WSL = {"host.os": known("wsl2"), "host.pci_gpus": known(()), "host.dxg_device": known(True, "/dev/dxg")}
+
+TWO = known((gpu(0), gpu(1, memory_free=2**30)))
+DOCKER_SHM = {"host.container": known("docker", "/.dockerenv"), "host.shm": known(64 * 2**20, "statvfs(/dev/shm)")}
+CHECKED = tuple(ComputeCheck(device="/GPU:0", kind=kind, ok=True) for kind in ("matmul", "conv2d"))
+NOT_COMPILED = {"tensorflow.checks": known(CHECKED)}  # nothing has gone through XLA
+NO_LIBDEVICE = known(
+    (ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found at ./libdevice.10.bc"),)
+)
+NOTHING_HERE = {"python.packages": known(()), "python.tensorflow_paths": known(())}
+ELSEWHERE = known(
+    (
+        OtherPython(
+            executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml", tensorflow="tensorflow 2.20.0", cuda=True
+        ),
+    )
+)
+NO_BETTER = OtherPython(executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml")
+SHADOWED = soname(
+    "libcudnn.so.9",
+    "cudnn",
+    winner="/opt/cudnn/lib/libcudnn.so.9",
+    candidates=(
+        Candidate(path="/opt/cudnn/lib/libcudnn.so.9", via="LD_LIBRARY_PATH", reachable=True, version="9.4.0"),
+        Candidate(path=f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", via="RUNPATH", reachable=True, version="9.10.2"),
+    ),
+)
+# finding → its variable, values that it speaks about, values that change nothing
+SWITCHED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "env.allow-growth": ("TF_FORCE_GPU_ALLOW_GROWTH", ("true", "false", "1", "True"), ()),
+    "env.tf-gpu-allocator": ("TF_GPU_ALLOCATOR", ("cuda_malloc_async", "other"), ("",)),
+    "env.memory-limit": ("TF_PER_DEVICE_MEMORY_LIMIT_MB", ("4096",), ("0", "much")),
+    "env.unified-memory": ("TF_FORCE_UNIFIED_MEMORY", ("1", "true"), ("0",)),
+    "env.gpu-thread-mode": ("TF_GPU_THREAD_MODE", ("gpu_private", "private"), ("global", "")),
+    "env.deterministic-ops": ("TF_DETERMINISTIC_OPS", ("1", "true"), ("0", "false")),
+    "env.cudnn-deterministic": ("TF_CUDNN_DETERMINISTIC", ("1",), ("0",)),
+    "env.cudnn-autotune": ("TF_CUDNN_USE_AUTOTUNE", ("0", "false"), ("1",)),
+    "env.xla-flags": ("XLA_FLAGS", ("--xla_dump_to=/tmp/x", "--xla_gpu_cuda_data_dir=/usr/local/cuda"), ("",)),
+    "env.xla-auto-jit": ("TF_XLA_FLAGS", ("--tf_xla_auto_jit=2",), ("--tf_xla_auto_jit=0", "")),
+    "env.cpp-min-log-level": ("TF_CPP_MIN_LOG_LEVEL", ("2", "3"), ("0", "1", "")),
+    "env.keras-backend": ("KERAS_BACKEND", ("jax", "torch"), ("tensorflow", "")),
+    "env.cuda-launch-blocking": ("CUDA_LAUNCH_BLOCKING", ("1",), ("0", "")),
+    "env.cuda-cache-disable": ("CUDA_CACHE_DISABLE", ("1",), ("0",)),
+    "env.cuda-force-ptx-jit": ("CUDA_FORCE_PTX_JIT", ("1",), ("0",)),
+    "env.cuda-disable-ptx-jit": ("CUDA_DISABLE_PTX_JIT", ("1",), ("0",)),
+    "env.mps": ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", ("25",), ("100", "all")),
+}
+
+
+def ptxas(*versions: str) -> Any:
+    """ptxas of these versions, in the order in which XLA finds them."""
+    return known(tuple(XlaFile(path=f"/cuda-{v}/bin/ptxas", via="PATH", version=v) for v in versions))
+
 
 # rule id → rows of (what it is, changes to the healthy machine)
 FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -187,8 +243,20 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "gpu.throttled": [
         ("heat", {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",)),))}),
         ("one lane", {"gpus": known((gpu(pcie_width=1),))}),
+        ("PCIe 1 under load", {"gpus": known((gpu(pcie_generation=1, pcie_generation_max=5, utilization=95),))}),
     ],
-    "gpu.mig": [("no instance", {"gpus": known((gpu(mig_mode=True, mig_instances=()),))})],
+    "gpu.mig": [
+        ("no instance", {"gpus": known((gpu(mig_mode=True, mig_instances=()),))}),
+        ("a slice", {"gpus": known((gpu(mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
+        (
+            "a slice in a container",
+            {
+                "tensorflow.devices": known(
+                    (TfDevice(name="/GPU:0", kind="GPU", device_name="NVIDIA H100 MIG 1g.10gb"),)
+                )
+            },
+        ),
+    ],
     "gpu.not-visible": [("no GPU listed", {"tensorflow.devices": NO_GPU_LISTED})],
     "cuda.missing": [
         ("plain pip", {"loader.sonames": absent()}),
@@ -395,6 +463,110 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {**release("2.20.0"), "python.packages": packages(tensorflow="2.20.0", triton="3.9.0")},
         ),
     ],
+    "memory.taken": [
+        ("half of it", {"gpus": known((gpu(memory_free=60 * 2**30, processes=(GpuProcess(pid=7, memory=2**36),)),))}),
+        ("all of it, by an unknown process", {"gpus": known((gpu(memory_free=2**20),)), "tensorflow.checks": WHY}),
+        ("the one that is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "1"})}),
+    ],
+    "shm.small": [
+        ("two GPUs in a container", {**DOCKER_SHM, "gpus": known((gpu(0), gpu(1)))}),
+        ("one GPU in a pod", {**DOCKER_SHM, "host.container": known("kubernetes")}),
+    ],
+    "perf.low-clocks": [
+        ("locked", {"gpus": known((gpu(sm_clock=345, sm_clock_max=1980, utilization=99),))}),
+        (
+            "by a setting",
+            {
+                "gpus": known(
+                    (
+                        gpu(
+                            sm_clock=345,
+                            sm_clock_max=1980,
+                            utilization=99,
+                            throttle_reasons=("applications_clocks_setting",),
+                        ),
+                    )
+                )
+            },
+        ),
+    ],
+    "xla.libdevice-missing": [
+        ("nowhere", {**NOT_COMPILED, "cuda.libdevice": known(())}),
+        (
+            "a folder without it in front",
+            {
+                **NOT_COMPILED,
+                "cuda.libdevice": known(
+                    (XlaFile(path="/usr/local/cuda/nvvm/libdevice/x", via="/usr/local", problem="no libdevice.10.bc"),)
+                ),
+            },
+        ),
+        ("XLA says so under 2.9", {**release("2.9.1"), "cuda.libdevice": known(()), "tensorflow.checks": NO_LIBDEVICE}),
+    ],
+    "xla.ptxas-missing": [
+        ("nowhere", {**NOT_COMPILED, "cuda.ptxas": known(())}),
+        ("of CUDA 11.2", {**NOT_COMPILED, "cuda.ptxas": ptxas("11.2.152")}),
+        ("12.3.103, at which 2.16 ends", {**NOT_COMPILED, **release("2.16.1"), "cuda.ptxas": ptxas("12.3.103")}),
+        ("of 12.3 for Hopper", {**NOT_COMPILED, "cuda.ptxas": ptxas("12.3.107")}),
+    ],
+    "tf.wrong-env": [
+        ("the activated environment", {**NOTHING_HERE, "python.elsewhere": ELSEWHERE}),
+        (
+            "the activated one has CUDA",
+            {"loader.sonames": absent(), "python.elsewhere": ELSEWHERE},
+        ),
+        (
+            "Jupyter's default kernel has none",
+            {
+                "python.kernels": known(
+                    (
+                        Kernel(
+                            name="python3",
+                            display_name="Python 3",
+                            file="/k/kernel.json",
+                            executable="/usr/bin/python3",
+                        ),
+                    )
+                ),
+                "python.elsewhere": known(
+                    (OtherPython(executable="/usr/bin/python3", via="kernel python3", prefix="/usr"),)
+                ),
+            },
+        ),
+    ],
+    "env.ld-library-path": [
+        (
+            "an older cuDNN first",
+            {
+                "variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib:/opt/other"}),
+                "loader.sonames": known((SHADOWED, *(s for s in sonames() if s.component != "cudnn"))),
+            },
+        ),
+    ],
+    "env.legacy-keras": [
+        ("without the package", {"variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
+        (
+            "with it",
+            {
+                "variables": known({"TF_USE_LEGACY_KERAS": "1"}),
+                "python.packages": packages(tensorflow="2.21.0", tf_keras="2.21.0"),
+            },
+        ),
+    ],
+    "env.tf32-override": [("on Hopper", {"variables": known({"NVIDIA_TF32_OVERRIDE": "0"})})],
+    "env.cuda-device-order": [
+        (
+            "unlike cards",
+            {"gpus": known((gpu(0), gpu(1, name="NVIDIA T400"))), "variables": known({"CUDA_VISIBLE_DEVICES": "1"})},
+        )
+    ],
+    "env.nccl": [
+        ("no peer access", {"gpus": known((gpu(0), gpu(1))), "variables": known({"NCCL_P2P_DISABLE": "1"})}),
+    ],
+    **{
+        finding: [(f"{name}={value}", {"variables": known({name: value})}) for value in values]
+        for finding, (name, values, _) in SWITCHED.items()
+    },
 }
 
 # rows that look alike and are none
@@ -436,8 +608,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "gpu.arch-too-old": [("a card newer than all", FIRES["gpu.arch-too-new"][0][1])],
     "gpu.arch-too-new": [("a card older than all", FIRES["gpu.arch-too-old"][0][1])],
-    "gpu.throttled": [("idle", {"gpus": known((gpu(throttle_reasons=("gpu_idle",)),))})],
-    "gpu.mig": [("with an instance", {"gpus": known((gpu(mig_mode=True, mig_instances=("MIG 1g.18gb",)),))})],
+    "gpu.mig": [("off", {})],
     "cuda.missing": [("of another version", FIRES["cuda.version-mismatch"][0][1])],
     "cuda.version-mismatch": [
         (
@@ -473,6 +644,70 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {**release("2.20.0"), "python.packages": packages(tensorflow="2.20.0", triton="3.1.0")},
         ),
     ],
+    "memory.taken": [
+        ("the other one is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
+        ("a slice", {"gpus": known((gpu(memory_free=2**20, mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
+    ],
+    "shm.small": [
+        ("no container", {"host.shm": known(64 * 2**20)}),
+        ("more than Docker's", {**DOCKER_SHM, "host.shm": known(2**30)}),
+        ("no GPU", {**DOCKER_SHM, "gpus": known(()), "tensorflow.devices": NO_GPU_LISTED}),
+    ],
+    "gpu.throttled": [
+        ("idle", {"gpus": known((gpu(throttle_reasons=("gpu_idle",)),))}),
+        ("an idle link", {"gpus": known((gpu(pcie_generation=1, pcie_generation_max=5, utilization=0),))}),
+        ("the power limit", {"gpus": known((gpu(throttle_reasons=("sw_power_cap",)),))}),
+    ],
+    "perf.low-clocks": [
+        ("idle", {"gpus": known((gpu(sm_clock=345, sm_clock_max=1980, utilization=0),))}),
+        (
+            "the power limit",
+            {
+                "gpus": known(
+                    (gpu(sm_clock=800, sm_clock_max=1590, utilization=99, throttle_reasons=("sw_power_cap",)),)
+                )
+            },
+        ),
+    ],
+    "xla.libdevice-missing": [
+        ("XLA has compiled all the same", {"cuda.libdevice": known(())}),
+        ("before Keras used XLA", {**NOT_COMPILED, **release("2.9.1"), "cuda.libdevice": known(())}),
+        ("no GPU", {**NOT_COMPILED, "cuda.libdevice": known(()), "tensorflow.devices": NO_GPU_LISTED}),
+    ],
+    "xla.ptxas-missing": [
+        ("12.9", NOT_COMPILED),
+        (
+            "an old one on PATH, which XLA passes over",
+            {**NOT_COMPILED, "cuda.ptxas": ptxas("11.2.152", "12.9.86")},
+        ),
+    ],
+    "tf.wrong-env": [
+        ("no better one", {**NOTHING_HERE, "python.elsewhere": known((NO_BETTER,))}),
+        ("here it works", {"python.elsewhere": ELSEWHERE}),
+    ],
+    "env.ld-library-path": [("the same version", {"variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib"})})],
+    "env.legacy-keras": [
+        ("2.15, which has Keras 2", {**release("2.15.1"), "variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
+        ("0", {"variables": known({"TF_USE_LEGACY_KERAS": "0"})}),
+    ],
+    "env.tf32-override": [
+        (
+            "on Turing",
+            {
+                "gpus": known((gpu(name="Tesla T4", compute_capability="7.5"),)),
+                "tensorflow.devices": WHY,
+                "variables": known({"NVIDIA_TF32_OVERRIDE": "0"}),
+            },
+        )
+    ],
+    "env.cuda-device-order": [
+        ("like cards", {"gpus": known((gpu(0), gpu(1))), "variables": known({"CUDA_VISIBLE_DEVICES": "1"})})
+    ],
+    "env.nccl": [("one GPU", {"variables": known({"NCCL_P2P_DISABLE": "1"})})],
+    **{
+        finding: [(f"{name}={value}", {"variables": known({name: value})}) for value in harmless]
+        for finding, (name, _, harmless) in SWITCHED.items()
+    },
 }
 
 # facts that a rule cannot do without
@@ -515,6 +750,18 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "tf.import-dll": {"host.os": WHY},
     "compute.wrong-result": {"tensorflow.checks": WHY},
     "tf.known-bug": {"tensorflow.version": WHY},
+    "memory.taken": {"gpus": WHY},
+    "shm.small": {"host.shm": WHY},
+    "perf.low-clocks": {"gpus": WHY},
+    "xla.libdevice-missing": {"cuda.libdevice": WHY},
+    "xla.ptxas-missing": {"cuda.ptxas": WHY},
+    "tf.wrong-env": {"python.elsewhere": WHY},
+    "env.ld-library-path": {"loader.sonames": WHY},
+    "env.legacy-keras": {"variables": WHY},
+    "env.tf32-override": {"variables": WHY},
+    "env.cuda-device-order": {"gpus": WHY},
+    "env.nccl": {"variables": WHY},
+    **{finding: {"variables": WHY} for finding in SWITCHED},
 }
 # the phases are a plain tuple: a report without any simply shows no phase that failed
 NEVER_UNKNOWN = {"tf.import-avx", "tf.glibc-too-old", "tf.import-hang", "tf.import-failed", "tf.run-failed"}

@@ -12,7 +12,9 @@ from tfgpu_doctor.rules.engine import Problem, evidence, rule
 
 VISIBLE_DEVICES = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars"
 CUDA_GPUS = "https://developer.nvidia.com/cuda-gpus"
+MIG_GUIDE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html"
 TENSORFLOW_GPU = "https://www.tensorflow.org/install/pip"
+_BUSY = 50  # per cent
 _THROTTLES = {
     "hw_thermal_slowdown": "the hardware slows down because of heat",
     "sw_thermal_slowdown": "the driver slows down because of heat",
@@ -249,6 +251,10 @@ def throttled(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
             seen.append(evidence(f"{name}: PCIe x{width}", "NVML", f"x{widest}"))
+        generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
+        # an idle card lowers the speed of its link to save power
+        if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
+            seen.append(evidence(f"{name}: PCIe generation {generation} under load", "NVML", f"generation {newest}"))
     if not seen:
         return None
     return Problem(
@@ -266,13 +272,14 @@ def throttled(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     Severity.ERROR,
     "MIG mode is on, but the GPU has no MIG instance",
     needs=("gpus",),
-    docs="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html",
+    wants=("tensorflow.devices",),
+    docs=MIG_GUIDE,
 )
-def mig(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
-    """A GPU in MIG mode offers CUDA nothing until instances are created."""
+def mig(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] | None) -> Problem | None:
+    """A GPU in MIG mode offers CUDA nothing until instances are created, and then one slice to a process."""
     empty = [gpu for gpu in gpus if value_or(gpu.mig_mode, False) and value_or(gpu.mig_instances, None) == ()]
     if not empty:
-        return None
+        return _slice(gpus, devices or ())
     return Problem(
         cause="a GPU in MIG mode can be used only through its instances, and there are none",
         evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", "NVML", "an instance") for gpu in empty),
@@ -280,6 +287,38 @@ def mig(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
             Fix(text="Create an instance", commands=("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C")),
             Fix(text="Or turn MIG off", commands=tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in empty)),
         ),
+    )
+
+
+def _slice(gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...]) -> Problem | None:
+    """CUDA enumerates a single compute instance, whatever else is there (MIG user guide, "CUDA Device Enumeration")."""
+    seen = [
+        evidence(f"GPU {gpu.index}: {name}", "NVML")
+        for gpu in gpus
+        for name in value_or(gpu.mig_instances, ())
+        if value_or(gpu.mig_mode, False)
+    ]
+    seen += [
+        evidence(f"{device.name}: {device.device_name}", "TensorFlow's device list")
+        for device in devices
+        if " MIG " in (device.device_name or "")
+    ]
+    if not seen:
+        return None
+    return Problem(
+        title="A process gets one MIG slice, not the whole GPU",
+        cause="a process sees one slice, with its share of the memory and the multiprocessors; a second needs another",
+        evidence=tuple(seen),
+        fixes=(
+            Fix(text="Choose the slice", commands=("nvidia-smi -L", "export CUDA_VISIBLE_DEVICES=MIG-<UUID>")),
+            Fix(
+                text="Or turn MIG off, while nothing uses the GPU",
+                commands=tuple(
+                    f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus if value_or(gpu.mig_mode, False)
+                ),
+            ),
+        ),
+        severity=Severity.WARNING,
     )
 
 

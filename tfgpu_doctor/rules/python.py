@@ -41,7 +41,7 @@ OLDEST_PYTHON = (3, 6)  # what patient.py runs on
     "TensorFlow is not installed in this Python",
     needs=("python.packages", "python.tensorflow_paths"),
     wants=("python.executable",),
-    explained_by=("tf.python-unsupported",),
+    explained_by=("tf.wrong-env", "tf.python-unsupported"),
     docs=PIP_GUIDE,
 )
 def not_installed(

@@ -1,0 +1,117 @@
+"""Interpreters that may have been meant instead: the activated environment's, Jupyter's kernels, that of pip on PATH.
+
+Nothing is started; an environment is known by its files: pyvenv.cfg, conda-meta, lib/python3.*/site-packages.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from tfgpu_doctor.facts import Fact, Kernel, Known, OtherPython, Unknown
+from tfgpu_doctor.probes.patient import TENSORFLOWS
+
+_DIST_INFO = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info$")
+_CUDA = re.compile(r"nvidia_(cuda_runtime|cudnn)_cu\d+|nvidia_cuda_runtime|nvidia_cudnn")
+SITE_PACKAGES = (
+    *("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages"),
+    *("lib/python3*/dist-packages", "local/lib/python3*/dist-packages"),  # Debian's
+)
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+
+
+def examine(
+    executable: str | None, prefix: str | None, kernels: Sequence[Kernel], environ: Mapping[str, str]
+) -> Fact[tuple[OtherPython, ...]]:
+    """Describe every other environment; `executable` and `prefix` are those of the interpreter under test."""
+    if prefix is None:
+        return Unknown("which environment is examined is not known")
+    found: dict[str, OtherPython] = {}
+    for path, via in _named(executable, kernels, environ):
+        folder = environment_of(path)
+        real = os.path.realpath(folder)
+        if real != os.path.realpath(prefix) and real not in found and os.path.exists(path):
+            found[real] = describe(path, folder, via)
+    return Known(tuple(found.values()), "VIRTUAL_ENV, CONDA_PREFIX, Jupyter's kernels, pip on PATH")
+
+
+def _named(executable: str | None, kernels: Sequence[Kernel], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Interpreters and who names them; the one that the user has activated comes first."""
+    for name in ACTIVE:
+        if environ.get(name):
+            yield interpreter_of(environ[name]), name
+    for kernel in kernels:
+        if os.path.isabs(kernel.executable):
+            yield kernel.executable, f"kernel {kernel.name}"
+    if executable and (of_pip := _python_of_pip(executable, environ)):
+        yield of_pip, "pip on PATH"
+
+
+def interpreter_of(prefix: str) -> str:
+    """The interpreter of an environment's folder."""
+    names = ("Scripts\\python.exe", "python.exe") if sys.platform == "win32" else ("bin/python", "bin/python3")
+    paths = [os.path.join(prefix, name) for name in names]
+    return next((path for path in paths if os.path.exists(path)), paths[0])
+
+
+def environment_of(executable: str) -> str:
+    """The environment's folder: where pyvenv.cfg or conda-meta is, else the prefix of the real interpreter.
+
+    A virtual environment's python is a link to another, so that the link itself tells where it belongs.
+    """
+    for path in (executable, os.path.realpath(executable)):
+        folder = os.path.dirname(path)
+        prefix = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "Scripts") else folder
+        if os.path.exists(os.path.join(prefix, "pyvenv.cfg")) or os.path.isdir(os.path.join(prefix, "conda-meta")):
+            return prefix
+    return prefix
+
+
+def describe(executable: str, prefix: str, via: str) -> OtherPython:
+    """What is installed in an environment."""
+    names = [name for folder in _site_packages(prefix) for name in _names(folder)]
+    found = next(
+        (
+            f"{match['name'].replace('_', '-').lower()} {match['version']}"
+            for match in map(_DIST_INFO.match, names)
+            if match and match["name"].replace("_", "-").lower() in TENSORFLOWS
+        ),
+        None,
+    )
+    conda = _names(os.path.join(prefix, "conda-meta"))
+    cuda = any(map(_CUDA.match, names)) or any(name.startswith(("cudatoolkit-", "cuda-cudart-")) for name in conda)
+    return OtherPython(executable=executable, via=via, prefix=prefix, tensorflow=found, cuda=cuda)
+
+
+def _site_packages(prefix: str) -> list[str]:
+    return [path for pattern in SITE_PACKAGES for path in sorted(glob.glob(os.path.join(glob.escape(prefix), pattern)))]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # missing, or not ours to read: then nothing of it is known
+        return []
+
+
+def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
+    """The interpreter that `pip` installs for, where the shell's own python is the one under test but pip is not its.
+
+    An interpreter that was named with --python says nothing about the shell.
+    """
+    path = environ.get("PATH", os.defpath)
+    shells = [found for name in ("python", "python3") if (found := shutil.which(name, path=path))]
+    pip = shutil.which("pip", path=path)
+    if pip is None or executable not in shells:
+        return None
+    try:
+        with open(pip, "rb") as file:  # noqa: PTH123
+            first = file.readline(4096).decode("utf-8", "replace")
+    except OSError:
+        return None
+    named = re.match(r"#!\s*(\S*python[\w.]*)\s*$", first)
+    return named[1] if named else None
