@@ -30,6 +30,17 @@ from tfgpu_doctor.rules import (  # noqa: F401 - they register
     wrong_environment,
     xla,
 )
+from tfgpu_doctor.rules import (  # noqa: F401 - these too, after the rules over facts of the same ids
+    said_cuda,
+    said_cudnn,
+    said_driver,
+    said_gpu,
+    said_harmless,
+    said_import,
+    said_packages,
+    said_runtime,
+    said_xla,
+)
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import DERIVED
 from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches
@@ -92,6 +103,7 @@ def diagnose(
             undetermined.append((one, outcome.reason))
     ids = {one.id for one, _ in fired}
     kept = [(one, problem) for one, problem in fired if not one.is_silenced_by(ids - {one.id})]
+    kept = _one_each(kept)
     findings = _arrange([(_explainable(one, problem), _finding(one, problem, context)) for one, problem in kept])
     ids = {one.id for one, _ in kept}
     open_questions = tuple(
@@ -100,6 +112,20 @@ def diagnose(
         if not one.is_silenced_by(ids) and not any(matches(i, one.explained_by) for i in ids)
     )
     return Diagnosis(findings, open_questions)
+
+
+def _one_each(fired: list[tuple[Rule, Problem]]) -> list[tuple[Rule, Problem]]:
+    """A finding once, where a rule over facts and one over messages come to the same: the gravest, else the first."""
+    chosen: dict[str, tuple[Rule, Problem]] = {}
+    for one, problem in fired:
+        old = chosen.get(one.id)
+        if old is None or _grave(one, problem) < _grave(*old):
+            chosen[one.id] = (one, problem)
+    return list(chosen.values())
+
+
+def _grave(one: Rule, problem: Problem) -> int:
+    return _SEVERITIES.index(problem.severity or one.severity)
 
 
 def _apply(one: Rule, context: Context) -> Problem | Unknown | None:

@@ -8,24 +8,44 @@ from __future__ import annotations
 
 from tfgpu_doctor.parsers.messages import form
 
-# a library by its file name: libcudart.so.11.0, cudnn64_8.dll, libcudnn_cnn_infer.so.8, zlibwapi.dll
-_LIBRARY = r"(?P<library>(?:[\w./\\:-]*[/\\])?[\w.+-]+?(?:\.so[.\d]*|\.dll|\.dylib))"
+# a library by its file name: libcudart.so.11.0, cudnn64_8.dll, libcudnn_cnn_infer.so.8, libcudart.8.0.dylib
+_LIBRARY = r"(?P<library>(?:[\w./\\:-]*[/\\])?[\w+-]+?(?:\.so(?:\.\d+)*|\.dll|(?:\.\d+)*\.dylib))"
+_NVIDIA_DLL = (
+    r"(?P<library>(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nvcuda)(?:64)?(?:_\d+)?\.dll)"
+)
 
 FORMS = (
     form(
         "library-not-opened",
-        "could not load dynamic library|couldn't open cuda library|could not dlopen library|could not load library|"
-        "could not locate|could not find '|could not load '",
-        rf"(?:Could not (?:load dynamic library|dlopen library|load library|locate|find|load)|Couldn't open CUDA library)"
+        "could not load dynamic library|couldn't open cuda library|could not dlopen|could not find '|could not load '|"
+        "failed to find libcuda|unable to load cudnn dso|unable to load cublas dso",
+        rf"(?:Could not (?:load dynamic library|dlopen (?:library|DSO:)|find|load)|Couldn't open CUDA library|failed to find)"
         rf" *['\"]?{_LIBRARY}(?:['\"]|[,;.]|\s|$)(?:.*?dlerror: *(?P<why>.*?)(?:; LD_LIBRARY_PATH.*)?$)?",
     ),
+    form(
+        "library-not-opened",
+        ".dll",
+        rf"(?:^|[\s'\"(]){_NVIDIA_DLL}['\"]? (?:was |is |could )?(?:not found|not be found|missing|cannot be found)",
+    ),
+    # TensorFlow's own check on Windows, whose traceback shows what it was about to load
+    form("library-not-opened", "build_info.cudnn", r"build_info\.cudnn_dll_name", library="cudnn64_.dll"),
+    form("library-not-opened", "build_info.cudart", r"build_info\.cudart_dll_name", library="cudart64_.dll"),
+    form("library-not-opened", "build_info.nvcuda", r"build_info\.nvcuda_dll_name", library="nvcuda.dll"),
+    form("library-not-opened", "in cudnn dso", r"could not find cudnn\w+ in cudnn DSO", library="libcudnn.so"),
     # the dynamic loader's own words, at an import: nothing goes on after this
     form(
         "loader-error",
-        "cannot open shared object file|library not loaded|image not found|file too short|invalid elf header",
-        rf"(?:^|Error: *|[\s'\"(]){_LIBRARY}: (?P<why>cannot open shared object file[^;]*|file too short|invalid ELF header)"
-        rf"|Library not loaded: (?:@rpath/)?(?P<image>\S+)",
+        "cannot open shared object file|library not loaded|file too short|invalid elf header|wrong elf class|"
+        "failed to map segment|static tls block",
+        rf"(?:^|Error:? *|[\s'\"(/]){_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short|invalid ELF header|wrong ELF class"
+        rf"|failed to map segment|cannot allocate memory in static TLS block)",
     ),
+    form(
+        "loader-error",
+        "library not loaded",
+        r"Library not loaded: (?:@rpath/)?(?P<library>(?:[\w./-]*/)?lib\w+(?:\.\d+)*\.dylib)",
+    ),
+    form("restricted-program", "restricted program|system integrity protection"),
     form(
         "library-opened",
         "successfully opened",
@@ -51,9 +71,9 @@ FORMS = (
     form("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)"),
     form(
         "cudnn-handle",
-        "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|unable to load cudnn",
+        "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|failed to get convolution algorithm",
         r"(?:could not create cudnn handle|cudnnCreate\S*|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
-        r"|cuDNN failed to initialize|CuDNN failed with status",
+        r"|cuDNN failed to initialize|CuDNN failed with status|Failed to get convolution algorithm",
     ),
     form("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b"),
     form(
@@ -61,10 +81,11 @@ FORMS = (
         "dnn library|no dnn in stream executor|without dnn support|no algorithm worked|dnn support",
         r"DNN library (?:is not found|initialization failed)|No DNN in stream executor|without DNN support",
     ),
+    # cuDNN's own words about the libraries that it opens itself
     form(
         "cudnn-part-missing",
-        "libcudnn_|cudnn_",
-        rf"(?:Unable to load|Could not load(?: library)?|Cannot load).{{0,60}}?{_LIBRARY}",
+        "could not load library|could not locate|unable to load any of|invalid handle. cannot load symbol",
+        rf"(?:Could not (?:load library|locate)|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
     ),
     form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries
@@ -87,16 +108,26 @@ FORMS = (
         "ptxas-refused",
         "ptxas",
         r"ptxas (?P<version>\d+(?:\.\d+)+) has a bug|using ptxas (?P<old>\d+(?:\.\d+)+), which is (?:older|in range)"
-        r"|ptxas too old|older than (?P<need>\d+(?:\.\d+)+).{0,40}ptxas",
+        r"|using ptxas (?P<ancient>\d\.x)|ptxas too old|requires ptxas version|ptxas .{0,40}older than the minimum supported"
+        r"|ptxas does not support CC",
     ),
     form(
         "ptxas-not-found",
-        "ptxas|ptx compilation provider|nvjitlink",
+        "ptxas|createprocess failed",
         r"(?:Couldn't|Could not|Failed to) (?:invoke|launch|find|get) ptxas|ptxas not found|Unable to find ptxas"
-        r"|No PTX compilation provider is available|Couldn't find ptxas|ptxas: (?:command )?not found"
-        r"|Couldn't get ptxas(?:/nvlink)? version|No such file or directory.{0,40}ptxas|ptxas.{0,40}No such file",
+        r"|Can'?t find ptxas|Couldn't (?:get|parse) ptxas(?:/nvlink)? version|ptxas: (?:command )?not found"
+        r"|No such file or directory.{0,40}ptxas|ptxas.{0,40}No such file|Call to CreateProcess failed\. Error code: 2"
+        r"|(?:can ?not|not|unable to|doesn't|fails? to)(?: \w+){0,3} (?:find|detect|locat)\w* (?:the )?ptxas",
+    ),
+    form(
+        "ptx-provider-missing",
+        "ptx compilation provider|unsafe_fallback_to_driver",
+        r"No PTX compilation provider is available|xla_gpu_unsafe_fallback_to_driver_on_ptxas_not_found",
     ),
     form("ptxas-failed", "ptxas returned an error|ptxas exited with|ptxas fatal"),
-    form("driver-compiles-ptx", "relying on driver to perform ptx compilation"),
-    form("jit-failed", "jit compilation failed"),
+    form(
+        "driver-compiles-ptx",
+        "relying on driver to perform ptx compilation|falling back to the driver|falling back to compilation by driver",
+    ),
+    form("jit-failed", "jit compilation failed|libdevice not found at"),
 )

@@ -39,14 +39,28 @@ FORMS = (
     form("nvml-mismatch", "driver/library version mismatch|system has unsupported display driver / cuda driver"),
     form(
         "driver-insufficient",
-        "driver version is insufficient|unsatisfied condition: cuda|driver is too old|insufficient driver|"
+        "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|driver is too old|insufficient driver|"
         "display driver version is older|this nvidia driver|does not support cuda",
-        r"CUDA driver version is insufficient for CUDA runtime version"
+        r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"
         r"|unsatisfied condition: cuda *>= *(?P<cuda>\d+(?:\.\d+)?)"
         r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
         r"|driver version is older than",
     ),
     form("possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"),
+    form(
+        "smi-version", "nvidia-smi", r"NVIDIA-SMI (?P<tool>\d{3}\.[\d.]+) .*?Driver Version: *(?P<driver>\d{3}\.[\d.]+)"
+    ),
+    form("no-device-node", "no nvidia gpu device is present"),
+    form(
+        "hidden-by-variable",
+        "hides all gpus from cuda",
+        r"CUDA_VISIBLE_DEVICES is set to (?P<value>\S+)|hides all GPUs from CUDA",
+    ),
+    form(
+        "invalid-visible-device",
+        "listed an invalid gpu id|invalid device ordinal|invalid device id|visible_device_list",
+        r"listed an invalid GPU id|invalid device ordinal|unknown device: |Could not parse entry in 'visible_device_list'",
+    ),
     form("forward-compatibility", "forward compatibility was attempted on non supported hw"),
     form("ptx-too-new-for-driver", "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version"),
     # --- nvidia-smi and NVML
@@ -57,6 +71,11 @@ FORMS = (
         r"nvidia-smi(?:\.exe)?['\"]?:? *(?:command )?not found|command ['\"]?nvidia-smi['\"]? not found"
         r"|['\"]?nvidia-smi(?:\.exe)?['\"]? is not recognized|nvidia-smi: No such file"
         r"|exec:? \"?nvidia-smi\"?: executable file not found",
+    ),
+    form(
+        "nvml-blocked",
+        "failed to initialize nvml|gpu access blocked",
+        r"Failed to initialize NVML: Unknown Error|GPU access blocked by the operating system",
     ),
     form("nvml-not-found", "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot"),
     form("smi-no-devices", "no devices were found"),
@@ -72,11 +91,12 @@ FORMS = (
     form(
         "module-not-loaded",
         "modprobe|insmod|module nvidia|nvidia_drm|nouveau|dkms|required key|key was rejected|nvidia.ko|prime-select|"
-        "prime profile|secure boot",
+        "prime profile|secure boot|/dev/nvidia",
         r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
         r"|Required key not available|Key was rejected by service"
         r"|(?:Kernel driver in use|kernel modules?): (?P<driver>nouveau)\b"
-        r"|Module nvidia(?:-\w+)? not found|nvidia.{0,40}: module verification failed",
+        r"|Module nvidia(?:-\w+)? not found|nvidia.{0,40}: module verification failed"
+        r"|/dev/nvidia(?:\d|ctl|-uvm)\b.{0,40}no such file",
     ),
     form(
         "module-init-failed",
@@ -133,6 +153,11 @@ FORMS = (
         rf"not built with CUDA kernel binaries compatible with compute capability {_CAPABILITY}",
     ),
     form("kernel-image-invalid", "kernel image is invalid"),
+    form(
+        "cuda-capability",
+        "computecapability|compute capability",
+        r"compute ?capability:? *(?P<capability>\d{1,2}\.\d)\b",
+    ),
     form("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
     form("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),
     form("invalid-handle", "cuda_error_invalid_handle"),
@@ -142,6 +167,12 @@ FORMS = (
         "mig",
         r"\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
+    ),
+    form("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),
+    form(
+        "dma-fault",
+        "dmar|iommu|io_page_fault",
+        r"DMAR: \[DMA (?:Write|Read)\b.{0,60}|IO_PAGE_FAULT",
     ),
     form("devices-busy", "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy"),
     form("system-not-ready", "system not yet initialized|cuda_error_system_not_ready"),

@@ -24,6 +24,12 @@ FORMS = (
         r"DLL load failed(?: while importing (?P<module>\w+))?(?:: *(?P<why>.*))?|DLL\) initialization routine failed"
         r"|not a valid Win32 application",
     ),
+    form(
+        "native-traceback",
+        "pywrap_tensorflow",
+        r"_pywrap_tensorflow_internal = swig_import_helper\(\)|from tensorflow\.python\.(?:\w+\.)*_?pywrap_tensorflow\w* import"
+        r"|imp\.load_module\('_pywrap_tensorflow",
+    ),
     form("dll-from-cuda", "error loading \"|error loading '", r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']"),
     form(
         "msvc-missing",
@@ -61,8 +67,10 @@ FORMS = (
     # --- something else is imported under this name
     form(
         "shadowed",
-        "partially initialized module|is not a package|circular import|has no attribute",
-        r"partially initialized module '?tensorflow'? has no attribute|'tensorflow' is not a package"
+        "partially initialized module|is not a package|source directory|cannot import name 'pywrap_tensorflow'|"
+        "cannot import name 'build_info'",
+        r"Do not import tensorflow from its source directory|cannot import name '(?:pywrap_tensorflow|build_info)'"
+        r"|partially initialized module '?tensorflow'? has no attribute|'tensorflow' is not a package"
         r"|cannot import name .{1,60} from partially initialized module 'tensorflow'",
     ),
     form("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>[^\"]*[/\\]tensorflow\.py)\""),
@@ -87,8 +95,8 @@ FORMS = (
     form(
         "protobuf-abi",
         "descriptors cannot|google.protobuf|descriptor pool|protobuf gencode|protocol buffer runtime|getprototype|"
-        "your generated code is out of date",
-        r"Descriptors cannot (?:not )?be created directly|cannot import name '(?P<name>builder|runtime_version|"
+        "your generated code is out of date|descriptors should not",
+        r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly|cannot import name '(?P<name>builder|runtime_version|"
         r"symbol_database|_message|descriptor|enum_type_wrapper)' from '?(?:partially initialized module '?)?google\.protobuf"
         r"|Couldn't build proto file into descriptor pool|incompatible Protobuf Gencode/Runtime"
         r"|requires version (?P<need>[\d.]+) of the Protocol Buffer runtime library"
@@ -108,8 +116,9 @@ FORMS = (
     ),
     form(
         "keras-mismatch",
-        "keras",
+        "keras|tensorflow.compat.v2|dtensor",
         r"module '?tensorflow\.compat\.v2(?:\.\w+)*'? has no attribute '?(?P<name>__internal__|\w+)"
+        r"|cannot import name '?dtensor'?|cannot import name '(?P<inner>\w+)' from 'tensorflow\.compat\.v2[\w.]*'"
         r"|cannot import name '(?P<symbol>\w+)' from '(?P<module>(?:tensorflow\.python\.keras|tensorflow\.keras|keras)[\w.]*)'"
         r"|cannot import name '?(?P<other>\w+)'? from '?tensorflow\.(?:python|compat)[\w.]*'? .*keras"
         r"|No module named '(?P<missing>(?:keras|tensorflow\.python\.keras|tensorflow\.keras)\.[\w.]+)'"

@@ -1,4 +1,4 @@
-"""Messages of package managers about TensorFlow and what belongs to it (pip, conda, uv, the index itself)."""
+"""Messages of package managers that are no line of pip's, conda's or uv's own form (pip_install.py reads those)."""
 
 from __future__ import annotations
 
@@ -7,44 +7,30 @@ from tfgpu_doctor.parsers.messages import form
 FORMS = (
     form(
         "package-removed",
-        "tensorflow-gpu",
+        "tensorflow-gpu|tensorflow_gpu",
         r"\"?tensorflow-gpu\"? package has been removed|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
-        r"|No matching distribution found for tensorflow[-_]gpu(?:==(?P<wanted>[\w.]+))?"
-        r"|satisfies the requirement tensorflow[-_]gpu\S*|(?:building|install|prepare metadata|build wheels? for|"
-        r"subprocess).{0,60}tensorflow[-_]gpu.{0,40}(?:error|fail)|python_requires_error.{0,80}tensorflow-gpu",
+        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}(?:error|fail)",
+    ),
+    form("image-without-cudnn", "nvidia/cuda:", r"nvidia/cuda:(?!\S*cudnn)[\w.-]*(?:base|runtime|devel)[\w.-]*"),
+    form(
+        "started-elsewhere",
+        "pycharm|rstudio|r studio|systemd|from the desktop|supervisor",
+        r"\bpycharm\b|\brstudio\b|\br studio\b|from the desktop|\bsupervisord?\b|systemd (?:service|unit)",
+    ),
+    form("asked-for-extra", "and-cuda", r"install\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]"),
+    # how the stub of 2.12.0 fails under newer Pythons
+    form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
+    form("package-removed", "tensorflow-gpu-2.12|tensorflow_gpu-2.12", r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz"),
+    form("two-tensorflows", "tensorflow-gpu", r"[Bb]oth `?tensorflow`? and `?tensorflow-gpu`?"),
+    form(
+        "tensorflow-installed",
+        "install",
+        r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
     ),
     form(
-        "no-distribution",
-        "could not find a version|no matching distribution",
-        r"satisfies the requirement (?P<requirement>(?:tensorflow|tf[-_]nightly)[\w-]*(?:\[[\w,-]*\])?[^( ]*)"
-        r"(?:.*?\(from versions: *(?P<versions>[^)]*)\)?)?"
-        r"|No matching distribution found for (?P<wanted>(?:tensorflow|tf[-_]nightly)[\w-]*(?:\[[\w,-]*\])?\S*)",
-    ),
-    form(
-        "wheel-not-supported",
-        "is not a supported wheel on this platform",
-        r"(?P<wheel>[\w.+-]+\.whl)['\"]? is not a supported wheel",
-    ),
-    form(
-        "requires-python",
-        "requires-python|require a different python|requires a different python|no wheels with a matching python",
-        r"Requires-Python *(?P<need>[<>=!\d., *]+)|requires? a different Python|no wheels with a matching Python",
-    ),
-    form(
-        "no-such-extra",
-        "does not provide the extra",
-        r"(?P<package>tensorflow\S*) (?P<version>\d[\w.]*) does not provide the extra",
-    ),
-    form(
-        "requirement-conflict",
-        "which is incompatible|but you have|but you'll have",
-        r"(?P<package>tensorflow[\w-]*|keras|tf[-_]keras|tensorboard)(?: (?P<version>\d[\w.]*))? (?:requires|has requirement) "
-        r"(?P<need>[\w.-]+[^,;]*?(?:,[<>=!~][^,;]*)*),? but you(?:'ll)? have (?P<other>[\w.-]+) (?P<has>\d[\w.]*)",
-    ),
-    form("externally-managed", "externally-managed-environment"),
-    form(
-        "conda-unsatisfiable",
-        "unsatisfiableerror|packagesnotfounderror|nothing provides|unsatisfiable|resolvepackagenotfound",
-        r"UnsatisfiableError|LibMambaUnsatisfiableError|ResolvePackageNotFound|PackagesNotFoundError|nothing provides (?P<what>\S+)",
+        "other-environment",
+        "activate|virtualenv|which python|which pip|sys.executable|conda create|works in|in the terminal|command line",
+        r"\bactivate \w+|which -?a? ?(?:python|pip)\S*|sys\.executable|conda create -n|works (?:fine |well )?(?:in|from|under|with)\b"
+        r"|in the (?:terminal|command line)",
     ),
 )

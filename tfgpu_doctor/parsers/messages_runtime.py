@@ -20,7 +20,7 @@ FORMS = (
         rf"|Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate (?P<wanted>{_SIZE})"
         r"|CUDA_ERROR_OUT_OF_MEMORY|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
-        r"|failed to allocate memory|CUDA out of memory|Failed to allocate request",
+        r"|failed to allocate memory|CUDA out of memory|Failed to allocate request|\bRan out of memory\b",
     ),
     form("allocation-not-a-failure", "the caller indicates that this is not a failure"),
     form("dst-not-initialized", "dst tensor is not initialized"),
@@ -30,11 +30,9 @@ FORMS = (
         rf"(?:Total memory: *(?P<total>{_SIZE})|totalMemory: *(?P<all>{_SIZE}))?\s*(?:Free memory: *(?P<free>{_SIZE})"
         rf"|freeMemory: *(?P<left>{_SIZE}))",
     ),
-    form(
-        "allocator-limit",
-        "limit:|gpu memory",
-        r"^.*\bLimit: +(?P<limit>\d+)",
-    ),
+    form("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
+    form("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
+    form("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
     form(
         "host-out-of-memory",
         "std::bad_alloc|oom-killer|out of memory: kill|memoryerror",
@@ -69,7 +67,7 @@ FORMS = (
     form(
         "peer-access-failed",
         "peer access|p2p|peer-to-peer|peer to peer",
-        r"(?:failed|unable|could not|cannot) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
+        r"(?:failed|unable|could not) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
         r"|CUDA_ERROR_PEER_ACCESS\w*|NCCL_P2P_DISABLE *= *1|P2P.{0,40}(?:fail|hang|not supported|disabled|error)"
         r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS",
     ),
@@ -93,16 +91,15 @@ FORMS = (
         "slow|gpu|utiliz|utilis|util",
         r"GPU (?:is )?(?:\w+ )?(?:much |way |far |a lot |\d+x |times )?slower than (?:the )?CPU"
         r"|(?:slower|takes longer) (?:on|with|using) (?:the |a )?(?:\w+ )?GPU(?: than)?"
-        r"|CPU (?:is )?(?:\w+ )?faster than (?:the )?GPU|faster (?:on|with) (?:the )?CPU than"
+        r"|CPU (?:is |alone )?(?:\w+ )?faster(?: than (?:the )?GPU)?|faster (?:on|with) (?:the )?CPU than|the CPU is faster"
         r"|GPU.{0,30}\bnot faster\b|no speed[- ]?up.{0,40}GPU|GPU (?:version )?slower\b|slow (?:training|inference) (?:on|with) (?:the )?GPU",
     ),
     form(
         "low-utilization",
         "util|usage|spik|idle|starv",
         r"(?:low|poor|bad|under|little) ?-?(?:volatile )?(?:GPU[ -]?)(?:volatile )?(?:util\w*|usage|load)"
-        r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)(?: rate)?(?: is| was| stays| remains| hovers| at)?(?: very| only| too| so| around| about| below| less than)* "
-        r"(?:low|[0-3]?\d ?%|zero|spik\w+|fluctuat\w+|drop\w*)"
-        r"|GPU.{0,20}(?:is |sits |stays )(?:mostly |almost )?idle|input[- ]bound|starv\w+",
+        r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)\b.{0,60}?(?:\blow\b|\bzero\b|spik\w+|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
+        r"|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)|GPU.{0,20}(?:is |sits |stays )(?:mostly |almost )?idle|starv\w+",
     ),
     form(
         "input-bottleneck",

@@ -37,6 +37,11 @@ _FIXES = {
 }
 
 
+def container_fix(kind: str) -> Fix:
+    """How a container of that kind gets its GPU."""
+    return _FIXES.get(kind, _FIXES["docker"])
+
+
 @rule(
     "container.no-gpu",
     Severity.ERROR,
@@ -69,11 +74,10 @@ def no_gpu(
         seen.append(evidence("the host's driver is loaded", context.source("driver.kernel_module_loaded")))
     if asked := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
         seen.append(evidence(f"NVIDIA_VISIBLE_DEVICES={asked}", "environment"))
-    fix = _FIXES.get(container, _FIXES["docker"])
     return Problem(
         cause="the container runtime hands GPUs and the driver's libraries in only when it is asked to",
         evidence=tuple(seen),
-        fixes=(fix,),
+        fixes=(container_fix(container),),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from tfgpu_doctor.facts import NOT_ASKED, Fact, Known, Soname, Unknown, value_or
 from tfgpu_doctor.fits import capability, published_row
 from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.library_names import known_library
+from tfgpu_doctor.rules.said import Said
 
 # DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
 OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
@@ -95,9 +97,19 @@ def cards(context: Context) -> Fact[tuple[Card, ...]]:
         if device.compute_capability and device.device_name not in found:
             name = device.device_name or device.name
             found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
+    if not found:
+        found = {card.name: card for card in _by_name(context)}
     if found:
         return Known(tuple(found.values()), "GPUs")
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "no GPU tells its compute capability")
+
+
+def _by_name(context: Context) -> Iterator[Card]:
+    """The cards that are known by name alone: nvidia-smi's table, the PCI bus, what somebody states."""
+    names = [gpu.name.value for gpu in value_or(context.facts.gpus, ()) if isinstance(gpu.name, Known)]
+    for name in names or [pci.name for pci in value_or(context.facts.host.pci_gpus, ()) if pci.name]:
+        if model := context.matrix.gpu(name):
+            yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
 
 
 def _components(context: Context, wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:
@@ -149,6 +161,41 @@ def required_gpus(context: Context) -> Fact[int]:
     return Known(context.require_gpus, "--require-gpus")
 
 
+def said(context: Context) -> Fact[Said]:
+    """What programs printed, in a live run or in a pasted text."""
+    messages = context.facts.messages
+    if isinstance(messages, Unknown):
+        return NOT_ASKED  # a report of an older version; every question has another rule for it
+    return Known(Said(messages.value, from_text=_only_told(context)), messages.source)
+
+
+def told(context: Context) -> Fact[Said]:
+    """The same where a pasted text is all there is; probes that have looked at the machine know better."""
+    return said(context) if _only_told(context) else NOT_ASKED
+
+
+def cuda_in_use(context: Context) -> Fact[str]:
+    """The CUDA whose runtime is loaded or wanted: what was opened tells it, else the release."""
+    spoken = said(context)
+    messages = spoken.value if isinstance(spoken, Known) else None
+    for name, message in messages.libraries("library-opened", "library-not-opened") if messages else ():
+        if (library := known_library(name)) and library.component == "cudart" and library.version:
+            return Known(library.version, f"line {message.line}: {name}")
+    row = gpu_release(context)
+    if isinstance(row, Known) and row.value.cuda:
+        return Known(row.value.cuda, row.source)
+    wanted = (
+        messages.values("driver-insufficient", "cuda") + messages.values("container-hook-failed", "cuda")
+        if messages
+        else ()
+    )
+    return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log tells its CUDA")
+
+
+def _only_told(context: Context) -> bool:
+    return isinstance(context.facts.driver.unresponsive, Unknown) and isinstance(context.facts.messages, Known)
+
+
 DERIVED: dict[str, Callable[[Context], Any]] = {
     "release": release,
     "gpu_release": gpu_release,
@@ -160,4 +207,7 @@ DERIVED: dict[str, Callable[[Context], Any]] = {
     "cudnn_release": cudnn_release,
     "gpus_usable": gpus_usable,
     "required_gpus": required_gpus,
+    "cuda_in_use": cuda_in_use,
+    "said": said,
+    "told": told,
 }

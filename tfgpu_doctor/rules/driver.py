@@ -67,7 +67,7 @@ def version_mismatch(
         seen.append(evidence(f"cuInit: {cuda.message} ({cuda.code})", context.source("driver.cuda_init"), "success"))
     if smi and MISMATCH in smi.output.lower():
         seen.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
-    if not seen:
+    if not seen and not _differ(module, libcuda, cuda):
         return None
     if module:
         library = next((one for one in libcuda or () if one.version), None)
@@ -76,11 +76,27 @@ def version_mismatch(
     return Problem(
         cause="the driver was updated while the old kernel module stayed loaded; only a restart loads the new one",
         evidence=tuple(seen),
-        fixes=_restart(context),
+        fixes=restart_fixes(context),
     )
 
 
-def _restart(context: Context) -> tuple[Fix, ...]:
+def _differ(module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None) -> bool:
+    """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
+    winner = libcuda[0] if libcuda else None
+    if module is None or winner is None or winner.version is None or init is None:
+        return False
+    if init.code in (0, CUDA_COMPAT_NOT_SUPPORTED) or "compat" in winner.path:
+        return False
+    return _numbers(module) != _numbers(winner.version)
+
+
+def _numbers(version: str) -> list[int]:
+    """The parts as numbers: "450.80.2", as TensorFlow writes it, is 450.80.02."""
+    return [int(part) for part in version.split(".") if part.isdecimal()]
+
+
+def restart_fixes(context: Context) -> tuple[Fix, ...]:
+    """Let one version of the driver be loaded everywhere."""
     remedies = context.remedies
     if remedies.os == "wsl2":
         return (Fix(text="Restart WSL from Windows", commands=("wsl.exe --shutdown",)),)

@@ -9,6 +9,7 @@ from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.said import Said
 
 VISIBLE_DEVICES = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars"
 CUDA_GPUS = "https://developer.nvidia.com/cuda-gpus"
@@ -104,7 +105,7 @@ def visible_devices(value: str, gpus: tuple[Gpu, ...] | None) -> tuple[str, ...]
     Severity.ERROR,
     "The GPU is older than this TensorFlow or its cuDNN supports",
     needs=("derived.gpu_release", "derived.cards"),
-    wants=("cudnn.runtime", "derived.cudnn_release"),
+    wants=("cudnn.runtime", "derived.cudnn_release", "derived.told"),
     docs=CUDA_GPUS,
 )
 def arch_too_old(
@@ -113,6 +114,7 @@ def arch_too_old(
     cards: tuple[Card, ...],
     runtime: str | None,
     cudnn: CudnnRelease | None,
+    told: Said | None,
 ) -> Problem | None:
     """Compute capability below every kernel in the wheel, or below what the installed cuDNN still supports."""
     seen = [
@@ -125,7 +127,8 @@ def arch_too_old(
         for card in cards
         if (release.sass or release.ptx)
         and runs_on(release, card.compute_capability) == "no"
-        and all(card.version < capability(one) for one in (*release.sass, *release.ptx))
+        # older than all of them, or in a gap, as 5.0 is in the wheels of 2.3
+        and any(card.version < capability(one) for one in (*release.sass, *release.ptx))
     ]
     cause = f"the wheel of TensorFlow {release.version} holds no kernel that this card can run"
     if not seen and cudnn and cudnn.min_compute_capability:
@@ -153,7 +156,9 @@ def arch_too_old(
         return None
     why = "the newest release with kernels for this card"
     fixes = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
-    return Problem(cause, tuple(seen), fixes)
+    # of a text, what is merely stated stands behind what a program complains of
+    severity = Severity.WARNING if told is not None and told.complains else None
+    return Problem(cause, tuple(seen), fixes, severity=severity)
 
 
 @rule(
@@ -161,17 +166,18 @@ def arch_too_old(
     Severity.ERROR,
     "The GPU is newer than the kernels in this TensorFlow",
     needs=("derived.gpu_release", "derived.cards"),
+    wants=("derived.told",),
     docs=CUDA_GPUS,
 )
-def arch_too_new(context: Context, release: Release, cards: tuple[Card, ...]) -> Problem | None:
+def arch_too_new(context: Context, release: Release, cards: tuple[Card, ...], told: Said | None) -> Problem | None:
     """No SASS for the card: PTX is compiled at first use for up to half an hour, or does not run at all."""
     known = (*release.sass, *release.ptx)
     strangers = [
         card
         for card in cards
         if known
-        and runs_on(release, card.compute_capability) != "sass"
-        and any(card.version > capability(one) for one in known)
+        and (how := runs_on(release, card.compute_capability)) != "sass"
+        and (how == "ptx" or all(card.version > capability(one) for one in known))
     ]
     if not strangers:
         return None
@@ -197,7 +203,9 @@ def arch_too_new(context: Context, release: Release, cards: tuple[Card, ...]) ->
     )
     why = "it has kernels for this card"
     newer = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
-    return Problem(how, seen, (*newer, *((cache,) if jit else ())))
+    # of a text, a name and a version that somebody states weigh less than what a program says (rules/said_gpu.py)
+    severity = Severity.WARNING if told is not None and jit else None
+    return Problem(how, seen, (*newer, *((cache,) if jit else ())), severity=severity)
 
 
 @rule(

@@ -13,6 +13,7 @@ from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.said import Said
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 SOURCE_TABLE = "https://www.tensorflow.org/install/source"
@@ -68,15 +69,20 @@ def not_installed(
     Severity.ERROR,
     "No TensorFlow is published for this Python",
     needs=("python.version",),
-    wants=("python.wheel_platform", "python.packages", "python.bits"),
+    wants=("python.wheel_platform", "python.packages", "python.bits", "derived.told"),
     docs=PIP_GUIDE,
 )
 def python_unsupported(
-    context: Context, version: str, platform: str | None, packages: tuple[Package, ...] | None, bits: int | None
+    context: Context,
+    version: str,
+    platform: str | None,
+    packages: tuple[Package, ...] | None,
+    bits: int | None,
+    told: Said | None,
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    if any(p.name in PROVIDERS for p in packages or ()):
-        return None
+    if told is not None or any(p.name in PROVIDERS for p in packages or ()):
+        return None  # of a pasted text, what pip says decides
     platform = platform or "linux_x86_64"  # a Python too old to be examined does not tell it
     rows = [row for row in context.matrix.releases(platform=platform, package="tensorflow") if not row.prerelease]
     minor = ".".join(version.split(".")[:2])
@@ -175,7 +181,9 @@ def shadowed(context: Context, paths: tuple[str, ...], packages: tuple[Package, 
 )
 def package_conflict(context: Context, packages: tuple[Package, ...], release: Release | None) -> Problem | None:
     """Two distributions write into the same folder `tensorflow`, or keras/tensorboard belong to another release."""
+    # conda's tensorflow-gpu holds nothing but a dependency on its tensorflow
     providers = [p for p in packages if p.name in PROVIDERS and p.name not in _HALVES]
+    providers = [p for p in providers if p.installer != "conda"] or providers[:1]
     seen: list[Evidence] = []
     if len(providers) > 1:
         seen += [

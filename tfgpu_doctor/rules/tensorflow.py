@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from tfgpu_doctor.facts import Build, ComputeCheck, Package, Phase, Soname
 from tfgpu_doctor.matrix import CudnnRelease, Release
 from tfgpu_doctor.report import Fix, Severity
@@ -9,6 +11,7 @@ from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.libraries import in_state
+from tfgpu_doctor.rules.said import Said
 from tfgpu_doctor.rules.phases import how_it_ended, last_lines
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
@@ -21,14 +24,14 @@ _LATER = ("build", "devices", "details", "compute", "xla")
     Severity.ERROR,
     "This TensorFlow is built for the CPU only",
     needs=(),
-    wants=("tensorflow.build", "derived.release"),
+    wants=("tensorflow.build", "derived.release", "derived.told"),
     requires=("tf.windows-native",),
     docs=PIP_GUIDE,
 )
-def cpu_build(context: Context, build: Build | None, release: Release | None) -> Problem | None:
+def cpu_build(context: Context, build: Build | None, release: Release | None, told: Said | None) -> Problem | None:
     """tensorflow-cpu, macOS, an aarch64 wheel, a CPU build of conda."""
     gpu = build.is_cuda_build or build.is_rocm_build if build else release is None or release.gpu
-    if gpu:
+    if gpu or (told and not build and told.has(*_OF_A_GPU_BUILD)):
         return None
     name = f"{release.package} {release.version}" if release else "this TensorFlow"
     fixes = context.remedies.reinstall_best("it can use the GPU")
@@ -42,7 +45,24 @@ def cpu_build(context: Context, build: Build | None, release: Release | None) ->
         "linux_aarch64": "the aarch64 wheels hold no CUDA, whatever their extras say; NVIDIA's containers do",
     }.get(release.platform if release else "", f"{name} holds no CUDA kernels")
     said = "tf.sysconfig.get_build_info()" if build else f"{name} (wheel)"
-    return Problem(cause=why, evidence=(evidence("no CUDA in the build", said, "a CUDA build"),), fixes=fixes)
+    seen = evidence("no CUDA in the build", said, "a CUDA build")
+    return Problem(why, (seen,), fixes, severity=_aside(told))
+
+
+# what only a build with CUDA says, whatever version is stated
+_OF_A_GPU_BUILD = (
+    "library-not-opened",
+    "library-opened",
+    "gpu-created",
+    "cuinit-failed",
+    "cudart-not-found",
+    "loader-error",
+)
+
+
+def _aside(told: Said | None) -> Severity | None:
+    """A warning where somebody asks why TensorFlow cannot be imported at all, and not about a GPU."""
+    return Severity.WARNING if told is not None and told.stops_import else None
 
 
 def _gpu_sibling(context: Context, release: Release | None) -> tuple[Fix, ...]:
@@ -63,13 +83,17 @@ def _gpu_sibling(context: Context, release: Release | None) -> tuple[Fix, ...]:
     Severity.ERROR,
     "TensorFlow 2.11 and later use no GPU on native Windows",
     needs=("host.os", "derived.release"),
+    wants=("derived.told",),
     docs="https://www.tensorflow.org/install/pip#windows-native",
 )
-def windows_native(context: Context, os: str, release: Release) -> Problem | None:
+def windows_native(context: Context, os: str, release: Release, told: Said | None) -> Problem | None:
     """The last release with CUDA for native Windows is 2.10."""
-    if os != "windows" or release.gpu:
+    if os != "windows" or release.gpu or (told and told.has(*_OF_A_GPU_BUILD)):
         return None
+    if Version(release.version) < Version("2.11"):
+        return None  # a CPU package of an age in which there was another one
     return Problem(
+        severity=_aside(told),
         cause="the Windows wheels hold no CUDA since 2.11; WSL2 runs the Linux wheels on the same card",
         evidence=(
             evidence(

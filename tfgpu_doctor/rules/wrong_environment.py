@@ -47,8 +47,8 @@ def wrong_env(
 def _other(context: Context, better: list[OtherPython], executable: str | None, saw: str, what: str) -> Problem:
     """The one that runs, and those that have what is looked for; the activated one first."""
     first = better[0]
-    seen = [evidence(saw, executable or "this interpreter", f"{what}: {first.tensorflow}", first.executable)]
-    seen += [evidence(f"{one.tensorflow} ({one.via})", one.executable) for one in better]
+    seen = [evidence(saw, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
+    seen += [evidence(f"{one.tensorflow} ({one.via})", one.executable) for one in better[1:]]
     quote = context.remedies.quote
     name = {"VIRTUAL_ENV": "The activated virtual environment", "CONDA_PREFIX": "The activated conda environment"}
     where = name.get(first.via, f"The {first.via}" if first.via.startswith("kernel") else "The Python of pip on PATH")

@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parent
 def derived() -> dict[str, str]:
     """File name → JSON text, as the records say it today."""
     from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.compare_records import Comparison
     from tfgpu_doctor.matrix_schema import MatrixFile
     from tfgpu_doctor.plan_records import Plan
     from tfgpu_doctor.report import Report
@@ -21,6 +22,7 @@ def derived() -> dict[str, str]:
         "report-1.json": Report,
         "plan-1.json": Plan,
         "bench-1.json": BenchResult,
+        "compare-1.json": Comparison,
         "matrix-1.json": MatrixFile,
     }
     return {name: _text(kind, name) for name, kind in kinds.items()}

@@ -1,0 +1,153 @@
+"""Where the pasted output comes from: the operating system, a container, and how that container was started.
+
+>>> from tfgpu_doctor.parsers.lines import Line
+>>> where = read([Line(1, "$ sudo docker run -it --rm tensorflow/tensorflow:2.4.1-gpu bash")])
+>>> where.container, where.gpus_asked, where.image
+('docker', False, 'tensorflow/tensorflow:2.4.1-gpu')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tfgpu_doctor.parsers.lines import Line
+
+_RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
+_COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:")
+_BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
+_FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
+_BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S*-)")
+_IMAGE = re.compile(
+    r"\b(?P<image>(?:[\w.-]+/)*(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
+    r"|nvcr\.io/nvidia/\w+|rapidsai/\S+|deeplearning-platform-release/\S+):[\w.-]+)"
+)
+_ASKED = re.compile(
+    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S*nvidia|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
+    r"|capabilities: *\[.{0,20}gpu|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
+)
+_PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
+_KUBERNETES = re.compile(
+    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu|FailedScheduling"
+    r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a |the )?(?:k8s|kubernetes|gke|eks)\b"
+)
+_APPTAINER = re.compile(r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull)\b|Singularity>|Apptainer>")
+_DOCKER_WORD = re.compile(
+    r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
+    r"|docker (?:image|container|version|desktop)|/\.dockerenv|tensorflow docker|nvidia[- ]docker",
+    re.IGNORECASE,
+)
+_WSL = re.compile(
+    r"\bwsl ?2?\b|microsoft-standard|/usr/lib/wsl\b|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/", re.IGNORECASE
+)
+_WSL1 = re.compile(r"\bwsl ?1\b|-Microsoft #", re.IGNORECASE)
+_SYSTEMS = (
+    ("windows", re.compile(r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64")),
+    ("macos", re.compile(r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-4]\b|\.dylib\b|macosx_\d", re.IGNORECASE)),
+    ("linux", re.compile(r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b", re.IGNORECASE)),
+)  # fmt: skip
+_NAMES = (
+    "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
+    "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"
+    "|KERAS_BACKEND|CUDA_LAUNCH_BLOCKING|CUDA_CACHE_DISABLE|CUDA_DEVICE_ORDER|PYTHONPATH|LD_PRELOAD|NCCL_P2P_DISABLE"
+    "|NCCL_SHM_DISABLE|NVIDIA_TF32_OVERRIDE|TF_GPU_THREAD_MODE|TF_ENABLE_ONEDNN_OPTS|CUDA_CACHE_PATH"
+    "|TF_FORCE_UNIFIED_MEMORY|PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+)
+_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&`)]*)"
+_SETTING = re.compile(
+    r"(?:^|[\s;&(`-]|export |set |-e |--env[= ]|Environment=|\$env:|%env )\"?"
+    rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
+)
+_SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
+_ADVICE = re.compile(
+    r"\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: |environment variable `?[A-Z_]+=.*(?:to|work)"
+)
+_NAMED = re.compile(_NAMES)
+_IN_PYTHON = re.compile(
+    r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
+)
+_HIDES_ALL = re.compile(r"set_visible_devices\( *(?:devices *= *)?\[ *\] *, *(?:device_type *= *)?['\"]GPU")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the text tells; a line number is None where nothing tells it."""
+
+    os: str | None = None  # "linux", "windows", "wsl2", "macos"
+    os_line: int | None = None
+    container: str | None = None  # "docker", "podman", "kubernetes", "apptainer"
+    container_line: int | None = None
+    image: str | None = None
+    gpus_asked: bool | None = None  # by --gpus and the like; None: the command is not shown
+    building: int | None = None  # the line that shows that this happens while an image is built
+    variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
+    hides_all: int | None = None  # the program hides every GPU itself
+
+
+def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
+    """Look for prompts, commands, paths and settings."""
+    os, os_line = _system(lines, stated_os)
+    kind, line = _container(lines)
+    asked = _first(_ASKED, lines)
+    shown = _first(_RUN, lines) or _first(_COMPOSE, lines) or _first(_APPTAINER, lines)
+    images = [m["image"] for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m]
+    return Surroundings(
+        os=os,
+        os_line=os_line,
+        container=kind,
+        container_line=line,
+        image=images[-1] if images else None,
+        gpus_asked=True if asked else False if shown else None,
+        building=_building(lines),
+        variables=_variables(lines),
+        hides_all=_first(_HIDES_ALL, lines),
+    )
+
+
+def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
+    return next((line.number for line in lines if pattern.search(line.text)), None)
+
+
+def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
+    wsl = _first(_WSL, lines)
+    if wsl is not None and _first(_WSL1, lines) is None:
+        return "wsl2", wsl
+    if stated:
+        low = stated.lower()
+        if "win" in low and "darwin" not in low:
+            return "windows", None
+        if "mac" in low or "os x" in low or "osx" in low or "darwin" in low:
+            return "macos", None
+        return "linux", None
+    for name, pattern in _SYSTEMS:
+        if (line := _first(pattern, lines)) is not None:
+            return name, line
+    return None, None
+
+
+def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
+    for kind, pattern in (("kubernetes", _KUBERNETES), ("apptainer", _APPTAINER)):
+        if (line := _first(pattern, lines)) is not None:
+            return kind, line
+    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD):
+        if (line := _first(pattern, lines)) is not None:
+            podman = "podman" in next(one.text for one in lines if one.number == line)
+            return "podman" if podman else "docker", line
+    return None, None
+
+
+def _building(lines: Sequence[Line]) -> int | None:
+    """An image that is built and runs a program meanwhile; the program sees no GPU then."""
+    return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
+
+
+def _variables(lines: Iterable[Line]) -> dict[str, tuple[str, int]]:
+    found: dict[str, tuple[str, int]] = {}
+    for line in lines:
+        if not _NAMED.search(line.text) or _ADVICE.search(line.text):
+            continue
+        for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON):
+            for match in pattern.finditer(line.text):
+                found[match["name"]] = (match["value"].strip("\"'"), line.number)
+    return found

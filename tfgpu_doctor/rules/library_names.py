@@ -1,0 +1,68 @@
+"""What the file name of a CUDA library tells: which library it is, and of which version.
+
+>>> known_library("libcudart.so.11.0"), known_library("cudart64_101.dll"), known_library("libcudnn_cnn_infer.so.8")
+... # doctest: +NORMALIZE_WHITESPACE
+(Library(name='libcudart.so.11.0', component='cudart', version='11.0'),
+ Library(name='cudart64_101.dll', component='cudart', version='10.1'),
+ Library(name='libcudnn_cnn_infer.so.8', component='cudnn', version='8'))
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LINUX = re.compile(
+    r"lib(?P<stem>cu\w+?|nvinfer\w*|nccl|nvrtc|nvJitLink|cuda)\.so(?:\.(?P<version>\d+(?:\.\d+)*))?", re.IGNORECASE
+)
+_MACOS = re.compile(r"lib(?P<stem>cu\w+?|nvinfer\w*)(?:\.(?P<version>\d+(?:\.\d+)*))?\.dylib", re.IGNORECASE)
+_WINDOWS = re.compile(
+    r"(?P<stem>cu[a-z]+(?:_[a-z_]+?)?|nvinfer\w*?|nvrtc)(?:64|32)?_(?P<digits>\d*)(?:_\d+)?\.dll", re.IGNORECASE
+)
+# components whose version is CUDA's own; those of the others are numbered apart (libcufft.so.10 is in CUDA 10 and 11)
+_CUDA_OWN = ("cudart", "cublas")
+_OPTIONAL = ("nvinfer", "nccl", "cupti")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library of NVIDIA's by its file name."""
+
+    name: str
+    component: str  # "cudart", "cublas", "cudnn", "cuda" (the driver's), "nvinfer" ...
+    version: str | None  # as the name has it: "11.0", "8"
+
+    @property
+    def cuda_major(self) -> str | None:
+        """The CUDA that it belongs to, where its name tells."""
+        return self.version.split(".")[0] if self.version and self.component in _CUDA_OWN else None
+
+    @property
+    def optional(self) -> bool:
+        """Whether TensorFlow does without it."""
+        return self.component.startswith(_OPTIONAL)
+
+
+def known_library(name: str) -> Library | None:
+    """Read a file name; None for one that is not NVIDIA's."""
+    if match := _LINUX.fullmatch(name) or _MACOS.fullmatch(name):
+        return Library(name, _component(match["stem"]), match["version"])
+    if match := _WINDOWS.fullmatch(name):
+        return Library(name, _component(match["stem"]), _of_digits(match["digits"]) or None)
+    if name.lower() == "nvcuda.dll":
+        return Library(name, "cuda", None)
+    return None
+
+
+def _component(stem: str) -> str:
+    stem = stem.lower()
+    return "cudnn" if stem.startswith("cudnn") else "cublas" if stem.startswith("cublas") else stem
+
+
+def _of_digits(digits: str) -> str:
+    """ "101" is 10.1 and "80" is 8.0; "12", "11" of cublas and "8" of cudnn are whole."""
+    if len(digits) == 3:
+        return f"{digits[:-1]}.{digits[-1]}"
+    if len(digits) == 2 and int(digits) >= 50:
+        return f"{digits[0]}.{digits[1]}"
+    return digits

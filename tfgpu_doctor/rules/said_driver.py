@@ -1,0 +1,426 @@
+"""Rules over what a pasted text says of the driver, of containers and of WSL2.
+
+The same line has several causes: "libcuda.so.1: cannot open shared object file" is a machine without a driver, a
+container without a GPU, or a WSL2 that is not set up. What stands around it decides; where nothing does, the likelier
+cause is the finding, and the other one is said in it with the command that tells them apart.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tfgpu_doctor.facts import CallResult, PciGpu, SmiResult
+from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.rules.container import TOOLKIT_GUIDE, container_fix
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.driver import COMPATIBILITY, RELEASE_NOTES, restart_fixes
+from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.said import Said, heard
+
+_LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
+_DRIVERLESS = ("library-not-opened", "loader-error")
+_NO_DRIVER_IN_HOOK = re.compile(r"driver not loaded|load library failed|nvml error", re.IGNORECASE)
+_OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition", re.IGNORECASE)
+_STUB = (34, -1)
+_MODULE_GUIDE = "https://us.download.nvidia.com/XFree86/Linux-x86_64/latest/README/commonproblems.html"
+DECIDE = Fix(text="To decide, run this on the machine itself, outside any container", commands=("nvidia-smi",))
+
+
+def no_libcuda(said: Said) -> tuple[str, ...]:
+    """Lines in which the driver's library could not be opened."""
+    named = [m.text for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
+    return (*named, *(m.text for m in said.all("libcuda-not-loaded", "nvml-not-found")))
+
+
+def driver_fails(said: Said, init: CallResult | None) -> bool:
+    """Whether the driver could not be used at all, whatever the reason."""
+    kinds = (
+        "kernel-driver-not-running",
+        "no-cuda-device",
+        "cuinit-failed",
+        "ngc-no-driver",
+        "smi-no-driver",
+        "nvml-blocked",
+    )
+    silent = said.has(*kinds)
+    return bool(no_libcuda(said)) or silent or (init is not None and init.code != 0)
+
+
+def _about_driver(said: Said) -> tuple[object, ...]:
+    lost = [m for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
+    kinds = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
+    return (*lost, *said.all(*kinds, "smi-not-found", "ngc-no-driver"))
+
+
+@rule(
+    "container.no-gpu",
+    Severity.ERROR,
+    "This container was started without access to the GPU",
+    needs=("derived.told",),
+    wants=("host.container", "driver.cuda_init", "host.os", "driver.nvidia_smi"),
+    docs=TOOLKIT_GUIDE,
+)
+def container_no_gpu(
+    context: Context,
+    said: Said,
+    container: str | None,
+    init: CallResult | None,
+    os: str | None,
+    smi: SmiResult | None,
+) -> Problem | None:
+    """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
+    building = said.has("image-build")
+    asked = not building and "yes" in said.values("container-start", "gpus")
+    hook = [m for m in said.all("container-hook-failed") if not _OTHER_IN_HOOK.search(m.text)]
+    plain = said.all(
+        "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
+    )
+    works = smi is not None and smi.exit_code == 0
+    # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
+    stubbed = init is not None and init.code in _STUB and said.has("kernel-driver-not-running")
+    blocked = said.all("nvml-blocked")
+    without = (
+        stubbed or bool(blocked) or (container is not None and driver_fails(said, init) and not asked and not works)
+    )
+    if (os == "wsl2" and not plain) or not (hook or plain or without):
+        return None
+    kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
+    cause = "the container runtime hands GPUs and the driver's libraries in only when it is asked to"
+    if said.has("docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi"):
+        cause = "Docker knows no way to hand a GPU in: the NVIDIA container toolkit is missing, or Docker was not told of it"
+    elif hook:
+        cause = "the NVIDIA container runtime reaches no driver on the host: it is missing there, not loaded, or broken"
+    elif building:
+        cause = "while an image is built no GPU and no driver is there; the program has to run when the container runs"
+    elif blocked:
+        cause = "the container lost its GPUs while it ran: systemd's reload rewrote its device cgroup (the container toolkit's notice of 2023)"
+    elif said.has("kubernetes-no-gpu"):
+        cause = "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is taken"
+    fixes = (*((_AT_RUN_TIME,) if building else ()), container_fix(kind), *((DECIDE,) if hook else ()))
+    return Problem(
+        cause=cause,
+        evidence=heard(*plain, *hook, *blocked, *said.all("image-build", "container-start"), *_about_driver(said)),
+        fixes=fixes,
+    )
+
+
+_AT_RUN_TIME = Fix(
+    text="Start the program with CMD or ENTRYPOINT instead of RUN, and leave the stub library of CUDA alone",
+)
+
+
+@rule(
+    "wsl.setup",
+    Severity.ERROR,
+    "WSL2 is not set up for the GPU",
+    needs=("derived.told", "host.os"),
+    wants=("driver.cuda_init", "driver.nvidia_smi", "host.container"),
+    docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
+)
+def wsl(
+    context: Context, said: Said, os: str, init: CallResult | None, smi: SmiResult | None, container: str | None
+) -> Problem | None:
+    """Under WSL2 the driver is Windows'; what fails there is how it comes in."""
+    fails = driver_fails(said, init) or said.has("container-hook-failed", "driver-insufficient", "nvml-failed")
+    if os != "wsl2" or not fails or said.has("nvml-mismatch", "hidden-by-variable"):
+        return None
+    path = "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"
+    fixes = [
+        Fix(
+            text="Update WSL from Windows, and the NVIDIA driver in Windows",
+            commands=("wsl.exe --update", "wsl.exe --shutdown"),
+        ),
+        Fix(
+            text="Remove any Linux display driver from WSL",
+            commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+        ),
+        Fix(text="Put WSL's own libraries first", commands=(path, "/usr/lib/wsl/lib/nvidia-smi")),
+    ]
+    if container or said.has("container-hook-failed"):
+        fixes.insert(
+            0,
+            Fix(
+                text="Update Docker Desktop, or the NVIDIA container toolkit inside WSL: they mount the driver's files"
+            ),
+        )
+    return Problem(
+        cause="WSL2 takes libcuda from /usr/lib/wsl/lib and the card through /dev/dxg; one of them is missing, old or shadowed",
+        evidence=heard(*said.all("container-hook-failed"), *_about_driver(said)),
+        fixes=tuple(fixes),
+    )
+
+
+@rule(
+    "driver.missing",
+    Severity.ERROR,
+    "The NVIDIA driver's library libcuda is not found",
+    needs=("derived.told",),
+    wants=("host.os", "driver.kernel_module_loaded", "driver.kernel_module", "driver.nvidia_smi", "driver.cuda_init"),
+    requires=("container.no-gpu", "wsl.setup", "gpu.none", "tf.cpu-build"),
+    docs="https://www.tensorflow.org/install/pip",
+)
+def missing(
+    context: Context,
+    said: Said,
+    os: str | None,
+    loaded: bool | None,
+    module: str | None,
+    smi: SmiResult | None,
+    init: CallResult | None,
+) -> Problem | None:
+    """libcuda cannot be opened; the kernel's half may be there all the same."""
+    absent = bool(no_libcuda(said)) or (init is not None and init.code == 303)
+    if not absent and not (said.has("smi-not-found") and said.has("cuinit-failed", "no-cuda-device")):
+        return None
+    works = smi is not None and smi.exit_code == 0
+    title, cause = (
+        None,
+        "TensorFlow reaches the GPU through the NVIDIA driver, which is not installed, or a container hides it",
+    )
+    fixes: tuple[Fix, ...] = (context.remedies.install_driver(), DECIDE)
+    if loaded or works:
+        what = f"kernel module {module}" if module else "driver"
+        title = f"The {what} runs, but its library libcuda.so.1 is not found"
+        cause = "the driver's user-space half is not installed, or lies where this Python's loader does not look"
+        fixes = (
+            Fix(
+                text="See where it is, if anywhere",
+                commands=("ldconfig -p | grep libcuda", "find / -name 'libcuda.so*' 2>/dev/null"),
+            ),
+            Fix(
+                text="Install the same driver's compute libraries (Debian: libcuda1; Ubuntu: libnvidia-compute-BRANCH)"
+            ),
+        )
+    return Problem(title=title, cause=cause, evidence=heard(*_about_driver(said)), fixes=fixes)
+
+
+@rule(
+    "driver.not-loaded",
+    Severity.ERROR,
+    "The NVIDIA driver is installed, but its kernel module is not loaded",
+    needs=("derived.told",),
+    wants=("host.os", "driver.kernel_module", "driver.nvidia_smi", "driver.cuda_init"),
+    requires=(
+        "container.no-gpu",
+        "wsl.setup",
+        "driver.missing",
+        "driver.stub-loaded",
+        "driver.version-mismatch",
+        "gpu.none",
+    ),
+    docs=_MODULE_GUIDE,
+)
+def not_loaded(
+    context: Context,
+    said: Said,
+    os: str | None,
+    module: str | None,
+    smi: SmiResult | None,
+    init: CallResult | None,
+) -> Problem | None:
+    """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
+    seen = said.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+    works = smi is not None and smi.exit_code == 0
+    if init is not None and init.code in _UVM and not said.has("gpu-lost", "xid"):
+        return _uvm(said)
+    if not seen or module or works or said.has("gpu-lost", "xid"):
+        return None
+    commands = (
+        "lsmod | grep -E 'nvidia|nouveau'",
+        "sudo modprobe nvidia",
+        "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20",
+    )
+    return Problem(
+        cause="nouveau holds the card, Secure Boot refuses the module, it was not built for the running kernel, or a "
+        "hybrid laptop runs on its other GPU; the kernel says which",
+        evidence=heard(*seen, *said.all("cuinit-failed")),
+        fixes=(
+            Fix(text="Load the module, and see why it does not load", commands=commands),
+            Fix(text="After a kernel update: build it anew", commands=("sudo dkms autoinstall", "sudo reboot")),
+            Fix(text="On a laptop with two GPUs: switch the NVIDIA one on", commands=("sudo prime-select on-demand", "sudo reboot")),
+        ),
+    )  # fmt: skip
+
+
+# the kernel's part for CUDA, nvidia-uvm or the NVSwitch fabric, is not ready although the display driver is
+_UVM = (3, 304, 802, 999)
+
+
+def _uvm(said: Said) -> Problem:
+    commands = ("ls -l /dev/nvidia*", "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm", "sudo nvidia-modprobe -u -c=0")
+    fabric = Fix(
+        text="On a machine with NVSwitch: start the Fabric Manager of the driver's very version",
+        commands=("sudo systemctl enable --now nvidia-fabricmanager",),
+    )
+    return Problem(
+        title="The driver's module for CUDA, nvidia-uvm, is not usable",
+        cause="the display driver runs, and CUDA cannot start over it: nvidia-uvm is not loaded, broke at suspend or at "
+        "an update, or its device node is out of this user's reach; sometimes it is the hardware",
+        evidence=heard(*said.all("cuinit-failed", "kernel-version")),
+        fixes=(Fix(text="Load it anew, while nothing uses the GPU", commands=commands), fabric, Fix(text="Or restart the machine", commands=("sudo reboot",))),
+    )  # fmt: skip
+
+
+@rule(
+    "driver.version-mismatch",
+    Severity.ERROR,
+    "The loaded kernel module and the driver libraries are of different versions",
+    needs=("derived.told",),
+    wants=("host.os",),
+    docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+)
+def version_mismatch(context: Context, said: Said, os: str | None) -> Problem | None:
+    """NVML, the kernel and TensorFlow each have a sentence for it; nvidia-smi's own version may differ, too."""
+    tools = [m for m in said.all("smi-version") if m.values["tool"].split(".")[0] != m.values["driver"].split(".")[0]]
+    seen = (*said.all("nvml-mismatch", "driver-versions-differ"), *(tools if os != "wsl2" else ()))
+    if not seen:
+        return None
+    return Problem(
+        cause="the driver was updated while the old kernel module stayed loaded; only a restart loads the new one",
+        evidence=heard(*seen),
+        fixes=restart_fixes(context),
+    )
+
+
+@rule(
+    "driver.too-old",
+    Severity.ERROR,
+    "The NVIDIA driver is older than the CUDA runtime in use needs",
+    needs=("derived.told",),
+    wants=("driver.cuda_init", "driver.version", "derived.cuda_in_use", "derived.cards"),
+    requires=("container.no-gpu", "wsl.setup", "driver.version-mismatch", "driver.stub-loaded", "gpu.none"),
+    docs=RELEASE_NOTES,
+)
+def too_old(
+    context: Context,
+    said: Said,
+    init: CallResult | None,
+    driver: str | None,
+    cuda: str | None,
+    cards: object,
+) -> Problem | None:
+    """The runtime says so itself, or forward compatibility was refused."""
+    seen = said.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility", "possibly-old-driver")
+    hook = [m for m in said.all("container-hook-failed") if "unsatisfied" in m.text]
+    refused = init is not None and init.code == 804
+    only_possible = not hook and not refused and all(m.kind == "possibly-old-driver" for m in seen)
+    if not (seen or hook or refused) or only_possible:
+        return None
+    toolkit = context.matrix.cuda(cuda) if cuda else None
+    minimum = (
+        (toolkit.min_driver_windows if context.remedies.os in ("windows", "wsl2") else toolkit.min_driver_linux)
+        if toolkit
+        else None
+    )
+    need = f"{minimum} or newer for CUDA {cuda}" if minimum else None
+    cause = f"CUDA {cuda} needs a newer driver" if cuda else "the CUDA runtime in use needs a newer driver"
+    fixes = [context.remedies.install_driver(minimum)]
+    if refused:
+        cause = "CUDA's forward-compatibility libcuda works on data-centre cards only; this card needs a newer driver"
+        fixes.append(
+            Fix(
+                text="Or keep the forward-compatibility folder (cuda-compat) off the loader's path, and take an image of an older CUDA"
+            )
+        )
+    else:
+        fixes += context.remedies.reinstall_best("the newest release that this driver runs") if driver else ()
+    return Problem(
+        title=f"Driver {driver} is too old for CUDA {cuda}" if driver and cuda and not refused else None,
+        cause=cause,
+        evidence=heard(*seen, *hook, *(said.all("cuinit-failed") if refused else ()), need=need),
+        fixes=tuple(fixes),
+    )
+
+
+@rule(
+    "driver.stub-loaded",
+    Severity.ERROR,
+    "The CUDA toolkit's stub libcuda is loaded instead of the driver's",
+    needs=("derived.told", "driver.cuda_init"),
+    requires=("container.no-gpu", "wsl.setup"),
+    docs=COMPATIBILITY,
+)
+def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | None:
+    """cuInit answers 34 or -1."""
+    if init.code not in _STUB:
+        return None
+    return Problem(
+        cause="a folder of link-time stubs stands on the loader's path, or no driver is there (a container without a "
+        "GPU); the stub answers every call with an error",
+        evidence=heard(*said.all("cuinit-failed")),
+        fixes=(
+            Fix(
+                text="See which libcuda is found first",
+                commands=("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH"),
+            ),
+            Fix(
+                text="Take folders named stubs off LD_LIBRARY_PATH and /etc/ld.so.conf.d; in a container, start it with --gpus all"
+            ),
+        ),
+    )
+
+
+@rule(
+    "driver.unresponsive",
+    Severity.ERROR,
+    "The NVIDIA driver does not answer",
+    needs=("derived.told",),
+    docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
+)
+def unresponsive(context: Context, said: Said) -> Problem | None:
+    """nvidia-smi hangs, or the kernel reports a task that waits for the driver."""
+    hung = [m for m in said.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
+    seen = (*said.all("smi-hangs"), *hung)
+    if not seen:
+        return None
+    return Problem(
+        cause="calls into the driver block in the kernel: a GPU has fallen off the bus or hangs, or the driver does",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(
+                text="Look for Xid errors in the kernel log",
+                commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",),
+            ),
+            Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",)),
+        ),
+    )
+
+
+@rule(
+    "driver.init-failed",
+    Severity.ERROR,
+    "The driver is loaded, but CUDA cannot be initialised",
+    needs=("derived.told", "driver.cuda_init"),
+    wants=("host.pci_gpus", "driver.nvidia_smi"),
+    requires=("driver.*", "container.no-gpu", "wsl.setup", "gpu.hidden", "gpu.mig", "gpu.fault", "gpu.none"),
+    docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+)
+def init_failed(
+    context: Context, said: Said, init: CallResult, pci: tuple[PciGpu, ...] | None, smi: SmiResult | None
+) -> Problem | None:
+    """cuInit answered something for which the text gives no reason."""
+    if init.code in (0, 34, -1, 100, 303, 803, 804, *_UVM):
+        return None
+    hidden = Fix(
+        text="See whether a variable hides the GPU, and whether the driver lists one",
+        commands=("env | grep VISIBLE_DEVICES", "nvidia-smi -L"),
+    )
+    device = Fix(
+        text="See whether the device nodes and the module nvidia-uvm are there",
+        commands=("ls -l /dev/nvidia*", "sudo modprobe nvidia-uvm"),
+    )
+    reload = Fix(
+        text="After suspend or an update: reload the module, or restart",
+        commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",),
+    )
+    why = {
+        101: "a device is asked for that does not exist, or is a MIG instance that is gone",
+        46: "the device is in use by another process, and in a mode that allows one only",
+        2: "no memory of the GPU is left even to start; another process holds it",
+    }.get(init.code, "the CUDA driver refuses to start; the kernel log may say more")
+    return Problem(
+        title=f"CUDA cannot be initialised: {init.name or f'error {init.code}'}",
+        cause=why,
+        evidence=heard(*said.all("cuinit-failed", "no-cuda-device")),
+        fixes=(hidden, device) if init.code in (101, 46) else (reload, device),
+    )  # fmt: skip

@@ -1,0 +1,221 @@
+"""Rules over what a pasted text says of the GPUs themselves."""
+
+from __future__ import annotations
+
+import re
+
+import re
+
+from tfgpu_doctor.facts import Gpu, PciGpu, SmiResult, value_or
+from tfgpu_doctor.fits import capability, runs_on
+from tfgpu_doctor.matrix import Release
+from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.derived import Card
+from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.gpu import CUDA_GPUS, VISIBLE_DEVICES
+from tfgpu_doctor.rules.said import Said, heard
+
+# what says that the driver, or the access to it, is the trouble, and no variable
+_NOT_HIDDEN = ("kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "driver-versions-differ", "nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver")  # fmt: skip
+XID_GUIDE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
+# Xids that a program causes, most of the time; every other one speaks of the card, its slot or the driver (XID_GUIDE)
+_SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
+_UNFIT = ("kernel-image-invalid", "no-kernel-image")
+_TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx", "no-arch-in-ptxas")
+
+
+def _capabilities(said: Said, cards: tuple[Card, ...] | None) -> list[str]:
+    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
+    spoken = [value for kind in kinds for value in said.values(kind, "capability")]
+    return [*spoken, *(card.compute_capability for card in cards or ())]
+
+
+@rule("gpu.arch-too-old", Severity.ERROR, "The GPU is older than this TensorFlow or its cuDNN supports",
+      needs=("derived.said",), wants=("derived.cards", "derived.gpu_release"), docs=CUDA_GPUS)  # fmt: skip
+def arch_too_old(
+    context: Context, said: Said, cards: tuple[Card, ...] | None, release: Release | None
+) -> Problem | None:
+    """TensorFlow leaves the card out, or finds no kernel for it and the card is an old one."""
+    ignored = said.all("gpu-ignored")
+    unfit = said.all(*_UNFIT)
+    mismatch = [m for m in said.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
+    known = _capabilities(said, cards)
+    old = bool(unfit) and bool(known) and not said.has(*_TOO_NEW) and all(not _newer(one, release) for one in known)
+    if not (ignored or old or mismatch):
+        return None
+    if (
+        ignored
+        and any(capability(card) >= capability(m.values["need"]) for m in ignored for card in known)
+        and said.has("gpu-created")
+    ):
+        return None  # another card is used
+    need = next((f"compute capability {m.values['need']} or higher" for m in ignored), None)
+    why = "the newest release with kernels for this card"
+    fixes = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
+    return Problem(
+        cause="the build holds no kernel that this card can run"
+        + ("" if ignored else "; between two architectures a build may have a gap, as 2.3 has at 5.0"),
+        evidence=(*heard(*ignored, *unfit, *mismatch, need=need), *(evidence(f"compute capability {one}", "the text") for one in known[:1])),
+        fixes=fixes or (Fix(text="Build TensorFlow for this card, or take a release that has kernels for it", commands=("tfgpu matrix gpu NAME",)),),
+    )  # fmt: skip
+
+
+def _newer(card: str, release: Release | None) -> bool:
+    """Whether the card is newer than the build; where the build is unknown, whether it is Ada, Hopper or later."""
+    if release is None or not (release.sass or release.ptx):
+        return capability(card) >= (8, 0)
+    return runs_on(release, card) != "sass" and all(
+        capability(card) > capability(one) for one in (*release.sass, *release.ptx)
+    )
+
+
+@rule("gpu.arch-too-new", Severity.ERROR, "The GPU is newer than the kernels in this TensorFlow",
+      needs=("derived.said",), wants=("derived.cards", "derived.gpu_release"), requires=("gpu.arch-too-old",), docs=CUDA_GPUS)  # fmt: skip
+def arch_too_new(
+    context: Context, said: Said, cards: tuple[Card, ...] | None, release: Release | None
+) -> Problem | None:
+    """TensorFlow says that it has no kernels for the card, or the driver refuses what it has."""
+    known = _capabilities(said, cards)
+    spoken = said.all(*_TOO_NEW)
+    unfit = said.all(*_UNFIT, "invalid-handle", "invalid-device-function")
+    beyond = any(_newer(one, release) for one in known)
+    if not spoken and not (unfit and (beyond or not known)):
+        return None
+    if said.has("ptx-too-new-for-driver") and not said.has("no-kernels-for-gpu"):
+        return None
+    only_handle = not spoken and all(m.kind == "invalid-handle" for m in unfit)
+    if only_handle and not beyond:
+        return None
+    why = "it has kernels for this card"
+    newer = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
+    cache = Fix(
+        text="Until then, keep what the driver compiles, so that only the first run is slow",
+        commands=("export CUDA_CACHE_MAXSIZE=4294967296",),
+    )
+    return Problem(
+        cause="the build has no machine code (SASS) for this card: the driver compiles PTX for half an hour, or refuses it",
+        evidence=(*heard(*spoken, *unfit), *(evidence(f"compute capability {one}", "the text") for one in known[:1])),
+        fixes=(*newer, cache),
+    )  # fmt: skip
+
+
+@rule("gpu.none", Severity.ERROR, "This machine has no NVIDIA GPU",
+      needs=("derived.told",), wants=("host.pci_gpus", "gpus", "driver.version"), docs=CUDA_GPUS)  # fmt: skip
+def none(
+    context: Context, said: Said, pci: tuple[PciGpu, ...] | None, gpus: tuple[Gpu, ...] | None, driver: str | None
+) -> Problem | None:
+    """Only other makers' cards are named, or lspci shows none of NVIDIA's."""
+    seen = said.all("no-gpu-present", "other-gpu")
+    if gpus or driver or pci or not (pci == () or seen) or said.has("gpu-created"):
+        return None
+    stated = evidence(context.source("host.pci_gpus"), "the text", "an NVIDIA GPU") if pci == () else None
+    return Problem(
+        severity=Severity.WARNING if said.stops_import else None,
+        cause="TensorFlow's GPU builds use NVIDIA GPUs only; on this machine it runs on the CPU",
+        evidence=(*heard(*seen), *((stated,) if stated else ())),
+        fixes=(
+            Fix(text="Run this on a machine with an NVIDIA GPU"),
+            Fix(text="An AMD GPU needs ROCm and tensorflow-rocm on Linux; Apple's needs tensorflow-metal; Intel's the extension intel-extension-for-tensorflow"),
+        ),
+    )  # fmt: skip
+
+
+@rule("gpu.hidden", Severity.ERROR, "The GPU is hidden from TensorFlow",
+      needs=("derived.said",), wants=("variables",), requires=("container.no-gpu", "wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"), docs=VISIBLE_DEVICES)  # fmt: skip
+def hidden(context: Context, said: Said, variables: dict[str, str] | None) -> Problem | None:
+    """The program, TensorFlow or the scheduler says that a GPU is left out."""
+    seen = said.all("hides-every-gpu", "hidden-by-variable", "invalid-visible-device", "slurm-no-gpu")
+    # the driver is there, as far as is said, and CUDA counts no device
+    none = said.all("no-cuda-device") if said.from_text and not said.has(*_NOT_HIDDEN) else ()
+    if said.has("gpu-created") and not said.has("hides-every-gpu"):
+        return None
+    if not seen and not none:
+        return None
+    return Problem(
+        title=None if seen else "CUDA finds no device: most likely it is hidden from this process",
+        cause="CUDA and TensorFlow use only the devices that they are told to see, up to the first that does not exist",
+        evidence=heard(*seen, *none, *said.all("kernel-version")),
+        fixes=(
+            Fix(text="See what is set, and unset it where it is set: shell profile, scheduler, notebook, program", commands=("env | grep VISIBLE_DEVICES", "unset CUDA_VISIBLE_DEVICES")),
+        ),
+    )  # fmt: skip
+
+
+@rule(
+    "gpu.fault",
+    Severity.ERROR,
+    "A GPU is faulty",
+    needs=("derived.said",),
+    wants=("driver.nvidia_smi",),
+    docs=XID_GUIDE,
+)
+def fault(context: Context, said: Said, smi: SmiResult | None) -> Problem | None:
+    """Xid, ECC, a GPU that is lost or has fallen off the bus."""
+    xids = said.all("xid")
+    hard = [m for m in xids if m.values.get("number") not in _SOFTWARE_XIDS]
+    seen = (*hard, *said.all("gpu-lost", "ecc"), *xids)
+    if not seen:
+        return None
+    numbers = ", ".join(dict.fromkeys(m.values["number"] for m in xids if "number" in m.values))
+    software = bool(xids) and not hard and not said.has("gpu-lost", "ecc")
+    return Problem(
+        title=f"The driver reports Xid {numbers}" if numbers else None,
+        cause="a program's kernel went wrong (Xid 13, 31, 43 and 45 mostly mean that), or the card's memory did"
+        if software
+        else "the card, its power, its slot or its memory reports an error; results and uptime cannot be relied on",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(text="See what the card and the kernel say", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20")),
+            Fix(text="Restart the machine; reseat or replace the card, and test its power supply, if it comes back", commands=("sudo reboot",)),
+        ),
+    )  # fmt: skip
+
+
+@rule(
+    "gpu.throttled",
+    Severity.WARNING,
+    "A GPU runs slower than it could",
+    needs=("derived.told",),
+    docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
+)
+def throttled(context: Context, said: Said) -> Problem | None:
+    """nvidia-smi -q shows a slowdown."""
+    seen = said.all("slowdown")
+    if not seen:
+        return None
+    return Problem(
+        cause="heat, power or a degraded PCIe link costs speed",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
+            Fix(text="Check airflow, fans, power cables and the slot the card sits in"),
+        ),
+    )
+
+
+@rule("gpu.mig", Severity.ERROR, "MIG limits what this process can use",
+      needs=("derived.told",), wants=("gpus", "variables"), requires=("container.no-gpu", "driver.version-mismatch"),
+      docs="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html")  # fmt: skip
+def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: dict[str, str] | None) -> Problem | None:
+    """A MIG device is asked for in a way that CUDA does not follow, or several are."""
+    spoken = said.all("mig", "mig-empty")
+    several = sum(bool(re.search(r"Device +\d+:|MIG-", m.text)) for m in said.all("mig")) >= 2
+    fails = said.has(
+        "no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"
+    )
+    on = any(value_or(gpu.mig_mode, False) for gpu in gpus or ())
+    if not said.has("mig-empty") and (not (spoken or on) or not (fails or (several and not said.complains))):
+        return None
+    visible = (variables or {}).get("CUDA_VISIBLE_DEVICES")
+    seen = evidence(f"CUDA_VISIBLE_DEVICES={visible}", context.source("variables")) if visible else None
+    return Problem(
+        severity=None if fails or said.has("mig-empty") else Severity.WARNING,
+        title="MIG mode is on, but there is no MIG instance" if said.has("mig-empty") else None,
+        cause="a CUDA process sees one MIG instance at most, named by its UUID; an index of another, or of the whole GPU, is no device to it",
+        evidence=(*heard(*spoken, *said.all("no-cuda-device", "cuinit-failed")), *((seen,) if seen else ())),
+        fixes=(
+            Fix(text="Give every process its own instance by UUID", commands=("nvidia-smi -L", "export CUDA_VISIBLE_DEVICES=MIG-UUID-OF-ONE-INSTANCE")),
+            Fix(text="To train over the whole card or over several, turn MIG off", commands=("sudo nvidia-smi -mig 0",)),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Notes about lines that frighten people and mean nothing."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.facts import Message
+from tfgpu_doctor.parsers.messages_harmless import MEANING
+from tfgpu_doctor.report import Evidence, Severity
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.said import Said
+
+_TENSORRT = "tensorrt-warning"
+
+
+def _named(messages: list[Message]) -> tuple[Evidence, ...]:
+    """One line for each thing that is said, however often."""
+    kinds: dict[str, Message] = {}
+    for message in messages:
+        kinds.setdefault(message.values["what"], message)
+    return tuple(Evidence(m.text, f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
+
+
+@rule(
+    "benign.log",
+    Severity.NOTE,
+    "Harmless log lines",
+    needs=("derived.told",),
+    docs="https://www.tensorflow.org/install/errors",
+)
+def benign(context: Context, said: Said) -> Problem | None:
+    """Lines that need no action."""
+    seen = [m for m in said.all("harmless") if m.values["what"] != _TENSORRT]
+    if not seen:
+        return None
+    return Problem(
+        cause="TensorFlow prints these on machines that work; TF_CPP_MIN_LOG_LEVEL=1 hides most of them",
+        evidence=_named(seen),
+    )
+
+
+@rule("tensorrt.missing-benign", Severity.NOTE, "TensorRT is not installed, and not needed", needs=("derived.told",),
+      docs="https://docs.nvidia.com/deeplearning/frameworks/tf-trt-user-guide/index.html")  # fmt: skip
+def tensorrt(context: Context, said: Said) -> Problem | None:
+    """TF-TRT is optional."""
+    seen = [m for m in said.all("harmless") if m.values["what"] == _TENSORRT]
+    if not seen:
+        return None
+    return Problem(
+        cause="only programs that convert models with TF-TRT need it; GPUs are used without",
+        evidence=_named(seen),
+    )

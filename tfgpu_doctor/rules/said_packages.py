@@ -1,0 +1,145 @@
+"""Rules over what package managers say."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from tfgpu_doctor.facts import Message
+from tfgpu_doctor.fits import minor
+from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.said import Said, heard
+
+PIP_GUIDE = "https://www.tensorflow.org/install/pip"
+_LAST_GPU_PACKAGE = (2, 11)  # tensorflow-gpu 2.12.0 is a stub that refuses to be installed (its own page on the index)
+
+
+def _wanted(message: Message) -> tuple[str, str | None]:
+    """The package and the version that somebody asked for: ("tensorflow", "2.13.0")."""
+    text = message.values.get("requirement") or message.values.get("wanted") or ""
+    try:
+        asked = Requirement(text.replace("'", "").strip().rstrip(".,"))
+    except InvalidRequirement:
+        name = re.match(r"[\w.-]+", text)
+        return (name[0] if name else "tensorflow"), None
+    versions = [one.version for one in asked.specifier if one.operator in ("==", "~=", "===", "<=", "<")]
+    return asked.name, versions[0].removesuffix(".*") if versions else None
+
+
+def offered(message: Message) -> list[str] | None:
+    """The list that pip printed; None where it printed none, empty where it says "none"."""
+    text = message.values.get("versions")
+    if text is None:
+        return None
+    return [] if text.strip() == "none" else [one.strip() for one in text.split(",") if re.match(r"\s*\d", one)]
+
+
+def python_of(matrix: Matrix, versions: list[str], package: str) -> str | None:
+    """The Python to which pip offers just these versions on Linux, where only one fits."""
+    best: list[tuple[int, str]] = []
+    rows = matrix.releases(platform="linux_x86_64", package=package)
+    known = {row.version: row for row in rows}
+    listed = {version for version in versions if version in known}
+    if not listed:
+        return None
+    newest = next(row.version for row in rows if row.version in listed)
+    until = [row for row in rows[[row.version for row in rows].index(newest) :]]
+    for python in sorted({python for row in until for python in row.python}):
+        ours = {row.version for row in until if python in row.python and not row.prerelease}
+        best.append((len(ours ^ {one for one in listed if not known[one].prerelease}), python))
+    best.sort()
+    return best[0][1] if best and (len(best) == 1 or best[0][0] < best[1][0]) else None
+
+
+@rule("tf.package-removed", Severity.ERROR, "The package tensorflow-gpu is no more",
+      needs=("derived.told",), wants=("host.os",), docs=PIP_GUIDE)  # fmt: skip
+def package_removed(context: Context, said: Said, os: str | None) -> Problem | None:
+    """tensorflow-gpu is a stub since December 2022; its own text says so, or pip finds no such version."""
+    seen = [*said.all("package-removed")]
+    for message in said.all("no-distribution"):
+        name, version = _wanted(message)
+        if (
+            name.replace("_", "-") == "tensorflow-gpu"
+            and version
+            and not _existed(version)
+            and offered(message) is None
+        ):
+            seen.append(message)
+    if not seen:
+        return None
+    return Problem(
+        cause="tensorflow-gpu ended with 2.11: since 2.1 the package tensorflow holds the GPU build as well",
+        evidence=heard(*seen),
+        fixes=(
+            *context.remedies.reinstall_best("the package tensorflow, with its CUDA libraries"),
+            Fix(text="Name tensorflow instead of tensorflow-gpu in requirements and environment files; a dependency that asks for it needs a newer release"),
+        ),
+    )  # fmt: skip
+
+
+def _existed(version: str | None) -> bool:
+    """Whether tensorflow-gpu ever had this version."""
+    number = re.match(r"(\d+)\.(\d+)", version or "")
+    return number is not None and (int(number[1]), int(number[2])) <= _LAST_GPU_PACKAGE
+
+
+@rule("tf.python-unsupported", Severity.ERROR, "That TensorFlow has no wheel for this Python",
+      needs=("derived.told",), wants=("python.version", "derived.release", "python.wheel_platform"),
+      requires=("tf.package-removed",), docs=PIP_GUIDE)  # fmt: skip
+def python_unsupported(
+    context: Context, said: Said, python: str | None, release: Release | None, platform: str | None
+) -> Problem | None:
+    """pip finds no matching distribution, or refuses a wheel; or what is stated does not go together."""
+    seen: list[Message] = list(said.all("no-distribution"))
+    seen += said.all("wheel-not-supported", "requires-python")
+    if not seen:
+        return _stated_only(context, said, python, release)
+    told = next((m for m in seen if offered(m)), None)
+    guessed = python_of(context.matrix, offered(told) or [], "tensorflow") if told else None
+    wanted = next((v for m in seen if (v := _wanted(m)[1])), None)
+    row = context.matrix.tensorflow(wanted, platform or "linux_x86_64") if wanted else None
+    more: list[Evidence] = []
+    if guessed:
+        more.append(evidence(f"the offered versions are those of Python {guessed}", f"line {told.line if told else 0}"))
+    if python and python != guessed:
+        more.append(evidence(f"Python {python}", context.source("python.version")))
+    need = f"Python {row.python[0]} to {row.python[-1]} for TensorFlow {row.version}" if row and row.python else None
+    here = guessed or python
+    title = (
+        f"TensorFlow {row.version} has no wheel for Python {here}"
+        if row and here and minor(here) not in row.python
+        else None
+    )
+    nothing = any(offered(m) == [] for m in seen)
+    cause = "pip offers only what has a wheel for this Python, this system and this processor"
+    if nothing:
+        cause += "; here that is nothing: a Python newer or older than any wheel, a 32-bit one, or no way to the index"
+    return Problem(
+        title=title,
+        cause=cause,
+        evidence=(*heard(*seen, need=need), *more),
+        fixes=(
+            *((Fix(text=f"Make an environment with Python {row.python[-1]} for it", commands=context.remedies.new_environment(row.python[-1], f"tensorflow=={row.version}")),) if row and row.python else ()),
+            *context.remedies.reinstall_best("or take a release that has one"),
+            Fix(text="See which Python pip belongs to, and whether it is 64-bit", commands=("python -m pip debug --verbose | head -n 20",)),
+        ),
+    )  # fmt: skip
+
+
+def _stated_only(context: Context, said: Said, python: str | None, release: Release | None) -> Problem | None:
+    """A Python and a TensorFlow that never went together are named; forms are often filled carelessly."""
+    if python is None or release is None or not release.python or minor(python) in release.python:
+        return None
+    return Problem(
+        title=f"TensorFlow {release.version} has no wheel for Python {minor(python)}",
+        severity=Severity.WARNING,
+        cause="as stated, the two do not go together: one of the numbers is wrong, or it is another Python that runs",
+        evidence=(
+            evidence(f"Python {python}", context.source("python.version"), f"{release.python[0]} to {release.python[-1]}", f"TensorFlow {release.version} (wheels)"),
+        ),
+        fixes=(Fix(text="See what really runs", commands=("python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'",)),),
+    )  # fmt: skip

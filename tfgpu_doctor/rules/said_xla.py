@@ -1,0 +1,81 @@
+"""Rules over what XLA, TensorFlow's compiler, says: libdevice and ptxas."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.said import Said, heard
+
+_DOCS = "https://openxla.org/xla/flags_guidance"
+_FATAL = ("jit-failed", "exception", "ptxas-failed", "aborted")
+
+
+def _cuda_data_dir(context: Context) -> Fix:
+    """Where XLA is told to look."""
+    if context.remedies.os == "windows":
+        return Fix(
+            text="Point XLA to the CUDA folder", commands=('set XLA_FLAGS=--xla_gpu_cuda_data_dir="%CUDA_PATH%"',)
+        )
+    return Fix(
+        text="Point XLA to the folder that holds nvvm/libdevice and bin/ptxas (with conda: $CONDA_PREFIX)",
+        commands=("export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",),
+    )
+
+
+def _nvcc(context: Context) -> Fix:
+    return Fix(
+        text="Install NVIDIA's compiler package into the environment (conda: conda install -c nvidia cuda-nvcc)",
+        commands=context.remedies.pip_install("nvidia-cuda-nvcc-cu12"),
+    )
+
+
+@rule(
+    "xla.libdevice-missing",
+    Severity.ERROR,
+    "XLA does not find libdevice",
+    needs=("derived.said",),
+    docs=_DOCS,
+)
+def libdevice_missing(context: Context, said: Said) -> Problem | None:
+    """XLA compiles mathematical functions with NVIDIA's libdevice.10.bc, which comes with nvcc."""
+    seen = said.all("libdevice-not-found")
+    if not seen:
+        return None
+    return Problem(
+        cause="the file libdevice.10.bc, which XLA links into its kernels, lies in none of the folders where it looks",
+        evidence=heard(*seen, *said.all("jit-failed")),
+        fixes=(_nvcc(context), _cuda_data_dir(context)),
+    )
+
+
+@rule(
+    "xla.ptxas-missing",
+    Severity.WARNING,
+    "XLA finds no ptxas that it can use",
+    needs=("derived.said",),
+    explained_by=("xla.libdevice-missing", "gpu.arch-*"),
+    docs=_DOCS,
+)
+def ptxas_missing(context: Context, said: Said) -> Problem | None:
+    """ptxas is missing, older than XLA allows, or of a version that XLA refuses."""
+    refused, absent = said.all("ptxas-refused"), said.all("ptxas-not-found")
+    if not (refused or absent):
+        return None
+    version = next(iter(said.values("ptxas-refused", "version")), None)
+    fatal = said.has("ptxas-failed", "ptx-provider-missing") or any("F " in m.text[:40] for m in (*refused, *absent))
+    title = (
+        f"XLA refuses ptxas {version}"
+        if version
+        else "The ptxas that XLA finds is too old"
+        if refused and not absent
+        else None
+    )
+    return Problem(
+        title=title,
+        severity=Severity.ERROR if fatal else None,
+        cause="XLA compiles with ptxas, and takes the first one that it finds; without a usable one it leaves the work "
+        "to the driver, or stops",
+        evidence=heard(*refused, *absent, *said.all("ptxas-failed", "driver-compiles-ptx")),
+        fixes=(_nvcc(context), _cuda_data_dir(context)),
+    )
