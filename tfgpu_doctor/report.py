@@ -99,22 +99,51 @@ class Report(Record, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def load_report(data: bytes, name: str) -> Report:
-    """Decode a saved report; `name` stands in the message.
+def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:
+    """Decode a saved report; `name` and the `command` that reads it stand in the message.
 
     Raises:
         ReportError: not JSON, not a report, or one of another schema version.
     """
+    data = data.removeprefix(b"\xef\xbb\xbf")  # as PowerShell writes it
+    if not data.strip():
+        raise ReportError(f"{name} is not a saved report: it is empty")
     try:
         kind = msgspec.json.decode(data, type=_Header).schema
-    except msgspec.DecodeError as error:
-        raise ReportError(f"{name} is not a saved report: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
     if kind != SCHEMA:
-        raise ReportError(f"{name} has schema {kind!r}; this version of tfgpu reads {SCHEMA!r}")
+        raise ReportError(f"{name} {_other_kind(kind, command)}")
     try:
         return msgspec.json.decode(data, type=Report)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportError(f"{name} is not a valid report: {error}") from error
+
+
+def _why(data: bytes, error: Exception) -> str:
+    """What is wrong with data that is no JSON with a schema."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "it is UTF-16, as PowerShell's > writes it; write it with --output FILE instead"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        return f"it is not UTF-8 ({wrong.reason} at byte {wrong.start})"
+    if isinstance(error, msgspec.ValidationError):
+        return "it is JSON of something else, without a schema that tfgpu knows"
+    return "it is cut off" if "truncated" in str(error) else str(error)
+
+
+def _other_kind(kind: str, command: str) -> str:
+    """What a file with another schema is."""
+    names = {"tfgpu.bench": "a bench result", "tfgpu.compare": "a comparison", "tfgpu.plan": "a plan"}
+    family, _, version = kind.partition("/")
+    if f"{family}/" != SCHEMA[:-1]:
+        what = names.get(family, f"JSON of schema {kind!r}")
+        reads = "two doctor reports" if command == "tfgpu compare" else "a doctor report"
+        return f"is {what}; {command} reads {reads}"
+    newer = version.isdecimal() and int(version) > int(SCHEMA.rpartition("/")[2])
+    advice = "; that is newer: update tfgpu, or write the report again with this version" if newer else ""
+    return f"has schema {kind!r}; this version of tfgpu reads {SCHEMA!r}{advice}"
 
 
 class _Header(msgspec.Struct):

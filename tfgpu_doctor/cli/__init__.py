@@ -30,6 +30,9 @@ COMMANDS = {
         "Say before building whether requirements and manifests will work.",
     ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
+    "compare": LazyCommand(
+        "tfgpu_doctor.cli.compare", "Say what changed between two reports, and which change explains it."
+    ),
 }
 
 

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     help="Interpreter whose TensorFlow is examined; nothing is installed into it.  [default: this one]",
 )
 @click.option(
-    "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Diagnose a saved report instead of this machine."
+    "--from",
+    "saved",
+    metavar="REPORT.json",
+    type=click.Path(),
+    help="Diagnose a saved report instead of this machine; - is standard input.",
 )
 @matrix_option
 @click.option("--no-import", is_flag=True, help="Do not start TensorFlow; judge by what is installed.")
@@ -111,14 +115,10 @@ def _live(
 
 
 def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) -> Report:
-    from tfgpu_doctor.cli.output import read_bytes
+    from tfgpu_doctor.cli.saved import load
     from tfgpu_doctor.diagnosis import make_report
-    from tfgpu_doctor.report import ReportError, load_report
 
-    try:
-        old = load_report(read_bytes(path), path)
-    except ReportError as error:
-        raise click.UsageError(str(error)) from error
+    old = load(path)
     return make_report(
         old.facts,
         load_matrix(matrix_file),

@@ -1,0 +1,64 @@
+"""Saved reports: read from a file or from standard input, with a sentence for everything that can be wrong with one."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.report import Report
+
+LARGEST = 64 * 2**20  # bytes; the largest report seen is a hundredth of it
+PATIENCE = 5  # seconds that the first byte of a named pipe may take
+
+
+def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
+    """Load a report; "-" is standard input. `command` is named to whoever gives it a bench result.
+
+    Raises:
+        click.UsageError: it cannot be read, is too large, or is no report of this version.
+    """
+    from tfgpu_doctor.report import ReportError, load_report
+
+    name = "standard input" if path == "-" else path
+    try:
+        return load_report(_read(path, name), name, command)
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _read(path: str, name: str) -> bytes:
+    try:
+        if path == "-":
+            return _bounded(sys.stdin.buffer, name)
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            return _from_pipe(path, name)
+        with Path(path).open("rb") as stream:
+            return _bounded(stream, name)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise click.UsageError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+    except AttributeError as error:  # sys.stdin is None where it was closed
+        raise click.UsageError(f"cannot read {name}: it is closed") from error
+
+
+def _from_pipe(path: str, name: str) -> bytes:
+    """Read a named pipe, which nobody may be writing to."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(handle, "rb") as stream:  # noqa: PTH123 - a descriptor, not a path
+        if not select.select([handle], [], [], PATIENCE)[0]:
+            raise click.UsageError(f"cannot read {name}: nobody has written to this pipe for {PATIENCE} seconds")
+        os.set_blocking(handle, True)
+        return _bounded(stream, name)
+
+
+def _bounded(stream: BinaryIO, name: str) -> bytes:
+    data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise click.UsageError(f"{name} is larger than {LARGEST // 2**20} MiB, and no report of tfgpu doctor")
+    return data

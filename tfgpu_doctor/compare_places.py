@@ -1,0 +1,78 @@
+"""Places in the facts that can be exchanged between two machines: a fact, an element of it, a field of that. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfgpu_doctor.facts import Facts, Known, Unknown, look_up
+
+
+@dataclass(frozen=True)
+class Place:
+    """A fact by its path; with `key`, one element of its collection; with `field`, that field of the element."""
+
+    path: str
+    key: str | None = None
+    field: str | None = None
+
+
+# collections whose elements have names of their own
+KEYS: dict[str, Callable[[Any], str]] = {
+    "python.packages": lambda item: item.name,
+    "cuda.conda_packages": lambda item: item.name,
+    "cuda.toolkits": lambda item: item.path,
+    "cudnn.installed": lambda item: item.path,
+    "loader.sonames": lambda item: item.soname,
+    "host.pci_gpus": lambda item: item.address,
+    "gpus": lambda item: str(item.index),
+    "tensorflow.phases": lambda item: item.name,
+}
+
+
+def elements(facts: Facts, path: str) -> dict[str, Any] | None:
+    """The elements of a collection by name; None when it is unknown."""
+    found = look_up(facts, path)
+    if isinstance(found, Unknown):
+        return None
+    value = found.value if isinstance(found, Known) else found
+    return dict(value) if isinstance(value, dict) else {KEYS[path](item): item for item in value}
+
+
+def exchange(base: Facts, source: Facts, places: Iterable[Place]) -> Facts:
+    """Return `base` with the values of `source` at `places`."""
+    for place in sorted(set(places), key=lambda place: (place.path, place.key or "", place.field or "")):
+        base = _set(base, place.path.split("."), _exchanged(base, source, place))
+    return base
+
+
+def _exchanged(base: Facts, source: Facts, place: Place) -> Any:
+    theirs = look_up(source, place.path)
+    ours, wanted = elements_or_none(base, place), elements_or_none(source, place)
+    if place.key is None or ours is None or wanted is None:
+        return theirs
+    if place.key not in wanted:
+        if place.field is None:
+            ours.pop(place.key, None)
+    elif place.field is None:
+        ours[place.key] = wanted[place.key]
+    elif place.key in ours:
+        new = getattr(wanted[place.key], place.field)
+        ours[place.key] = replace(ours[place.key], **{place.field: new})
+    mine = look_up(base, place.path)
+    if not isinstance(mine, Known):
+        return tuple(ours.values())
+    return Known(ours if isinstance(mine.value, dict) else tuple(ours.values()), mine.source)
+
+
+def elements_or_none(facts: Facts, place: Place) -> dict[str, Any] | None:
+    """The elements at a place that names one of them."""
+    return None if place.key is None else elements(facts, place.path)
+
+
+def _set(record: Any, path: list[str], value: Any) -> Any:
+    head, *rest = path
+    return replace(record, **{head: _set(getattr(record, head), rest, value) if rest else value})
