@@ -14,6 +14,7 @@ from tfgpu_doctor.facts import NOT_ASKED, Facts, Known, Unknown, look_up, value_
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, judge
 from tfgpu_doctor.rules import (  # noqa: F401 - they register
+    computed,
     container,
     cuda,
     cuda_init,

@@ -17,7 +17,19 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-LIBRARIES = {"libcuda.so.1": "libcuda.c", "libnvidia-ml.so.1": "libnvidia-ml.c"}
+LIBRARIES = {"libcuda.so.1": ("libcuda.c", "libcuda_device.c"), "libnvidia-ml.so.1": ("libnvidia-ml.c",)}
+# what a TensorFlow built for CUDA 12 opens by soname; the first four are called, the others only opened
+CUDA_12 = {
+    "libcudart.so.12": ("libcudart.c",),
+    "libcublas.so.12": ("libcublas.c",),
+    "libcublasLt.so.12": ("libcublasLt.c",),
+    "libcudnn.so.9": ("libcudnn.c",),
+    **dict.fromkeys(("libcufft.so.11", "libcurand.so.10", "libcusolver.so.11", "libcusparse.so.12"), ("empty.c",)),
+    **{
+        f"libcudnn_{part}.so.9": ("empty.c",)
+        for part in ("graph", "ops", "cnn", "adv", "heuristic", "engines_runtime_compiled", "engines_precompiled")
+    },
+}
 WARNINGS = ("-Wall", "-Wextra", "-Wno-misleading-indentation", "-Werror")
 
 
@@ -38,22 +50,32 @@ class Lab:
         self.folder = folder
         self.libraries = folder / "lib"
         self.libraries.mkdir()
-        for soname, source in LIBRARIES.items():
-            self._compile(soname, HERE / source)
+        for soname, sources in LIBRARIES.items():
+            self._compile(self.libraries / soname, *(HERE / source for source in sources))
 
-    def _compile(self, soname: str, source: Path) -> Path:
-        target = self.libraries / soname
-        options = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{soname}", *WARNINGS]
-        subprocess.run([*compiler(), *options, "-o", str(target), str(source)], check=True, timeout=300)
+    def _compile(self, target: Path, *sources: Path) -> Path:
+        options = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{target.name}", *WARNINGS]
+        command = [*compiler(), *options, "-o", str(target), *map(str, sources), "-ldl"]
+        subprocess.run(command, check=True, timeout=300)
         return target
+
+    def cuda(self) -> Path:
+        """A folder with CUDA 12 and cuDNN 9 for the driver here, made at the first call.
+
+        The real TensorFlow lists a GPU with it, creates the device and multiplies matrices on it.
+        """
+        folder = self.folder / "cuda"
+        if not folder.exists():
+            folder.mkdir()
+            for soname, sources in CUDA_12.items():
+                self._compile(folder / soname, *(HERE / source for source in sources))
+        return folder
 
     def empty_library(self, soname: str) -> Path:
         """A valid library of that name without any function, which is enough for a dlopen to succeed."""
         target = self.libraries / soname
         if not target.exists():
-            source = self.folder / "empty.c"
-            source.write_text("int nothing;\n")
-            self._compile(soname, source)
+            self._compile(target, HERE / "empty.c")
         return target
 
     def installed(self, root: Path) -> Path:
@@ -63,14 +85,18 @@ class Lab:
             shutil.copytree(self.libraries, folder)
         return folder
 
-    def environ(self, *, root: Path | None = None, nvidia_smi: str | None = None, **answers: object) -> dict[str, str]:
+    def environ(
+        self, *, root: Path | None = None, nvidia_smi: str | None = None, cuda: bool = False, **answers: object
+    ) -> dict[str, str]:
         """The environment of a process on a machine with this driver, on the fake machine `root` if one is given.
 
         `answers` are the variables of the C files without TFGPU_LAB_, in lower case: ``cuinit=803, nvml_init=18``.
-        PATH has the program nvidia_smi/`nvidia_smi` as nvidia-smi, and no other nvidia-smi.
+        PATH has the program nvidia_smi/`nvidia_smi` as nvidia-smi, and no other nvidia-smi. With `cuda`, the CUDA
+        libraries of the lab are on the loader's path, too.
         """
+        folders = [self.installed(root) if root else self.libraries, *([self.cuda()] if cuda else [])]
         environ = {
-            "LD_LIBRARY_PATH": str(self.installed(root) if root else self.libraries),
+            "LD_LIBRARY_PATH": os.pathsep.join(map(str, folders)),
             "PATH": self._path(nvidia_smi),
             "HOME": os.environ.get("HOME", "/"),
         }

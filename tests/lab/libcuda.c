@@ -1,11 +1,12 @@
 /* Stand-in for the NVIDIA driver's libcuda.so.1. Its answers are chosen by environment variables:
  *
- *   TFGPU_LAB_CUINIT        CUresult of cuInit: 0 (default), 34, 100, 803, 804, 999, ...; hang, segv
+ *   TFGPU_LAB_CUINIT        CUresult of cuInit: 0 (default), 34, -1, 100, 803, 804, 999, ...; hang, segv
  *   TFGPU_LAB_CUDA_VERSION  what cuDriverGetVersion answers, 12020 by default
  *   TFGPU_LAB_GPUS          number of devices, 1 by default; CUDA_VISIBLE_DEVICES hides some, as in the real one
  *   TFGPU_LAB_NAME, TFGPU_LAB_CC (8.9), TFGPU_LAB_SMS (76), TFGPU_LAB_MEMORY_MIB (16376)
  *
- * Prototypes as in cuda.h; only what the probes and TensorFlow call up to the list of devices is here.
+ * Prototypes and numbers as in cuda.h. Here is what the probes and TensorFlow call up to the list of devices; what a
+ * device then does is in libcuda_device.c.
  */
 #include <signal.h>
 #include <stddef.h>
@@ -17,6 +18,8 @@
 static const struct { int code; const char *name, *message; } errors[] = {
     {0, "CUDA_SUCCESS", "no error"},
     {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
     {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
     {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
@@ -87,6 +90,8 @@ int cuDeviceGetPCIBusId(char *bus, int size, int device) {
     return snprintf(bus, size, "0000:%02x:00.0", 0x41 + device), 0;
 }
 
+int cuDeviceGetUuid_v2(char *uuid, int device) { return memset(uuid, device + 1, 16), 0; }
+
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     (void)device;
     return *bytes = (size_t)number("TFGPU_LAB_MEMORY_MIB", 16376) << 20, 0;
@@ -99,6 +104,19 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 16: *value = number("TFGPU_LAB_SMS", 76); return 0;
     case 75: *value = atoi(capability); return 0;
     case 76: *value = atoi(strchr(capability, '.') + 1); return 0;
-    default: return 1;
+    case 1: case 2: case 3: *value = 1024; return 0;    /* threads a block, and its extents */
+    case 4: *value = 64; return 0;
+    case 5: *value = 2147483647; return 0;              /* extents of the grid */
+    case 6: case 7: *value = 65535; return 0;
+    case 8: case 81: case 97: *value = 49152; return 0; /* shared memory */
+    case 10: *value = 32; return 0;                     /* warp */
+    case 12: case 82: *value = 65536; return 0;         /* registers */
+    case 13: *value = 1500000; return 0;                /* clock and memory clock, kHz */
+    case 36: *value = 1600000; return 0;
+    case 37: *value = 384; return 0;                    /* bits of the memory bus */
+    case 38: *value = 50 << 20; return 0;               /* L2 cache */
+    case 39: *value = 2048; return 0;                   /* threads a multiprocessor */
+    case 106: *value = 32; return 0;                    /* blocks a multiprocessor */
+    default: return *value = 0, 0;                      /* the rest: a card without that feature */
     }
 }

@@ -14,6 +14,8 @@
  *   TFGPU_LAB_MIG           number of MIG instances, 0 for MIG mode without one; unset: not supported
  *   TFGPU_LAB_COMPUTE_MODE  0 by default
  *   TFGPU_LAB_PCIE          generation,most,width,most: 4,4,16,16 by default
+ *   TFGPU_LAB_UTILIZATION   per cent, 7 by default; TFGPU_LAB_SM_CLOCK MHz, 2100 by default, of 2520
+ *   TFGPU_LAB_TEMPERATURE   degrees Celsius, 43 by default
  *   TFGPU_LAB_NVLINKS       number of active links; unset: not supported
  *   TFGPU_LAB_P2P           NVML P2P status, 0 by default; TFGPU_LAB_TOPOLOGY common ancestor, 50 by default
  *
@@ -172,12 +174,12 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned *count, Pro
 }
 int nvmlDeviceGetUtilizationRates(Device device, Rates *rates) {
     ENTER(device);
-    return rates->gpu = 7, rates->memory = 3, OK;
+    return rates->gpu = (unsigned)number("TFGPU_LAB_UTILIZATION", 7), rates->memory = 3, OK;
 }
 int nvmlDeviceGetTemperature(Device device, unsigned sensor, unsigned *celsius) {
     (void)sensor;
     ENTER(device);
-    return *celsius = 43, OK;
+    return *celsius = (unsigned)number("TFGPU_LAB_TEMPERATURE", 43), OK;
 }
 int nvmlDeviceGetPowerUsage(Device device, unsigned *milliwatts) { ENTER(device); return *milliwatts = 61500, OK; }
 int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned *milliwatts) {
@@ -186,7 +188,7 @@ int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned *milliwatts) {
 }
 int nvmlDeviceGetClockInfo(Device device, unsigned type, unsigned *clock) {
     ENTER(device);
-    return *clock = type == 2 ? 9501 : 2100, OK;
+    return *clock = type == 2 ? 9501 : (unsigned)number("TFGPU_LAB_SM_CLOCK", 2100), OK;
 }
 int nvmlDeviceGetMaxClockInfo(Device device, unsigned type, unsigned *clock) {
     ENTER(device);

@@ -150,6 +150,11 @@ SWITCHED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+def raised(error: str) -> Any:
+    """A product that could not be computed."""
+    return known((ComputeCheck(device="/GPU:0", kind="matmul", ok=False, error=error),))
+
+
 def ptxas(*versions: str) -> Any:
     """ptxas of these versions, in the order in which XLA finds them."""
     return known(tuple(XlaFile(path=f"/cuda-{v}/bin/ptxas", via="PATH", version=v) for v in versions))
@@ -454,6 +459,18 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
                 )
             },
         ),
+        (
+            "as the child process tells it",
+            {
+                "tensorflow.checks": known(
+                    (
+                        ComputeCheck(
+                            device="/GPU:0", kind="matmul", ok=False, placed_on="/GPU:0", error="wrong result: off by 2"
+                        ),
+                    )
+                )
+            },
+        ),
     ],
     "tf.known-bug": [
         ("2.16.1 and its libraries", {**release("2.16.1"), "loader.sonames": off_path("cublas")}),
@@ -467,6 +484,19 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("half of it", {"gpus": known((gpu(memory_free=60 * 2**30, processes=(GpuProcess(pid=7, memory=2**36),)),))}),
         ("all of it, by an unknown process", {"gpus": known((gpu(memory_free=2**20),)), "tensorflow.checks": WHY}),
         ("the one that is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "1"})}),
+    ],
+    "memory.oom": [("a copy to a full card", {"tensorflow.checks": raised("Dst tensor is not initialized.")})],
+    "cudnn.init-failed": [
+        ("the operation raises", {"tensorflow.checks": raised("UnknownError: CUDNN_STATUS_NOT_INITIALIZED")}),
+        (
+            "the process aborts",
+            {
+                "tensorflow.checks": known(()),
+                "tensorflow.phases": phases(
+                    "compute", "died", signal="SIGABRT", log_tail=("E cuda_dnn.cc:522] Could not create cudnn handle",)
+                ),
+            },
+        ),
     ],
     "shm.small": [
         ("two GPUs in a container", {**DOCKER_SHM, "gpus": known((gpu(0), gpu(1)))}),
@@ -648,6 +678,13 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("the other one is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
         ("a slice", {"gpus": known((gpu(memory_free=2**20, mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
     ],
+    "memory.oom": [("another failure", {"tensorflow.checks": raised("InternalError: no kernel image")})],
+    "cudnn.init-failed": [
+        (
+            "its version is wrong",
+            {"tensorflow.checks": raised("CUDNN_STATUS_NOT_INITIALIZED"), "cudnn.runtime": known("9.1.0")},
+        )
+    ],
     "shm.small": [
         ("no container", {"host.shm": known(64 * 2**20)}),
         ("more than Docker's", {**DOCKER_SHM, "host.shm": known(2**30)}),
@@ -751,6 +788,8 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "compute.wrong-result": {"tensorflow.checks": WHY},
     "tf.known-bug": {"tensorflow.version": WHY},
     "memory.taken": {"gpus": WHY},
+    "memory.oom": {"tensorflow.checks": WHY},
+    "cudnn.init-failed": {"tensorflow.checks": WHY},
     "shm.small": {"host.shm": WHY},
     "perf.low-clocks": {"gpus": WHY},
     "xla.libdevice-missing": {"cuda.libdevice": WHY},

@@ -11,8 +11,8 @@ from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.libraries import in_state
-from tfgpu_doctor.rules.said import Said
 from tfgpu_doctor.rules.phases import how_it_ended, last_lines
+from tfgpu_doctor.rules.said import Said
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
@@ -143,7 +143,8 @@ def run_failed(context: Context, phases: tuple[Phase, ...], checks: tuple[Comput
         for p in bad
         for item in (evidence(f"phase {p.name}: {how_it_ended(p)}", "the child process"), *last_lines(p))
     ]
-    seen += [evidence(f"{c.kind} on {c.device}: {c.error}", "the child process") for c in checks or () if c.error]
+    raised = [check for check in checks or () if check.error and not _is_wrong(check)]
+    seen += [evidence(f"{c.kind} on {c.device}: {c.error}", "the child process") for c in raised]
     if not seen:
         return None
     names = ", ".join(p.name for p in bad) or "compute"
@@ -170,12 +171,12 @@ def run_failed(context: Context, phases: tuple[Phase, ...], checks: tuple[Comput
 )
 def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
     """The residual against float64 on the CPU is beyond its tolerance, or the result came from another device."""
-    bad = [check for check in checks if not check.ok and not check.error]
+    bad = [check for check in checks if _is_wrong(check)]
     if not bad:
         return None
     seen = tuple(
         evidence(
-            f"{c.kind} on {c.device}: residual {c.residual if c.residual is not None else 'none'}"
+            f"{c.kind} on {c.device}: {c.error or f'residual {c.residual}'}"
             + (f", computed on {c.placed_on}" if c.placed_on else ""),
             "verified in float64",
             f"at most {c.tolerance} on {c.device}",
@@ -193,6 +194,11 @@ def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem 
             Fix(text="Take back overclocking and run it again", commands=(context.remedies.doctor(),)),
         ),
     )
+
+
+def _is_wrong(check: ComputeCheck) -> bool:
+    """Whether there was a result, which names its device, and it was wrong; without one, the computation failed."""
+    return not check.ok and (check.placed_on is not None or not check.error)
 
 
 @rule(
