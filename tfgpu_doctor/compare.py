@@ -181,7 +181,13 @@ def _findings(
         *(_finding(one, "unjudged" if one.id in open_in_bad else "gone", "good") for one in good.findings),
     ]
     order = ("new", "unjudged", "remains", "gone")
-    both = [_finding(one, "remains", "both") for one in bad.findings if one.id in ours]
+    both = [
+        msgspec.structs.replace(
+            _finding(one, "remains", "both"), before=ours[one.id].title if ours[one.id].title != one.title else None
+        )
+        for one in bad.findings
+        if one.id in ours
+    ]
     alone = [one for one in changed if not (one.id in ours and one.id in theirs)]
     found = sorted((*alone, *both), key=lambda one: order.index(one.status))
     for one in found:

@@ -213,7 +213,8 @@ def _packages(good: Facts, bad: Facts, path: str) -> Iterator[Difference]:
         sides = tuple(None if package is None else package.version for package in (one, other))
         grade: Grade = "noise" if sides[0] == sides[1] else "state"
         group = "tensorflow" if name in PROVIDERS else f"python.packages.{name}"
-        yield _one(path, name, _package_text(name, one, other), *sides, layer="Python", grade=grade, group=group)
+        layer = "TensorFlow" if name in PROVIDERS else "Python"
+        yield _one(path, name, _package_text(name, one, other), *sides, layer=layer, grade=grade, group=group)
 
 
 def _package_text(name: str, one: Package | None, other: Package | None) -> str:

@@ -6,6 +6,7 @@ driver is a version, files and answers; an unset LD_LIBRARY_PATH is a variable a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -194,10 +195,12 @@ def _nearly(one: Any, other: Any) -> bool:
 def settled(differences: Iterable[Difference]) -> list[Difference]:
     """Say one thing once, and put together what one act brought about.
 
-    A release is told by its package; what `import tensorflow` finds goes with the package; the cuDNN that was loaded
-    goes with whatever changed the file.
+    A release is told by its package. What `import tensorflow` finds goes with the package, or with PYTHONPATH; the
+    cuDNN that was loaded goes with whatever changed the file.
     """
     found = list(differences)
+    folders = [one.good or "" for one in found if one.id == "variables.PYTHONPATH"]
+    folders += [one.bad or "" for one in found if one.id == "variables.PYTHONPATH"]
     packages = [one for one in found if one.group == "tensorflow" and one.id.startswith("python.packages.")]
     versions = {(one.good, one.bad) for one in packages}
     moved = any(one.status in ("added", "removed") for one in packages)
@@ -205,13 +208,21 @@ def settled(differences: Iterable[Difference]) -> list[Difference]:
         (one.group for one in found if one.id.startswith("loader.sonames.libcudnn")), "cudnn"
     )
     for number, one in enumerate(found):
-        if moved and one.id.startswith("python.tensorflow_"):
+        if one.id == "python.tensorflow_paths" and _any_below(f"{one.good}, {one.bad}", folders):
+            found[number] = replace(one, group="variables.PYTHONPATH")
+        elif moved and one.id.startswith("python.tensorflow_"):
             found[number] = replace(one, group="tensorflow")
         elif one.id == "tensorflow.version" and (one.good, one.bad) in versions:
             found[number] = replace(one, grade="noise")
         elif one.group == "cudnn":
             found[number] = replace(one, group=cudnn)
     return found
+
+
+def _any_below(files: str, folders: list[str]) -> bool:
+    """Whether one of the files lies in a folder of a search path."""
+    wanted = [one.rstrip("/\\") for path in folders for one in re.split(r"[:;]", path) if one]
+    return any(file.startswith((f"{one}/", f"{one}\\")) for file in files.split(", ") for one in wanted)
 
 
 def pairs(good: Facts, bad: Facts, path: str) -> Iterator[tuple[str, Any, Any]]:

@@ -49,6 +49,7 @@ class FindingChange(Record, frozen=True):
     severity: Severity
     root_cause: bool
     title: str
+    before: str | None = None  # the title in GOOD, when both have the finding and it reads otherwise there
     follows_from: str | None = None  # the root cause of the same report that it is a consequence of
 
 

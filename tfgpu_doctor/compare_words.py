@@ -6,8 +6,18 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tfgpu_doctor.facts import Build, CallResult, ComputeCheck, LibraryFile, Nvcc, SmiResult, Soname, TfDevice
-from tfgpu_doctor.rules.libraries import state
+from tfgpu_doctor.facts import (
+    Build,
+    CallResult,
+    ComputeCheck,
+    LibraryFile,
+    Nvcc,
+    Record,
+    SmiResult,
+    Soname,
+    TfDevice,
+)
+from tfgpu_doctor.rules.libraries import in_the_way, state
 
 # reasons of unknown facts that are answers: what is asked for does not exist
 NEGATIVE = {
@@ -18,6 +28,7 @@ NEGATIVE = {
     "not a conda environment": "none",
 }
 _LONGEST = 160
+_MOST = 8  # items of a collection that are named
 _GIB = 2**30
 
 
@@ -42,14 +53,18 @@ def described(path: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return short(", ".join(map(_item, value))) or "none"
+        return (
+            ", ".join(map(_item, value[:_MOST])) + (f" and {len(value) - _MOST} more" * (len(value) > _MOST)) or "none"
+        )
     return _item(value)
 
 
 def _item(value: Any) -> str:
-    if isinstance(value, LibraryFile):
-        return f"{value.path}" + (f" ({value.version or value.problem})" if value.version or value.problem else "")
-    return short(str(value))
+    """One value; of a record its first field, which names it, and the version or the problem where it has one."""
+    if not isinstance(value, Record):
+        return short(str(value))
+    more = getattr(value, "problem", None) or getattr(value, "version", None)
+    return str(getattr(value, value.__struct_fields__[0])) + (f" ({more})" if more else "")
 
 
 def size(value: int) -> str:
@@ -97,6 +112,9 @@ def library(one: Soname | None) -> str:
     if how == "fine":
         via = next((found.via for found in one.candidates if found.path == one.winner), None)
         return f"found by {via}" if via else "found"
+    blocking = next((found for found in one.candidates if in_the_way(found)), None)
+    if how == "off path" and blocking:
+        return f"behind {blocking.path} ({blocking.problem})"
     if how == "off path":
         return "installed, but not on the loader's path"
     if how == "unloadable":
@@ -131,5 +149,6 @@ _SPECIAL: dict[str, Callable[[Any], str]] = {
     "tensorflow.checks": _checks,
     "tensorflow.log": lambda lines: f"{len(lines)} lines",
     "messages": lambda lines: f"{len(lines)} known messages",
+    "host.cpu_flags": lambda flags: short(" ".join(flags)),
     "peers": lambda links: f"{len(links)} links",
 }

@@ -13,7 +13,8 @@ from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.text import STYLES, hanging
 
 _MOST = 10  # changes of one layer that explain nothing
-_MOST_NAMED = 4  # changes that are named in one sentence
+_MOST_NAMED = 3  # changes that are named in one sentence
+_RANKS = {"explains": 0, "connected": 1}
 _REAL = ("changed", "added", "removed")
 _VERDICTS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 
@@ -28,7 +29,7 @@ def render(comparison: Comparison, console: Console, *, everything: bool = False
         _changes(comparison, [one for one in shown if one.status in _REAL], console, everything)
     for side, status in (("good", "unexamined"), ("bad", "lost")):
         _unexamined(comparison, [one for one in shown if one.status == status], side, console)
-    for one in comparison.findings:
+    for one in _told(comparison):
         if one.status != "remains":
             console.print()
             _finding(comparison, one, console)
@@ -64,7 +65,7 @@ def _changes(comparison: Comparison, changes: list[Change], console: Console, ev
     for layer in layers:
         label = f"{layer:{widest}}"
         told = [one for one in changes if one.layer == layer]
-        told.sort(key=lambda one: one.weight != "explains")
+        told.sort(key=lambda one: _RANKS.get(one.weight, 2))
         most = len(told) if everything else max(_MOST, sum(one.weight == "explains" for one in told))
         for one in told[:most]:
             hanging(_marked(one, label, new, console), Text(clean(one.text)), console)
@@ -95,6 +96,11 @@ def _unexamined(comparison: Comparison, changes: list[Change], side: str, consol
 # ---------------------------------------------------------------------------------------------------- findings
 
 
+def _told(comparison: Comparison) -> list[FindingChange]:
+    """All but consequences that cannot be compared: their causes are told."""
+    return [one for one in comparison.findings if one.status != "unjudged" or not one.follows_from]
+
+
 def _finding(comparison: Comparison, one: FindingChange, console: Console) -> None:
     gone = one.inside == "good"
     style = STYLES["ok" if gone else one.severity.value]
@@ -103,9 +109,6 @@ def _finding(comparison: Comparison, one: FindingChange, console: Console) -> No
     hanging(Text(f"{symbol} ", style), title, console)
     say = partial(_say, console=console)
     other = comparison.bad if gone else comparison.good
-    if one.status == "unjudged" and one.follows_from:
-        say("so", f"it follows from {one.follows_from}")
-        return
     if one.status == "unjudged":
         say("?", f"whether it is {'gone' if gone else 'new'} is open: {other.name} lacks the facts to tell")
     else:
@@ -137,14 +140,13 @@ def _explain(comparison: Comparison, explanation: Explanation, gone: bool, say: 
     near = [one.text for one in comparison.changes if _is_suspect(one, explanation)]
     if explanation.how == "seen":
         say("seen", named)
+        say("", "nothing that was changed takes it away when it is undone")
     elif named:
         near = [named, *near]
     if near:
-        say("near", f"{_joined(near)}; none of it takes the finding away when it is undone")
+        say("near", f"its rule reads, and has changed: {_joined(near)}")
     elif explanation.how == "read":
         say("by", "nothing that both reports examined")
-    else:
-        say("", "nothing that was changed takes it away when it is undone")
 
 
 def _is_suspect(one: Change, explanation: Explanation) -> bool:
@@ -158,7 +160,7 @@ def _named(texts: dict[str, str], ids: Iterable[str]) -> str:
 
 def _joined(texts: list[str]) -> str:
     shown = "; ".join(texts[:_MOST_NAMED])
-    return shown + (f"; and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else "")
+    return shown + (f"; and {len(texts) - _MOST_NAMED} more above" if len(texts) > _MOST_NAMED else "")
 
 
 def _remaining(comparison: Comparison, console: Console) -> None:
@@ -166,13 +168,14 @@ def _remaining(comparison: Comparison, console: Console) -> None:
     if left:
         console.print()
     for one in left:
-        title = Text.assemble(clean(one.title), (f"  {clean(one.id)}", "dim"))
+        before = f" (was: {one.before})" if one.before else ""
+        title = Text.assemble(clean(one.title + before), (f"  {clean(one.id)}", "dim"))
         hanging(Text("= still there: ", "dim"), title, console)
 
 
 def _sum(comparison: Comparison, shown: list[Change], console: Console) -> tuple[Text, Text]:
     counts = dict.fromkeys(("new", "gone", "unjudged", "remains"), 0)
-    for one in comparison.findings:
+    for one in _told(comparison):
         counts[one.status] += one.status != "remains" or one.root_cause
     changes = sum(one.status in _REAL for one in shown)
     if not changes and not (counts["new"] or counts["gone"] or counts["unjudged"]):
@@ -201,7 +204,7 @@ def _style(comparison: Comparison) -> str:
     """The gravest of what is new."""
     new = {one.severity.value for one in comparison.findings if one.status == "new"}
     graver = next((style for style in ("error", "warning", "note") if style in new), None)
-    unclear = any(one.status == "unjudged" and one.inside == "bad" for one in comparison.findings)
+    unclear = any(one.status == "unjudged" and one.inside == "bad" for one in _told(comparison))
     return graver or ("unknown" if unclear else "ok")
 
 
