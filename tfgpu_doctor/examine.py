@@ -21,9 +21,11 @@ from tfgpu_doctor.facts import (
     Kernel,
     Known,
     Loader,
+    Message,
     OtherPython,
     Python,
     Record,
+    TensorFlow,
     Unknown,
     map_fact,
     value_or,
@@ -132,9 +134,25 @@ def examine(
             python=_with_others(result.python, others_probe.result()),
             variables=variables.examine(environ),
             tensorflow=result.tensorflow,
+            messages=_messages(result.tensorflow, driver_facts.driver),
         )
     timings["total"] = round(time.monotonic() - started, 4)
     return Examination(facts, timings)
+
+
+def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:
+    """What TensorFlow and the kernel printed, as the catalogue of messages knows it; not read without TensorFlow."""
+    if isinstance(tensorflow.log, Unknown):
+        return tensorflow.log
+    from tfgpu_doctor.parsers import messages  # compiling the catalogue takes longer than all other imports
+    from tfgpu_doctor.parsers.lines import Line
+
+    said = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
+    for phase in tensorflow.phases:
+        said += [*phase.log_tail, *phase.traceback, *([phase.exception] if phase.exception else [])]
+    said += [check.error for check in value_or(tensorflow.checks, ()) if check.error]
+    lines = [Line(number, text) for number, text in enumerate(dict.fromkeys(said), 1)]
+    return Known(messages.read(lines), "TensorFlow's log")
 
 
 R = TypeVar("R", bound=Record)

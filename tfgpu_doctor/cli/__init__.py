@@ -19,6 +19,7 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "doctor": LazyCommand("tfgpu_doctor.cli.doctor", "Say what keeps TensorFlow from the GPU, why, and what to type."),
+    "explain": LazyCommand("tfgpu_doctor.cli.explain", "Diagnose a pasted log, traceback or nvidia-smi table."),
     "plan": LazyCommand(
         "tfgpu_doctor.cli.plan", "Say which TensorFlow to install here, or on a machine that you describe."
     ),

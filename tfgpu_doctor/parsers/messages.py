@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tfgpu_doctor.facts import Message
 from tfgpu_doctor.parsers.lines import Line
@@ -27,15 +28,19 @@ class Form:
 
     kind: str
     needles: tuple[str, ...]  # lower case; one of them stands in the line
-    pattern: re.Pattern[str]
+    expression: str
     fixed: dict[str, str] = field(default_factory=dict)  # values that follow from the form itself
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression; most forms are never needed for a text, and compiling all takes 20 ms."""
+        return re.compile(self.expression, re.IGNORECASE)
 
 
 def form(kind: str, needles: str, pattern: str | None = None, **fixed: str) -> Form:
     """Build a form; needles are separated by ``|``, and alone are the pattern."""
     words = tuple(needles.lower().split("|"))
-    expression = pattern or "|".join(map(re.escape, words))
-    return Form(kind, words, re.compile(expression, re.IGNORECASE), fixed)
+    return Form(kind, words, pattern or "|".join(map(re.escape, words)), fixed)
 
 
 def read(lines: Sequence[Line], forms: Iterable[Form] | None = None) -> tuple[Message, ...]:

@@ -29,6 +29,7 @@ from tfgpu_doctor.facts import (
     Python,
     SmiResult,
     TensorFlow,
+    TfDevice,
     Toolkit,
     Unknown,
     value_or,
@@ -487,6 +488,11 @@ class _Paste:
         source = "TensorFlow's list of devices"
         if any(device.kind == "GPU" for device in listed) and self.seen.gpu_count != 0:
             return Known(listed, source)
+        if self.seen.gpu_count:
+            counted = tuple(
+                TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(self.seen.gpu_count, 64))
+            )
+            return Known(counted, f"line {self.seen.some_gpu}: {source}")
         if self.seen.gpu_count == 0:
             return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {self.seen.no_gpu}: {source}")
         return NOT_SAID

@@ -106,7 +106,8 @@ def _gpu(facts: Facts) -> tuple[str, Mark]:
         return "; ".join(described), "ok"
     pci = facts.host.pci_gpus
     if isinstance(pci, Known) and pci.value:
-        return "; ".join(f"{gpu.name or gpu.device_id} on the PCI bus" for gpu in pci.value), "ok"
+        where = {True: "on the PCI bus", False: "(as stated)"}
+        return "; ".join(f"{gpu.name or gpu.device_id} {where[bool(gpu.address)]}" for gpu in pci.value), "ok"
     if isinstance(pci, Known):
         return "none", "absent"
     return pci.reason, "unknown"
@@ -129,6 +130,8 @@ def _cuda(facts: Facts) -> tuple[str, Mark]:
         return toolkits.reason, "unknown"
     versions = ", ".join(dict.fromkeys(kit.version for kit in value_or(toolkits, ()) if kit.version))
     installed = f"toolkit {versions}" if versions else "no toolkit"
+    if isinstance(sonames, Unknown) and any(kit.via == "stated" for kit in value_or(toolkits, ())):
+        return f"{versions} (as stated)", "ok"
     if isinstance(sonames, Unknown):
         return f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown"
     wanted = [s for s in sonames.value if s.component not in ("cudnn", "driver")]
@@ -144,6 +147,8 @@ def _cudnn(facts: Facts) -> tuple[str, Mark]:
     if isinstance(facts.cudnn.runtime, Known):
         return f"{facts.cudnn.runtime.value}, loaded", "ok"
     installed = [file.version or file.path for file in value_or(facts.cudnn.installed, ())]
+    if any(file.source == "stated" for file in value_or(facts.cudnn.installed, ())):
+        return f"{', '.join(dict.fromkeys(installed))} (as stated)", "ok"
     if installed:
         return f"{', '.join(dict.fromkeys(installed))} on disk", "ok"
     if isinstance(facts.cudnn.installed, Unknown):

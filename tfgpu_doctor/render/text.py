@@ -26,17 +26,34 @@ _VERDICTS = {
 }
 
 
+_OF_TEXT = {
+    "ok": "by this text TensorFlow uses the GPU",
+    "degraded": "by this text it works, but not as it should",
+    "broken": "this text shows what is wrong",
+    "unknown": "this text shows nothing that explains a failure",
+}
+# what shows most of a machine without tfgpu on it
+_TO_PASTE = (
+    "nvidia-smi",
+    "python -m pip list",
+    "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'), tf.sysconfig.get_build_info())\"",
+)
+
+
 def render(report: Report, console: Console) -> None:
     """Print the whole report."""
     console.print(_head(report))
     console.print()
-    _stack(stack(report), console)
+    _stack(_told(stack(report)) if report.source == "text" else stack(report), console)
     shown = [finding for finding in report.findings if finding.root_cause]
     titles = {finding.id: finding.title for finding in report.findings}
     for finding in shown:
         console.print()
         print_finding(finding, titles, console)
-    if report.verdict == "unknown" and report.undetermined:
+    if report.verdict == "unknown" and report.source == "text":
+        console.print()
+        _ask_for_more(console)
+    elif report.verdict == "unknown" and report.undetermined:
         console.print()
         _undetermined(report, console)
     console.print()
@@ -45,7 +62,8 @@ def render(report: Report, console: Console) -> None:
 
 def _head(report: Report) -> Text:
     return Text.assemble(
-        ("tfgpu doctor", "bold"), (f" {clean(report.tool.version)}, matrix of {clean(report.matrix.revision)}", "dim")
+        ("tfgpu explain" if report.source == "text" else "tfgpu doctor", "bold"),
+        (f" {clean(report.tool.version)}, matrix of {clean(report.matrix.revision)}", "dim"),
     )
 
 
@@ -55,6 +73,22 @@ def _stack(layers: tuple[Layer, ...], console: Console) -> None:
     for layer in layers:
         head = Text.assemble((f"  {symbols[layer.mark]} ", STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
         hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
+
+
+def _told(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The layers of which the text says anything; one line for none."""
+    known = tuple(layer for layer in layers if layer.mark != "unknown")
+    return known or (Layer("Text", "unknown", "says nothing of the machine, its driver or its TensorFlow"),)
+
+
+def _ask_for_more(console: Console) -> None:
+    symbol = marks(console)["unknown"]
+    console.print(Text(f"{symbol} To find out more", STYLES["unknown"]))
+    _labelled("do", Text("On that machine, with the Python of that TensorFlow"), console)
+    console.print(Text("           tfgpu doctor", "bold cyan"), soft_wrap=True)
+    _labelled("do", Text("Or paste the whole output, with what these print"), console)
+    for command in _TO_PASTE:
+        console.print(Text("           " + command, "bold cyan"), soft_wrap=True)
 
 
 def hanging(head: Text, text: Text, console: Console) -> None:
@@ -123,6 +157,10 @@ def _verdict(report: Report, console: Console) -> tuple[Text, Text]:
 
 def sentence(report: Report) -> str:
     """Say what the verdict means."""
+    if report.source == "text":
+        only_notes = bool(report.findings) and all(one.severity is Severity.NOTE for one in report.findings)
+        harmless = "only harmless lines; whether TensorFlow uses a GPU the text does not show"
+        return harmless if report.verdict == "unknown" and only_notes else _OF_TEXT[report.verdict]
     imported = isinstance(report.facts.tensorflow.devices, Known)
     if report.verdict == "ok" and not imported:
         return "everything that TensorFlow needs is in place (it was not started)"

@@ -9,6 +9,7 @@ from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said
 
+_SHOWN = 90  # characters
 _TENSORRT = "tensorrt-warning"
 
 
@@ -17,7 +18,13 @@ def _named(messages: list[Message]) -> tuple[Evidence, ...]:
     kinds: dict[str, Message] = {}
     for message in messages:
         kinds.setdefault(message.values["what"], message)
-    return tuple(Evidence(m.text, f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
+    return tuple(Evidence(_brief(m.text), f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
+
+
+def _brief(text: str) -> str:
+    """The sentence without the time and the file before it, long enough to find it again."""
+    text = text.split("] ", 1)[-1]
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} ..."
 
 
 @rule(

@@ -1,0 +1,155 @@
+"""`tfgpu explain`: pasted text, a saved report or the id of a finding → what it means and what to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.output import (
+    REPORT_FORMATS,
+    fail_on_option,
+    pair_outputs,
+    redact_option,
+    report_output_options,
+)
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.cli.output import Output
+    from tfgpu_doctor.report import FailOn, Report
+
+_CHUNK = 1 << 20
+_ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
+_OF_A_REPORT = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
+_LARGEST_REPORT = 100 << 20  # bytes
+
+
+@click.command(
+    "explain",
+    short_help="Diagnose a pasted log, traceback or nvidia-smi table.",
+    epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
+)
+@click.argument("source", metavar="[FILE|-|ID]", required=False)
+@matrix_option
+@fail_on_option
+@redact_option
+@report_output_options
+@click.pass_context
+def command(
+    context: click.Context,
+    source: str | None,
+    matrix_file: str | None,
+    fail_on: FailOn,
+    redact: bool | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Diagnose what somebody pasted, or print the page of a finding.
+
+    Reads anything that shows the trouble, mixed and cut off as it is: TensorFlow's log, tracebacks, nvidia-smi, pip and
+    conda lists, docker's errors, issue forms, a report of tfgpu. Nothing of this machine is looked at.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
+    """
+    targets = pair_outputs(formats, outputs, REPORT_FORMATS)
+    if source is not None and _ID.fullmatch(source) and not Path(source).exists():
+        _page(source, targets)
+        return
+    from tfgpu_doctor.cli.doctor import write
+    from tfgpu_doctor.report import exit_code
+
+    report = _diagnose(source or "-", matrix_file)
+    write(report, targets, redact)
+    context.exit(exit_code(report, fail_on))
+
+
+def _diagnose(source: str, matrix_file: str | None) -> Report:
+    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.parsers import lines, paste
+
+    with _open(source) as stream:
+        chunks = _chunks(stream, source)
+        first = next(chunks, b"")
+        if _OF_A_REPORT.match(first):
+            return _saved(chain([first], chunks), source, matrix_file)
+        excerpt = lines.read(chain([first], chunks))
+    if not any(line.text.strip() for line in excerpt.lines):
+        raise click.UsageError(f"{_name(source)} is empty: paste a log, a traceback or the output of nvidia-smi")
+    if excerpt.left_out:
+        click.echo(
+            f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} that repeat others or tell nothing passed over",
+            err=True,
+        )
+    return make_report(paste.read(excerpt), load_matrix(matrix_file), source="text", timings={})
+
+
+def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
+    """A report in JSON that somebody sent: the same as ``tfgpu doctor --from``."""
+    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.report import ReportError, load_report
+
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > _LARGEST_REPORT:
+            raise click.UsageError(f"{_name(source)} is larger than any report ({_LARGEST_REPORT >> 20} MiB)")
+    try:
+        old = load_report(bytes(data), _name(source), "tfgpu explain")
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+    # what was told stays told: the rules can see that no probe looked at the machine
+    kind = "text" if old.source == "text" else "report"
+    return make_report(old.facts, load_matrix(matrix_file), source=kind, timings=old.timings)
+
+
+def _open(source: str) -> closing[BinaryIO] | nullcontext[BinaryIO]:
+    if source != "-":
+        try:
+            return closing(Path(source).open("rb"))
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}") from error
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed: name a file")
+    if sys.stdin.isatty():
+        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+        click.echo(f"Paste the log or the error, then press {end} on a line of its own.", err=True)
+    return nullcontext(sys.stdin.buffer)
+
+
+def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = stream.read(_CHUNK)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise click.UsageError(f"cannot read {_name(source)}: {reason}") from error
+        if not chunk:
+            return
+        yield chunk
+
+
+def _name(source: str) -> str:
+    return "standard input" if source == "-" else source
+
+
+def _page(finding_id: str, targets: list[Output]) -> None:
+    """Print what is known of a finding.
+
+    Raises:
+        click.UsageError: there is no such finding, nor a file of that name.
+    """
+    from tfgpu_doctor import pages
+
+    page = pages.page_of(finding_id)
+    if page is None:
+        near = pages.nearest(finding_id)
+        hint = f" Did you mean {' or '.join(near)}?" if near else " All ids: tfgpu doctor --list-checks."
+        raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
+    pages.write(page, targets)
