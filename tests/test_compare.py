@@ -14,8 +14,10 @@ from tests.rules.test_rules import FIRES, NO_DRIVER, NO_GPU_LISTED, WHY, absent,
 from tests.test_report import report
 from tfgpu_doctor.compare import compare, exit_code, without_noise
 from tfgpu_doctor.compare_causes import reads
+from tfgpu_doctor.compare_facts import COLLECTIONS
+from tfgpu_doctor.compare_places import Place, elements, exchange
 from tfgpu_doctor.compare_records import Change, Comparison, Explanation
-from tfgpu_doctor.facts import NOT_ASKED, Facts, LibraryFile, Package, Unknown
+from tfgpu_doctor.facts import NOT_ASKED, Facts, LibraryFile, Message, Package, Unknown, look_up
 from tfgpu_doctor.schemas import FOLDER
 
 MACHINES = [pytest.param(rows[0][1], id=finding) for finding, rows in FIRES.items()]
@@ -397,6 +399,40 @@ def test_rules_read_what_their_derived_facts_read() -> None:
     assert {"python.packages", "tensorflow.version"} & reads("tf.abi-numpy", MATRIX)
     assert {"gpus", "tensorflow.devices", "tensorflow.version"} <= reads("gpu.arch-too-new", MATRIX, healthy())
     assert {"loader.sonames"} <= reads("cuda.missing", MATRIX, healthy())
+
+
+def said(kind: str, text: str, line: int = 1) -> Message:
+    return Message(kind=kind, line=line, text=text)
+
+
+def test_what_was_printed_is_told_by_its_kind_not_by_its_line() -> None:
+    before = {"messages": known((said("a", "one", 1), said("a", "two", 2)))}
+    after = {"messages": known((said("a", "three", 7), said("oom-cuda", "out of memory", 9)))}
+    assert texts(compared(before, after)) == ["now printed: out of memory"]
+    assert texts(compared(after, before)) == ["no longer printed: out of memory"]
+
+
+def test_messages_of_one_kind_are_exchanged_together() -> None:
+    base = spoil(healthy(), {"messages": known((said("a", "one"), said("b", "x"), said("a", "two")))})
+    source = spoil(healthy(), {"messages": known((said("b", "y"),))})
+    without_a = exchange(base, source, [Place("messages", "a")])
+    assert without_a.messages == known((said("b", "x"),))
+    assert exchange(source, base, [Place("messages", "a")]).messages == known(
+        (said("b", "y"), said("a", "one"), said("a", "two"))
+    )
+
+
+@pytest.mark.parametrize("path", sorted(COLLECTIONS - {"messages"}))
+def test_an_element_can_be_taken_out_and_put_back(path: str) -> None:
+    facts = spoil(healthy(), {"variables": known({"XLA_FLAGS": "--x"}, "environment")})
+    for name in elements(facts, path) or {}:
+        if path == "tensorflow.phases":
+            continue
+        empty = known({} if path == "variables" else (), look_up(facts, path).source)
+        taken = exchange(facts, spoil(facts, {path: empty}), [Place(path, name)])
+        assert name not in (elements(taken, path) or {})
+        back = exchange(taken, facts, [Place(path, name)])
+        assert elements(back, path) == elements(facts, path)
 
 
 def one_of(comparison: Comparison, identity: str) -> Change:

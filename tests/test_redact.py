@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.rules.test_rules import FIRES
 from tests.test_report import report
-from tfgpu_doctor.diagnosis import make_report
+from tfgpu_doctor.diagnosis import diagnose, make_report
 from tfgpu_doctor.facts import Facts, GpuProcess, Phase, SmiResult, Unknown
+from tfgpu_doctor.parsers import lines, paste
 from tfgpu_doctor.redact import PUBLIC, Redactor, redact
 from tfgpu_doctor.report import Report, load_report
 
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 MACHINES = [pytest.param(rows[0][1], id=finding) for finding, rows in FIRES.items()]
 UUID = "1f2e3d4c-aaaa-bbbb-cccc-0123456789ab"
 GITHUB = "ghp_" + "a1B2" * 9
@@ -143,6 +147,9 @@ def test_the_same_value_has_one_placeholder_and_others_have_others() -> None:
         "cuDNN 9.3.0.75; Found version 9.10.2.21; nvidia-cudnn-cu12==9.3.0.75",
         "/job:localhost/replica:0/task:0/device:GPU:0 and /physical_device:GPU:0",
         "0000:65:00.0 00000000:17:00.0 10de:2684 12:34:56.789 std::vector<int> google.protobuf.internal",
+        "'/job:localhost/replica:0/task:0/device:GPU:0' WSL 1.2.0.0, kernel 5.15.90.1, 11.8/8.7.0.84",
+        "typing-extensions           3.7.4.3  0        conda-forge/noarch",
+        "Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice; /path/to/python",
         "127.0.0.1:8888 0.0.0.0 ::1 localhost:2222",
         "5.15.153.1-microsoft-standard-WSL2 Driver Version: 550.54.14",
         "/usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127",
@@ -174,6 +181,8 @@ def test_what_is_not_private_stays(text: str) -> None:
         ("http://10.1.2.3:8080/v1", "http://<address-1>:8080/v1"),
         ("MASTER_ADDR=10.1.2.3", "MASTER_ADDR=<address-1>"),
         ("curl 10.1.2.3", "curl <address-1>"),
+        ("node7       10.1.2.3", "node7       <address-1>"),
+        ("from 8.8.4.4", "from <address-1>"),
         ("http://pkgs.acme.example/team-x/simple", "http://<host-1>/<path-1>/<path-2>"),
         ("peer 10.1.2.3, then 192.168.0.7", "peer <address-1>, then <address-2>"),
         ("bob@acme.example wrote", "<email-1> wrote"),
@@ -207,6 +216,17 @@ def test_spaces_in_a_path_hide_nothing() -> None:
     assert "Ada" not in text and "plans" not in text
     texts = Redactor(before).apply(("in /home/Ada L/great plans/env and", "3.12, /home/Ada L/great plans/x.py"))
     assert texts == ("in /home/<user>/<path-1>/env and", "3.12, /home/<user>/<path-1>/x.py")
+
+
+@pytest.mark.parametrize("number", range(0, len(CASES), 6))
+def test_what_people_paste_is_diagnosed_alike(number: int) -> None:
+    """Every sixth of the collected reports; the whole collection was looked through by hand."""
+    text = yaml.safe_load(CASES[number].read_text(encoding="utf-8"))["text"]
+    facts = paste.read(lines.read([text.encode()]))
+    before = make_report(facts, MATRIX, source="text", timings={})
+    after = redact(before)
+    assert [f.id for f in diagnose(after.facts, MATRIX).findings] == [f.id for f in before.findings]
+    assert redact(after) == after
 
 
 def test_placeholders_of_an_earlier_redaction_are_not_given_again() -> None:

@@ -22,7 +22,7 @@ from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import DERIVED
-from tfgpu_doctor.rules.engine import RULES
+from tfgpu_doctor.rules.engine import RULES, Rule
 
 MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
 _MOST_IN_PAIRS = 14  # changes that are tried in pairs
@@ -69,8 +69,11 @@ def is_open(finding: str, facts: Facts, matrix: Matrix, require_gpus: int | None
         name = path.removeprefix("derived.")
         return DERIVED[name](context) if name != path else look_up(facts, path)
 
-    rules = [rule for rule in RULES if rule.id == finding]
-    return all(any(isinstance(fetched(path), Unknown) for path in rule.needs) for rule in rules)
+    def is_open_to(rule: Rule) -> bool:
+        needs, wants = ([isinstance(fetched(path), Unknown) for path in paths] for paths in (rule.needs, rule.wants))
+        return any(needs) or (not needs and bool(wants) and all(wants))
+
+    return all(is_open_to(rule) for rule in RULES if rule.id == finding)
 
 
 # ------------------------------------------------------------------------------------------- undoing changes

@@ -41,6 +41,7 @@ def collections(good: Facts, bad: Facts) -> Iterator[Difference]:
         yield from _packages(good, bad, path)
     yield from _variables(good, bad)
     yield from _phases(good, bad)
+    yield from _messages(good, bad)
 
 
 _LABELS = {
@@ -60,7 +61,8 @@ def _whole(path: str, status: Status, fact: Any) -> Difference:
     value = fact.value if isinstance(fact, Known) else ()
     text = ", ".join(value_or(gpu.name, "GPU") for gpu in value) if path == "gpus" else f"{len(value)}"
     sides = (None, text) if status == "unexamined" else (text, None)
-    return Difference(path, layer, f"{label}: {text}", *sides, status, "state", group or path, (Place(path),))
+    grade: Grade = "noise" if path == "messages" else "state"
+    return Difference(path, layer, f"{label}: {text}", *sides, status, grade, group or path, (Place(path),))
 
 
 def _one(
@@ -259,3 +261,15 @@ def _phases(good: Facts, bad: Facts) -> Iterator[Difference]:
 def _outcome(phase: Phase) -> str:
     how = phase.exception or phase.signal
     return f"{phase.outcome} ({short(how, 100)})" if how and phase.outcome != "ok" else phase.outcome
+
+
+def _messages(good: Facts, bad: Facts) -> Iterator[Difference]:
+    """Kinds of messages that only one of the two machines has printed."""
+    for name, one, other in pairs(good, bad, "messages"):
+        if one is None:
+            text, sides = f"now printed: {short(other[0].text)}", (None, other[0].text)
+        elif other is None:
+            text, sides = f"no longer printed: {short(one[0].text)}", (one[0].text, None)
+        else:
+            continue
+        yield _one("messages", name, text, *sides, layer="TensorFlow", grade="observation")

@@ -117,7 +117,7 @@ FIELDS: dict[str, Field] = {
 COLLECTIONS = frozenset(
     {
         *("gpus", "host.pci_gpus", "cuda.toolkits", "cuda.conda_packages", "loader.sonames", "cudnn.installed"),
-        *("python.packages", "variables", "tensorflow.phases"),
+        *("python.packages", "variables", "tensorflow.phases", "messages"),
     }
 )
 _CUDNN_PACKAGES = ("python.packages.nvidia-cudnn", "cuda.conda_packages.cudnn")

@@ -39,6 +39,8 @@ def elements(facts: Facts, path: str) -> dict[str, Any] | None:
     if isinstance(found, Unknown):
         return None
     value = found.value if isinstance(found, Known) else found
+    if path == "messages":  # the lines of one kind go together: their numbers differ from run to run
+        return {kind: tuple(one for one in value if one.kind == kind) for kind in dict.fromkeys(m.kind for m in value)}
     return dict(value) if isinstance(value, dict) else {KEYS[path](item): item for item in value}
 
 
@@ -63,6 +65,8 @@ def _exchanged(base: Facts, source: Facts, place: Place) -> Any:
         new = getattr(wanted[place.key], place.field)
         ours[place.key] = replace(ours[place.key], **{place.field: new})
     mine = look_up(base, place.path)
+    if place.path == "messages":
+        return Known(tuple(one for lines in ours.values() for one in lines), mine.source)
     if not isinstance(mine, Known):
         return tuple(ours.values())
     return Known(ours if isinstance(mine.value, dict) else tuple(ours.values()), mine.source)

@@ -148,7 +148,6 @@ _SPECIAL: dict[str, Callable[[Any], str]] = {
     "tensorflow.devices": _devices,
     "tensorflow.checks": _checks,
     "tensorflow.log": lambda lines: f"{len(lines)} lines",
-    "messages": lambda lines: f"{len(lines)} known messages",
     "host.cpu_flags": lambda flags: short(" ".join(flags)),
     "peers": lambda links: f"{len(links)} links",
 }

@@ -44,6 +44,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "Phase": ("name", "outcome", "signal"),
     "Build": ("cuda_version", "cudnn_version", "compute_capabilities"),
     "TfDevice": ("name", "kind", "compute_capability"),
+    "Message": ("kind",),
     "ComputeCheck": ("device", "kind", "placed_on"),
     "TensorFlow": ("version", "distribution"),
 }
@@ -57,6 +58,7 @@ _PATHS = frozenset(
     """,
     )
 )
+_A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
 T = TypeVar("T")
@@ -74,7 +76,12 @@ class Redactor:
         """Collect what is private in `record`."""
         self._placeholders: dict[tuple[str, str], str] = {}
         self._taken = {match[0] for _, text in _strings(record) for match in paths.PLACEHOLDER.finditer(text)}
-        self._public = {word.lower() for text in _public_texts(record) for word in re.findall(r"[\w.-]+", text)}
+        self._public = {
+            word.lower()
+            for text in _public_texts(record)
+            for words in (r"[\w.-]+", r"\w+")
+            for word in re.findall(words, text)
+        }
         self._own = False  # the text is our own advice: what it names and the facts do not is not private
         self._known: list[tuple[str, str]] = []  # (kind, value), to be replaced wherever they stand
         for field, text in _strings(record):
@@ -178,8 +185,9 @@ class Redactor:
         return lambda text: pattern.sub(lambda match: self._name(kinds[match[0].lower()], match[0]), text)
 
     def _compile_spaced(self) -> Callable[[str], str]:
-        """Parts of paths with spaces in them, which a path in running text does not show the end of."""
-        spaced = {value.lower(): kind for kind, value in self._known if " " in value and kind in ("user", "path")}
+        """Parts of paths with spaces and the like in them, at which a path in running text seems to end."""
+        odd = [(kind, value) for kind, value in self._known if re.search(r"[^\w.+-]", value)]
+        spaced = {value.lower(): kind for kind, value in odd if kind in ("user", "path")}
         if not spaced:
             return lambda text: text
         choice = "|".join(re.escape(value) for value in sorted(spaced, key=len, reverse=True))
@@ -191,7 +199,7 @@ class Redactor:
         if value in patterns.NOBODY or value in self._public or len(value) <= 1:
             return False
         if kind == "path":
-            return len(value) > 8 or bool(re.search(r"[-_.\d ]", value))
+            return len(value) >= _A_LONG_WORD or bool(re.search(r"[-_.\d ]", value))
         return len(value) > _NEVER_WORDS or kind != "user"
 
     # -------------------------------------------------------------------------------------------- replacing

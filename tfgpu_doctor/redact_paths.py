@@ -28,6 +28,7 @@ _SYSTEM = frozenset(
 _HOMES = frozenset({"home", "users", "homes", "documents and settings"})
 _NOBODY = frozenset({"public", "shared", "default", "all users"})
 _CODE = re.compile(r"(site|dist)-packages$|python\d\.\d+$", re.IGNORECASE)  # public code lies below
+_A_DEVICE = re.compile(r"/(job|replica|task|device|physical_device|gpu|cpu):", re.IGNORECASE)  # TensorFlow's names
 _ENDINGS = re.compile(r"\.(py|pyc|so|ipynb|sh|bat|json|ya?ml|toml|cfg|txt|log|exe|dll|whl|h5|keras)$", re.IGNORECASE)
 
 # words that say nothing about whose machine this is
@@ -35,20 +36,23 @@ WORDS = frozenset(
     re.findall(
         r"\S+",
         """
-    aarch64 amd64 anaconda app appdata apps arch archive asdf base bash bin broken build builds cache caches cellar
-    clean cluster code conda config content cu cuda cudatoolkit cudnn cupti current data debug default desktop dev
-    devel device dist docker docs documents downloads driver drivers dynload env environment environments envs etc
-    executable export ext external file files folder framework frameworks git gnu gpfs gpu hdd home homebrew include
-    info init install installed intel internal ipykernel jax jaxlib job jobs jovyan jupyter kaggle keras kernel
-    kernels lib lib32 lib64 library libs linux local lock log logs lustre mac macos main mamba mambaforge media meta
-    micromamba miniconda miniforge mnt model models modules nccl net nfs nightly new notebook notebooks numpy nvcc
-    nvidia nvml old opt out output outputs pip pipx pixi pkg pkgs plugin plugins poetry private program programs project
-    projects protobuf ptxas public py pycharm pyenv pypoetry python python3 pythoncore pythonw pytorch release repo
-    repos roaming root rtx run runner samples scipy scratch script scripts sdk server share shared shims site slurm
-    snap so software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard
-    tensorflow tensorrt test tests tf tfgpu tmp toolkit tools torch train training users usr uv var venv venvs
-    version versions virtualenv virtualenvs volumes vscode wheel wheels win win32 win64 windows work workdir
-    workspace workspaces wsl x64 x86 xla zlib
+    aarch64 amd64 anaconda app appdata applications apps arch archive artifacts asdf base bash bazel bin broken
+    build builds cache caches cc cellar checkpoint checkpoints clang clean client cluster cmake code compiler conda
+    config content contents continuum core cu cuda cudatoolkit cudnn cupti current data debug default demo desktop
+    dev devel developer device dist docker docs documents downloads driver drivers dynload env environment
+    environments envs etc eval evaluation examples executable export ext external extras feedstock feedstock_root
+    file files folder framework frameworks free from gcc git gnu gpfs gpu hdd home homebrew hostedtoolcache imp
+    include info init install installed intel internal ipykernel jax jaxlib job jobs jovyan jupyter kaggle keras
+    kernel kernels lib lib32 lib64 libdevice library libs linux local lock log logs lustre mac macos main mamba
+    mambaforge media meta micromamba miniconda miniforge mnt model models modules nccl net new nfs nightly notebook
+    notebooks numpy nvcc nvidia nvml nvvm old openmpi opt out output outputs path pip pipx pixi pkg pkgs platform
+    plugin plugins poetry private program programs project project1 projects protobuf ptx ptxas public py pycharm
+    pycharmprojects pyenv pypoetry python python3 pythoncore pythonw pytorch release repo repos roaming root rtx run
+    runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm snap so
+    software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard
+    tensorflow tensorrt test testdata tests tf tfgpu tmp to toolkit tools torch train training tutorial tutorials
+    users usr uv var venv venvs version versions virtualenv virtualenvs volumes vscode wheel wheels win win32 win64
+    windows work workdir workspace workspaces wsl x64 x86 xcode xla zlib
     """,
     )
 )
@@ -95,7 +99,7 @@ def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str
     users = {user.lower() for user in users_in(path)}
     parts = [part for part in pieces[::2] if part and not re.fullmatch(r"[A-Za-z]:|~", part)]
     system = bool(parts) and not users and parts[0].lower() in _SYSTEM
-    if len(parts) < least:
+    if len(parts) < least or _A_DEVICE.match(path):
         return path
     rewritten = []
     for number, piece in enumerate(pieces):

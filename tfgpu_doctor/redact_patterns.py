@@ -57,6 +57,13 @@ _A_VERSION_BEFORE = re.compile(
     r"|\bcu(?:da|dnn|blas|fft|rand|solver|sparse|pti)[\w.+-]*|\bnv(?:jitlink|rtc|cc|tx)[\w.+-]*)[\s(:='\",]*$",
     _I,
 )
+# what a version stands after, and hardly a public address: "kernel 5.15.90.1", "11.8/8.7.0.84", a row of a package list
+_MAYBE_A_VERSION_BEFORE = re.compile(
+    r"(?:\bkernel|\bWSL2?)[\s(:]*$|[\w.]/$|^\W*[A-Za-z][\w.-]+\s{2,}$", _I | re.MULTILINE
+)
+_PRIVATE = re.compile(
+    r"10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."
+)
 IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{2,39}(?:%[\w.-]+)?(?![\w:.])")
 _OPEN = re.compile(r"127\.|0\.0\.0\.0$|255\.")
 
@@ -64,7 +71,9 @@ _OPEN = re.compile(r"127\.|0\.0\.0\.0$|255\.")
 def is_ipv4(match: re.Match[str]) -> bool:
     """Whether four numbers are an address; not a version, as CUDA's packages have them, nor this very machine."""
     before = match.string[max(0, match.start() - 60) : match.start()]
-    return not _OPEN.match(match[0]) and not _A_VERSION_BEFORE.search(before)
+    if _OPEN.match(match[0]) or _A_VERSION_BEFORE.search(before):
+        return False
+    return bool(_PRIVATE.match(match[0])) or not _MAYBE_A_VERSION_BEFORE.search(before)
 
 
 def is_ipv6(text: str) -> bool:

@@ -122,7 +122,7 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
     return make_report(
         old.facts,
         load_matrix(matrix_file),
-        source="report",
+        source="text" if old.source == "text" else "report",  # what was told, and not looked at, stays that
         timings=old.timings,
         require_gpus=require_gpus,
     )
