@@ -55,6 +55,7 @@ class Lab:
 
     def _compile(self, target: Path, *sources: Path) -> Path:
         options = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{target.name}", *WARNINGS]
+        options.append("-Wl,-rpath,$ORIGIN")  # as cuDNN has it, for the parts that it opens itself
         command = [*compiler(), *options, "-o", str(target), *map(str, sources), "-ldl"]
         subprocess.run(command, check=True, timeout=300)
         return target

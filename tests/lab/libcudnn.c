@@ -18,7 +18,10 @@ int cudnnGetProperty(int part, int *value) {
     int version = number("TFGPU_LAB_CUDNN", 90300);
     return *value = part == 0 ? version / 10000 : part == 1 ? version / 100 % 100 : version % 100, 0;
 }
-int cudnnCreate(void **created) { return *created = &handle, number("TFGPU_LAB_CUDNNCREATE", 0); }
+int cudnnCreate(void **created) {
+    int answer = number("TFGPU_LAB_CUDNNCREATE", 0);
+    return *created = answer ? NULL : &handle, answer;
+}
 int cudnnDestroy(void *network) { return (void)network, 0; }
 int cudnnSetStream(void *network, void *stream) { return (void)network, (void)stream, 0; }
 const char *cudnnGetErrorString(int status) {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import re
-
 from tfgpu_doctor.facts import Gpu, PciGpu, SmiResult, value_or
 from tfgpu_doctor.fits import capability, runs_on
 from tfgpu_doctor.matrix import Release
@@ -125,7 +123,9 @@ def none(
       needs=("derived.said",), wants=("variables",), requires=("container.no-gpu", "wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"), docs=VISIBLE_DEVICES)  # fmt: skip
 def hidden(context: Context, said: Said, variables: dict[str, str] | None) -> Problem | None:
     """The program, TensorFlow or the scheduler says that a GPU is left out."""
-    seen = said.all("hides-every-gpu", "hidden-by-variable", "invalid-visible-device", "slurm-no-gpu")
+    seen = said.all("hides-every-gpu", "hidden-by-variable", "slurm-no-gpu")
+    if said.from_text or "CUDA_VISIBLE_DEVICES" in (variables or {}):  # on a machine, unset is known to be unset
+        seen = (*seen, *said.all("invalid-visible-device"))
     # the driver is there, as far as is said, and CUDA counts no device
     none = said.all("no-cuda-device") if said.from_text and not said.has(*_NOT_HIDDEN) else ()
     if said.has("gpu-created") and not said.has("hides-every-gpu"):
@@ -200,7 +200,7 @@ def throttled(context: Context, said: Said) -> Problem | None:
 def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: dict[str, str] | None) -> Problem | None:
     """A MIG device is asked for in a way that CUDA does not follow, or several are."""
     spoken = said.all("mig", "mig-empty")
-    several = sum(bool(re.search(r"Device +\d+:|MIG-", m.text)) for m in said.all("mig")) >= 2
+    several = len(said.values("mig", "device")) >= 2
     fails = said.has(
         "no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"
     )

@@ -1,0 +1,380 @@
+"""The fault lab from end to end: one fault at a time under the real NVML bindings, and under the real TensorFlow.
+
+Each is examined by `tfgpu doctor` as a user starts it, and must be the first finding, in time, with nothing left
+running and nothing but the report on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault_bench import H100, WHEELS, MadeUp, examine, first
+from tests.lab import Lab
+from tests.probes.elf_lab import CALLER, Forge
+
+RUNPATH = ":".join(f"$ORIGIN/../nvidia/{name}/lib" for name in WHEELS)
+Answers = dict[str, Any]
+
+
+def ids(report: dict[str, Any], severity: str) -> list[str]:
+    """The findings of one severity, in order."""
+    return [finding["id"] for finding in report["findings"] if finding["severity"] == severity]
+
+
+# ------------------------------------------------------------------ a driver, and the real TensorFlow on top of it
+
+INIT: dict[str, tuple[int, str]] = {
+    "no device nodes": (3, "driver.init-failed"),
+    "no device, though NVML lists one": (100, "driver.init-failed"),
+    "a slice that is gone": (101, "driver.init-failed"),
+    "a stub of old": (-1, "driver.stub-loaded"),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", sorted(INIT))
+def test_cuinit(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
+    code, finding = INIT[name]
+    report = examine(tensorflow_python, environ=driver_lab.environ(**{**H100, "cuinit": code}, cuda=True))
+    assert first(report) == (finding, "error")
+    assert report["facts"]["driver"]["cuda_init"]["value"]["code"] == code
+    assert "gpu.not-visible" in report["findings"][0]["consequences"]
+
+
+def works_with_the_lab(report: dict[str, Any]) -> bool:
+    """The lab's CUDA is that of TensorFlow 2.20 and 2.21; others open other sonames."""
+    return bool(report["facts"]["tensorflow"]["version"]["value"].startswith(("2.20", "2.21")))
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_lists_made_up_gpus_and_computes_on_them(tensorflow_python: str, driver_lab: Lab) -> None:
+    report = examine(tensorflow_python, environ=driver_lab.environ(**H100, gpus=2, cuda=True))
+    if not works_with_the_lab(report):
+        pytest.skip("the CUDA of the lab is for another TensorFlow")
+    devices = report["facts"]["tensorflow"]["devices"]["value"]
+    found = [(d["device_name"], d["compute_capability"]) for d in devices if d["kind"] == "GPU"]
+    assert found == [("NVIDIA H100 80GB HBM3", "9.0")] * 2
+    checks = report["facts"]["tensorflow"]["checks"]["value"]
+    assert [c["ok"] for c in checks if c["kind"] == "matmul"] == [True, True]
+    # where the stand-in for cuDNN ends, nothing is claimed to be verified
+    assert not any(c["ok"] for c in checks if c["kind"] == "conv2d")
+
+
+# answers of the lab → what is found when TensorFlow works with the GPU
+COMPUTING: dict[str, tuple[Answers, str]] = {
+    "wrong products": ({"wrong": 1}, "compute.wrong-result"),
+    "cuDNN without a handle": ({"cudnncreate": 1001}, "cudnn.init-failed"),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", sorted(COMPUTING))
+def test_computing(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
+    answers, finding = COMPUTING[name]
+    report = examine(tensorflow_python, environ=driver_lab.environ(**H100, **answers, cuda=True))
+    if not works_with_the_lab(report):
+        pytest.skip("the CUDA of the lab is for another TensorFlow")
+    # the stand-in for cuDNN fails in the convolution, which is a cause of its own
+    assert (finding, "error", True) in [(f["id"], f["severity"], f["root_cause"]) for f in report["findings"][:2]]
+    assert "tf.run-failed" in [one for f in report["findings"][:2] for one in f["consequences"]]
+
+
+# -------------------------------------------------------------------------------- GPUs, by the real NVML bindings
+
+# answers of the lab → the first finding and its severity; TensorFlow is not started, and everything it needs is there
+GPU_FAULTS: dict[str, tuple[Answers, str, str]] = {
+    "ECC errors": ({"ecc": 3}, "gpu.fault", "error"),
+    "a row that cannot be remapped": ({"remap": "0,1,0,1"}, "gpu.fault", "error"),
+    "one of two lost": ({"gpus": 2, "nvml_fail": "nvmlDeviceGetHandleByIndex=15@1"}, "gpu.fault", "error"),
+    "one of eight lost": ({"gpus": 8, "nvml_fail": "nvmlDeviceGetHandleByIndex=15@7"}, "gpu.fault", "error"),
+    "MIG without instances": ({"mig": 0}, "gpu.mig", "error"),
+    "MIG slices": ({"mig": 2}, "gpu.mig", "warning"),
+    "heat": ({"throttle": 0x40, "temperature": 92}, "gpu.throttled", "warning"),
+    "power brake": ({"throttle": 0x80}, "gpu.throttled", "warning"),
+    "one lane": ({"pcie": "4,4,1,16"}, "gpu.throttled", "warning"),
+    "an old slot": ({"pcie": "1,5,16,16", "utilization": 97}, "gpu.throttled", "warning"),
+    "locked clocks": ({"sm_clock": 345, "utilization": 99}, "perf.low-clocks", "warning"),
+    "nothing free": ({"used_mib": 16300, "processes": "4711:16000"}, "memory.taken", "error"),
+    "half of it taken": ({"used_mib": 10000, "processes": "4711:9000"}, "memory.taken", "warning"),
+    "taken by nobody that is seen": ({"used_mib": 10000}, "memory.taken", "warning"),
+    "the first of two full": ({"gpus": 2, "used_mib": 16300, "processes": "4711:16000"}, "memory.taken", "error"),
+    "Kepler": ({"name": "Tesla K80", "cc": "3.7"}, "gpu.arch-too-old", "error"),
+    "Blackwell": ({"name": "NVIDIA GeForce RTX 5090", "cc": "12.0"}, "gpu.arch-too-new", "error"),
+    "an old driver": ({"driver": "470.256.02"}, "driver.too-old", "error"),
+    "NVML hangs at a GPU": ({"gpus": 4, "nvml_fail": "nvmlDeviceGetName=hang@2"}, "driver.unresponsive", "error"),
+    "NVML and module differ": ({"nvml_init": 18}, "driver.version-mismatch", "error"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(GPU_FAULTS))
+def test_gpus(name: str, made_up: MadeUp, driver_lab: Lab) -> None:
+    answers, finding, severity = GPU_FAULTS[name]
+    report = examine(made_up.python, "--no-import", environ=driver_lab.environ(**{**H100, **answers}, cuda=True))
+    assert first(report) == (finding, severity), ids(report, "error")
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_healthy_gpus_give_no_finding(count: int, made_up: MadeUp, driver_lab: Lab) -> None:
+    environ = driver_lab.environ(**H100, gpus=count, cuda=True, pcie="1,5,16,16", sm_clock=345, utilization=0)
+    report = examine(made_up.python, "--no-import", environ=environ)
+    assert [one["name"]["value"] for one in report["facts"]["gpus"]["value"]] == ["NVIDIA H100 80GB HBM3"] * count
+    assert ids(report, "error") == []
+    assert [one for one in ids(report, "warning") if not one.startswith("xla.")] == []  # this machine may have no ptxas
+
+
+# ------------------------------------------------------------------------- libraries, packages, files, variables
+
+
+@pytest.fixture(scope="session")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
+    return Forge(tmp_path_factory.mktemp("forge"))
+
+
+@pytest.fixture(scope="session")
+def caller(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Path:
+    """TensorFlow's library with the RUNPATH of a good release."""
+    return forge.library(tmp_path_factory.mktemp("caller") / "caller.so", code=CALLER, runpath=RUNPATH)
+
+
+@pytest.fixture(scope="session")
+def made_up(tmp_path_factory: pytest.TempPathFactory, driver_lab: Lab, caller: Path) -> MadeUp:
+    """TensorFlow 2.20 with all wheels of its extra: nothing to complain about."""
+    env = MadeUp(tmp_path_factory.mktemp("env") / "env")
+    env.tensorflow("2.20.0", caller)
+    env.wheels(driver_lab)
+    for name, version in (("numpy", "2.1.3"), ("protobuf", "5.28.3"), ("keras", "3.10.0")):
+        env.package(name, version)
+    return env
+
+
+Change = Callable[[MadeUp, Lab, Forge, Path], dict[str, str]]
+
+
+def plain_pip(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    return {}
+
+
+def without_runpath(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", forge.library(env.site / "own.so", code=CALLER, runpath="$ORIGIN"))
+    env.wheels(lab)
+    return {}
+
+
+def without_cudnn(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.wheels(lab, *(name for name in WHEELS if name != "cudnn"))
+    return {}
+
+
+def cudnn_of_another_major(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    without_cudnn(env, lab, forge, caller)
+    env.package("nvidia-cudnn-cu12", "8.9.7.29")
+    forge.library(env.site / "nvidia" / "cudnn" / "lib" / "libcudnn.so.8")
+    return {}
+
+
+def cuda_of_another_major(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.package("nvidia-cuda-runtime-cu11", "11.8.89")
+    for name, soname in (("cuda_runtime", "libcudart.so.11.0"), ("cublas", "libcublas.so.11")):
+        forge.library(env.site / "nvidia" / name / "lib" / soname)
+    return {}
+
+
+def half_of_cudnn(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.wheels(lab)
+    (env.site / "nvidia" / "cudnn" / "lib" / "libcudnn_ops.so.9").unlink()
+    return {}
+
+
+def empty_file_in_front(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.wheels(lab)
+    folder = env.site / "shadow"
+    folder.mkdir()
+    (folder / "libcudnn.so.9").touch()
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def another_version_in_front(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.wheels(lab)
+    folder = env.site / "shadow"
+    folder.mkdir()
+    real = forge.library(folder / "libcufft.so.11.0.2.54", soname="libcufft.so.11")
+    (folder / "libcufft.so.11").symlink_to(real.name)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def two_tensorflows(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.package("tensorflow-cpu", "2.19.0")
+    return {}
+
+
+def dead_package(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+    env.tensorflow("2.20.0", caller)
+    env.package("tensorflow-gpu", "2.12.0")
+    return {}
+
+
+def beside(tensorflow: str, name: str, version: str) -> Change:
+    """A release with a dependency that does not fit it."""
+
+    def change(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
+        env.tensorflow(tensorflow, caller)
+        env.package(name, version)
+        return {}
+
+    return change
+
+
+MISSING = {"cuda.missing", "cuda.version-mismatch"}  # the latter where this machine has a toolkit of another CUDA
+PACKAGE_FAULTS: dict[str, tuple[Change, set[str]]] = {
+    "plain pip": (plain_pip, MISSING),
+    "no RUNPATH": (without_runpath, {"cuda.lib-path"}),
+    "no cuDNN": (without_cudnn, {"cudnn.missing"}),
+    "cuDNN 8": (cudnn_of_another_major, {"cudnn.version-mismatch"}),
+    "CUDA 11": (cuda_of_another_major, {"cuda.version-mismatch"}),
+    "half of cuDNN": (half_of_cudnn, {"cudnn.dep-missing"}),
+    "an empty file in front": (empty_file_in_front, {"cudnn.lib-path"}),
+    "another version in front": (another_version_in_front, {"env.ld-library-path"}),
+    "two TensorFlows": (two_tensorflows, {"tf.package-conflict"}),
+    "tensorflow-gpu 2.12": (dead_package, {"tf.package-removed"}),
+    "NumPy 2 under 2.15": (beside("2.15.1", "numpy", "2.1.2"), {"tf.abi-numpy"}),
+    "NumPy 2 under 2.10": (beside("2.10.1", "numpy", "2.0.2"), {"tf.abi-numpy"}),
+    "protobuf 6 under 2.13": (beside("2.13.1", "protobuf", "6.30.0"), {"tf.abi-protobuf"}),
+    "Keras 3 under 2.15": (beside("2.15.1", "keras", "3.4.1"), {"tf.package-conflict"}),
+    "Keras 2.12 under 2.15": (beside("2.15.1", "keras", "2.12.0"), {"tf.package-conflict"}),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PACKAGE_FAULTS))
+def test_packages(
+    name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, caller: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, expected = PACKAGE_FAULTS[name]
+    env = MadeUp(tmp_path / "env")
+    environ = driver_lab.environ(**H100)
+    more = change(env, driver_lab, forge, caller)
+    environ["LD_LIBRARY_PATH"] = ":".join(filter(None, (more.get("LD_LIBRARY_PATH"), environ["LD_LIBRARY_PATH"])))
+    report = examine(env.python, "--no-import", environ=environ)
+    found = first(report)
+    assert found is not None
+    assert found[0] in expected, [finding["id"] for finding in report["findings"]]
+
+
+@pytest.mark.tensorflow
+def test_a_local_tensorflow_py(tensorflow_python: str, driver_lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "tensorflow.py").write_text("print('not the one')\nraise AttributeError('no such thing')\n")
+    report = examine(tensorflow_python, environ=driver_lab.environ(**H100, cuda=True), cwd=tmp_path)
+    assert first(report) == ("tf.shadowed", "error")
+    assert "tf.import-failed" in report["findings"][0]["consequences"]
+
+
+def test_another_environment_is_activated(made_up: MadeUp, driver_lab: Lab, tmp_path: Path) -> None:
+    bare = MadeUp(tmp_path / "bare")
+    activated = str(Path(made_up.python).parents[1])
+    report = examine(bare.python, environ={**driver_lab.environ(**H100), "VIRTUAL_ENV": activated})
+    assert first(report) == ("tf.wrong-env", "error")
+    assert "tf.not-installed" in report["findings"][0]["consequences"]
+
+
+VARIABLES = {
+    "TF_FORCE_GPU_ALLOW_GROWTH": ("1", "env.allow-growth", "warning"),
+    "TF_CPP_MIN_LOG_LEVEL": ("3", "env.cpp-min-log-level", "note"),
+    "CUDA_LAUNCH_BLOCKING": ("1", "env.cuda-launch-blocking", "warning"),
+    "NVIDIA_TF32_OVERRIDE": ("0", "env.tf32-override", "warning"),
+    "TF_GPU_THREAD_MODE": ("private", "env.gpu-thread-mode", "error"),
+    "TF_USE_LEGACY_KERAS": ("1", "env.legacy-keras", "warning"),
+    "CUDA_VISIBLE_DEVICES": ("-1", "gpu.hidden", "error"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+def test_variables(name: str, made_up: MadeUp, driver_lab: Lab, with_ptxas: dict[str, str]) -> None:
+    value, finding, severity = VARIABLES[name]
+    environ = {**driver_lab.environ(**H100, cuda=True), **with_ptxas, name: value}
+    report = examine(made_up.python, "--no-import", environ=environ)
+    assert first(report) == (finding, severity)
+
+
+# -------------------------------------------------------------------------------------- XLA's files, and /dev/shm
+
+
+@pytest.fixture
+def with_ptxas(tmp_path: Path, driver_lab: Lab) -> dict[str, str]:
+    """A toolkit with libdevice and a good ptxas, named by XLA_FLAGS so that this machine's own play no part."""
+    return {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={toolkit(tmp_path / 'kit', '12.9.86')}"}
+
+
+def toolkit(folder: Path, ptxas: str | None, *, libdevice: bool = True) -> Path:
+    """What XLA looks for in a toolkit."""
+    (folder / "nvvm" / "libdevice").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    if libdevice:
+        (folder / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
+    if ptxas:
+        program = folder / "bin" / "ptxas"
+        program.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release 12, V{ptxas}'\n")
+        program.chmod(0o755)
+    return folder
+
+
+XLA_FAULTS = {
+    "no libdevice": ({"ptxas": "12.9.86", "libdevice": False}, "xla.libdevice-missing"),
+    "a ptxas that miscompiles for Hopper": ({"ptxas": "12.3.107"}, "xla.ptxas-missing"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(XLA_FAULTS))
+def test_xla_files(name: str, made_up: MadeUp, driver_lab: Lab, tmp_path: Path) -> None:
+    how, finding = XLA_FAULTS[name]
+    environ = driver_lab.environ(**H100, cuda=True)
+    environ["XLA_FLAGS"] = f"--xla_gpu_cuda_data_dir={toolkit(tmp_path / 'kit', **how)}"  # type: ignore[arg-type]
+    report = examine(made_up.python, "--no-import", environ=environ)
+    assert first(report) == (finding, "warning")
+
+
+def namespace(mounts: str) -> list[str]:
+    """A command that runs another one in a mount namespace of its own, or a skipped test where none is allowed."""
+    if sys.platform != "linux" or not shutil.which("unshare"):
+        pytest.skip("needs unshare of util-linux")
+    command = ["unshare", "-rm", "sh", "-c", f'{mounts} && exec "$@"', "sh"]
+    tried = subprocess.run([*command, "true"], capture_output=True, timeout=60, check=False)
+    if tried.returncode:
+        pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")
+    return command
+
+
+@pytest.mark.parametrize(("gpus", "severity"), [(2, "warning"), (1, "note")])
+def test_a_small_dev_shm(
+    gpus: int, severity: str, made_up: MadeUp, driver_lab: Lab, with_ptxas: dict[str, str]
+) -> None:
+    wrapper = namespace("mount -t tmpfs -o size=64m tmpfs /dev/shm")
+    environ = {**driver_lab.environ(**H100, gpus=gpus, cuda=True), **with_ptxas, "container": "podman"}
+    report = examine(made_up.python, "--no-import", environ=environ, wrapper=wrapper)
+    assert report["facts"]["host"]["shm"]["value"] == 64 * 2**20
+    assert first(report) == ("shm.small", severity)
+
+
+def test_no_ptxas_and_no_libdevice_anywhere(made_up: MadeUp, driver_lab: Lab) -> None:
+    hidden = " && ".join(
+        f"mount -t tmpfs tmpfs {folder}" for folder in ("/usr/local/cuda", "/opt/cuda") if os.path.isdir(folder)
+    )
+    wrapper = namespace(hidden) if hidden else []
+    environ = driver_lab.environ(**H100, cuda=True)
+    environ["PATH"] = ":".join(one for one in environ["PATH"].split(":") if not (Path(one) / "ptxas").exists())
+    report = examine(made_up.python, "--no-import", environ=environ, wrapper=wrapper)
+    assert ids(report, "error") == []
+    assert ids(report, "warning")[:2] == ["xla.libdevice-missing", "xla.ptxas-missing"]
