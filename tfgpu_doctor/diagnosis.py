@@ -42,6 +42,7 @@ from tfgpu_doctor.rules import (  # noqa: F401 - these too, after the rules over
     said_runtime,
     said_xla,
 )
+from tfgpu_doctor.rules import said_possible  # noqa: F401 # isort: skip - what is only possible comes last
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import DERIVED
 from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches
@@ -75,6 +76,8 @@ ORDER = (
     "*",
     "perf.*",
     "env.*",
+    "tensorrt.*",
+    "benign.*",
     "tf.known-bug",
 )
 _SEVERITIES = tuple(Severity)
@@ -102,10 +105,13 @@ def diagnose(
             fired.append((one, outcome))
         elif isinstance(outcome, Unknown):
             undetermined.append((one, outcome.reason))
-    ids = {one.id for one, _ in fired}
-    kept = [(one, problem) for one, problem in fired if not one.is_silenced_by(ids - {one.id})]
-    kept = _one_each(kept)
-    findings = _arrange([(_explainable(one, problem), _finding(one, problem, context)) for one, problem in kept])
+    ids = {one.id for one, problem in fired if not problem.possible}
+    kept = _one_each([(one, problem) for one, problem in fired if not one.is_silenced_by(ids - {one.id})])
+    certain = [
+        (_explainable(one, problem), _finding(one, problem, context)) for one, problem in kept if not problem.possible
+    ]
+    open_causes = [_finding(one, problem, context) for one, problem in kept if problem.possible]
+    findings = _with_possible(_arrange(certain), open_causes)
     ids = {one.id for one, _ in kept}
     open_questions = tuple(
         Undetermined(id=one.id, reason=reason)
@@ -113,6 +119,13 @@ def diagnose(
         if not one.is_silenced_by(ids) and not any(matches(i, one.explained_by) for i in ids)
     )
     return Diagnosis(findings, open_questions)
+
+
+def _with_possible(findings: tuple[Finding, ...], possible: list[Finding]) -> tuple[Finding, ...]:
+    """What is only possible stands behind all that holds, and before the notes."""
+    place = next((n for n, one in enumerate(findings) if one.severity is Severity.NOTE or not one.root_cause), None)
+    place = len(findings) if place is None else place
+    return (*findings[:place], *possible, *findings[place:])
 
 
 def _one_each(fired: list[tuple[Rule, Problem]]) -> list[tuple[Rule, Problem]]:
@@ -148,7 +161,10 @@ def _apply(one: Rule, context: Context) -> Problem | Unknown | None:
 
 def _fetch(path: str, context: Context) -> Any:
     if path.startswith("derived."):
-        return DERIVED[path.removeprefix("derived.")](context)
+        name = path.removeprefix("derived.")
+        if name not in context.derived:
+            context.derived[name] = DERIVED[name](context)
+        return context.derived[name]
     found: Any = look_up(context.facts, path)
     # a plain field (the phases) counts as known
     return found if isinstance(found, Known | Unknown) else Known(found, path)

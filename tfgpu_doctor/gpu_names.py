@@ -59,6 +59,7 @@ class NameIndex:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._known = {name: _words(name) for name in names}
+        self._answers: dict[str, tuple[str, ...]] = {}  # a diagnosis asks for the same few names again and again
 
     def find(self, name: str) -> tuple[str, ...]:
         """All known names that `name` can mean, the nearest first; empty when there is none.
@@ -66,8 +67,10 @@ class NameIndex:
         >>> NameIndex(["GeForce RTX 4090", "Quadro RTX 6000", "RTX 6000 Ada Generation"]).find("rtx 6000")
         ('Quadro RTX 6000', 'RTX 6000 Ada Generation')
         """
-        text = _inside_brackets(name).strip()
-        return self._spelled(text, _LINES | _GENERATIONS) or self._virtual(text) or self._listed(text)
+        if name not in self._answers:
+            text = _inside_brackets(name).strip()
+            self._answers[name] = self._spelled(text, _LINES | _GENERATIONS) or self._virtual(text) or self._listed(text)
+        return self._answers[name]
 
     def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:
         """Up to `n` known names that are written most like `name`, the nearest first; empty when none is like it."""

@@ -27,6 +27,16 @@ FORMS = (
         ".dll",
         rf"(?:^|[\s'\"(]){_NVIDIA_DLL}['\"]? (?:was |is |could )?(?:not found|not be found|missing|cannot be found)",
     ),
+    form(
+        "library-not-opened",
+        "libcu|libnv|64_",
+        rf"(?:not able to|can(?:'t|not)|unable to|does ?n[o']t|fails? to) (?:find|load|open|locate|see) (?:the )?(?:library |file )?['\"`]?{_LIBRARY}",
+    ),
+    form(
+        "library-not-opened",
+        "missing|not found",
+        rf"(?:^|[\s'\"(/]){_LIBRARY}['\"`]?(?: \w+)? (?:is|was) (?:missing|not found)",
+    ),
     # TensorFlow's own check on Windows, whose traceback shows what it was about to load
     form("library-not-opened", "build_info.cudnn", r"build_info\.cudnn_dll_name", library="cudnn64_.dll"),
     form("library-not-opened", "build_info.cudart", r"build_info\.cudart_dll_name", library="cudart64_.dll"),

@@ -16,7 +16,7 @@ FORMS = (
         "cuinit-failed",
         "call to cuinit|cuinit(0) failed|cuinit returned|cuinit failed",
         r"failed call to cuInit: *(?:INTERNAL: CUDA error: Failed call to cuInit: *)?"
-        r"(?:(?P<name>CUDA_ERROR_\w+)|UNKNOWN ERROR \((?P<code>\d+)\)|CUresult\((?P<result>-?\d+)\))?"
+        r"(?:(?P<name>CUDA_ERROR_\w+)|UNKNOWN ERROR \((?P<code>-?\d+)\)|CUresult\((?P<result>-?\d+)\))?"
         r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?",
     ),
     form("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
@@ -165,7 +165,7 @@ FORMS = (
     form(
         "mig",
         "mig",
-        r"\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
+        r"\bMIG \d+g\.\d+gb +Device +(?P<device>\d+)|\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
     ),
     form("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),

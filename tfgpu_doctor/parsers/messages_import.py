@@ -9,6 +9,19 @@ from __future__ import annotations
 from tfgpu_doctor.parsers.messages import form
 
 FORMS = (
+    form("tf-module-missing", "no module named", r"No module named '?tensorflow\.(?:python|core|_api|compat)\b"),
+    form(
+        "import-hangs",
+        "mutex.cc|import",
+        r"\[mutex\.cc : \d+\] RAW: Lock blocking"
+        r"|import(?:ing)? tensorflow\b.{0,80}\b(?:hangs?|freezes?|never (?:ends|returns|finishes)|stuck|forever)\b"
+        r"|\b(?:hangs?|stuck|freezes)\b.{0,60}\bimport(?:ing)? tensorflow",
+    ),
+    form(
+        "emulated",
+        "does not match the detected host platform",
+        r"platform \(linux/amd64\) does not match the detected host platform \(linux/arm64",
+    ),
     form(
         "module-not-found",
         "no module named",

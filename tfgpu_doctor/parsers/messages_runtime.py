@@ -76,9 +76,15 @@ FORMS = (
     form(
         "wrong-result",
         "result|differ|mismatch|wrong",
-        r"(?:different|wrong|incorrect|inconsistent) (?:numerical )?results? (?:on|from|with|between) (?:the )?(?:GPU|CPU)"
+        r"\b(?:wrong|incorrect|inconsistent|garbage) (?:numerical )?(?:results?|outputs?|values|predictions?|accuracy)\b|results? (?:is|are) (?:all |always )?(?:zeros?|wrong|NaN)\b"
+        r"|(?:different) (?:numerical )?results? (?:on|from|with|between) (?:the )?(?:GPU|CPU)"
         r"|GPU (?:gives|returns|produces|computes) (?:a )?(?:wrong|incorrect|different)"
         r"|(?:CPU|GPU) and (?:CPU|GPU) (?:results?|outputs?) (?:differ|do not match|mismatch)",
+    ),
+    form(
+        "xla-flags-refused",
+        "xla_flags|couldn't interpret value",
+        r"Unknown flags? in (?P<name>(?:TF_)?XLA_FLAGS)|Couldn't interpret value \S* ?for flag (?P<flag>\w+)",
     ),
     form(
         "launch-failed",

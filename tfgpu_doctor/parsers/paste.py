@@ -69,7 +69,7 @@ _PLAIN_PACKAGE = re.compile(r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?tensorf
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
 # tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on
 _ERAS = (
-    ("12", re.compile(r"external/local_(?:tsl|xla)/|^[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")),
+    ("12", re.compile(r"external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")),
     ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
 )
 _SITE = re.compile(
@@ -80,21 +80,21 @@ _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
 _CUDA_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?\bCUDA(?: toolkit| version)?(?: is| to)?[ *_]*v?(?P<version>\d{1,2}\.\d)\b"
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?\b(?:CUDA|GPU)(?: toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
     r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",
     re.IGNORECASE,
 )
 _CUDNN_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\buse\b|^|\bmy\b)[^.;]{0,40}?\bcuDNN(?: version)?(?: is)?[ *_]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\buse\b|^|\bmy\b)[^.;]{0,40}?\bcuDNN(?: ver\w*)?(?: is)?[ *_:=-]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
     re.IGNORECASE,
 )
 # a sentence about what a program wants or a page says, no statement of what is there
 _NOT_HERE = re.compile(
-    r"looking for|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not|cannot open|or (?:earlier|later|newer|above)",
+    r"looking for|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
     re.IGNORECASE,
 )
 _TF_SENTENCE = re.compile(
-    r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:)? ?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
+    r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
     re.IGNORECASE,
 )
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
@@ -165,9 +165,8 @@ class _Paste:
     def _circumstances(self) -> Iterator[Message]:
         """What was done around the failure, in the form of messages."""
         where = self.where
-        if where.gpus_asked is not None and where.container_line:
-            values = {"gpus": "yes" if where.gpus_asked else "no"}
-            yield Message("container-start", where.container_line, self._text_of(where.container_line), values)
+        for line, asked in where.starts:
+            yield Message("container-start", line, self._text_of(line), {"gpus": "yes" if asked else "no"})
         if where.building:
             yield Message("image-build", where.building, self._text_of(where.building))
         if where.hides_all:
@@ -175,6 +174,10 @@ class _Paste:
         yield from self._of_installers()
         yield from self._of_packages()
         yield from self._eras()
+        pythons = {".".join(one.value.split(".")[:2]): one for one in self._all_stated("python")}
+        if len(pythons) > 1:
+            last = list(pythons.values())[-1]
+            yield Message("other-environment", last.line, self._text_of(last.line))
         if notebook := self._find(_NOTEBOOK):
             yield Message("notebook", notebook[1], self._text_of(notebook[1]))
         for gpu in self.seen.gpus:

@@ -2,14 +2,14 @@
 
 >>> from tfgpu_doctor.parsers.lines import Line
 >>> where = read([Line(1, "$ sudo docker run -it --rm tensorflow/tensorflow:2.4.1-gpu bash")])
->>> where.container, where.gpus_asked, where.image
-('docker', False, 'tensorflow/tensorflow:2.4.1-gpu')
+>>> where.container, where.starts, where.image
+('docker', ((1, False),), 'tensorflow/tensorflow:2.4.1-gpu')
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tfgpu_doctor.parsers.lines import Line
@@ -41,7 +41,7 @@ _DOCKER_WORD = re.compile(
 _WSL = re.compile(
     r"\bwsl ?2?\b|microsoft-standard|/usr/lib/wsl\b|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/", re.IGNORECASE
 )
-_WSL1 = re.compile(r"\bwsl ?1\b|-Microsoft #", re.IGNORECASE)
+_WSL1 = re.compile(r"\bwsl ?1\b(?!\.)|-Microsoft #", re.IGNORECASE)
 _SYSTEMS = (
     ("windows", re.compile(r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64")),
     ("macos", re.compile(r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-4]\b|\.dylib\b|macosx_\d", re.IGNORECASE)),
@@ -67,6 +67,7 @@ _NAMED = re.compile(_NAMES)
 _IN_PYTHON = re.compile(
     r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
 )
+_CONTINUED = 20  # lines of one command
 _HIDES_ALL = re.compile(r"set_visible_devices\( *(?:devices *= *)?\[ *\] *, *(?:device_type *= *)?['\"]GPU")
 
 
@@ -79,7 +80,7 @@ class Surroundings:
     container: str | None = None  # "docker", "podman", "kubernetes", "apptainer"
     container_line: int | None = None
     image: str | None = None
-    gpus_asked: bool | None = None  # by --gpus and the like; None: the command is not shown
+    starts: tuple[tuple[int, bool], ...] = ()  # the commands that start it: line, and whether they ask for GPUs
     building: int | None = None  # the line that shows that this happens while an image is built
     variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
     hides_all: int | None = None  # the program hides every GPU itself
@@ -89,8 +90,6 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
     """Look for prompts, commands, paths and settings."""
     os, os_line = _system(lines, stated_os)
     kind, line = _container(lines)
-    asked = _first(_ASKED, lines)
-    shown = _first(_RUN, lines) or _first(_COMPOSE, lines) or _first(_APPTAINER, lines)
     images = [m["image"] for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m]
     return Surroundings(
         os=os,
@@ -98,7 +97,7 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
         container=kind,
         container_line=line,
         image=images[-1] if images else None,
-        gpus_asked=True if asked else False if shown else None,
+        starts=tuple(_starts(lines)),
         building=_building(lines),
         variables=_variables(lines),
         hides_all=_first(_HIDES_ALL, lines),
@@ -135,6 +134,18 @@ def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
             podman = "podman" in next(one.text for one in lines if one.number == line)
             return "podman" if podman else "docker", line
     return None, None
+
+
+def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
+    """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
+    for place, line in enumerate(lines):
+        if _RUN.search(line.text) or _APPTAINER.search(line.text):
+            whole = [line.text]
+            while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
+                whole.append(lines[place + len(whole)].text)
+            yield line.number, any(_ASKED.search(text) for text in whole)
+    if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
+        yield line_number, _first(_ASKED, lines) is not None
 
 
 def _building(lines: Sequence[Line]) -> int | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from tfgpu_doctor.facts import Facts, Known, look_up
 from tfgpu_doctor.matrix import Matrix
@@ -17,6 +18,7 @@ class Context:
     facts: Facts
     matrix: Matrix
     require_gpus: int | None = None
+    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
 
     def source(self, path: str) -> str:
         """Where the fact at `path` was read; the reason, when it is unknown."""

@@ -24,6 +24,7 @@ class Problem:
     fixes: tuple[Fix, ...] = ()
     title: str | None = None
     severity: Severity | None = None
+    possible: bool = False  # the evidence leaves it open; it neither silences nor stands before anything
     independent: bool = False  # what explains this rule's findings in general does not explain this one
 
 

@@ -21,6 +21,7 @@ _WINDOWS = re.compile(
 )
 # components whose version is CUDA's own; those of the others are numbered apart (libcufft.so.10 is in CUDA 10 and 11)
 _CUDA_OWN = ("cudart", "cublas")
+_ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
 _OPTIONAL = ("nvinfer", "nccl", "cupti")
 
 
@@ -34,8 +35,16 @@ class Library:
 
     @property
     def cuda_major(self) -> str | None:
-        """The CUDA that it belongs to, where its name tells."""
-        return self.version.split(".")[0] if self.version and self.component in _CUDA_OWN else None
+        """The major of the CUDA that it belongs to, where its name tells."""
+        return self.cuda_version.split(".")[0] if self.cuda_version else None
+
+    @property
+    def cuda_version(self) -> str | None:
+        """The CUDA that it belongs to, where its name tells: up to 10.0 every library has its toolkit's number."""
+        old = self.version is not None and "." in self.version and self.component not in ("cudnn", "nvinfer")
+        if self.component in _CUDA_OWN or (old and self.version in _ALL_ALIKE):
+            return self.version
+        return None
 
     @property
     def optional(self) -> bool:

@@ -86,6 +86,10 @@ class Said:
         """Whether any program says that something failed, so that what is merely stated is not the question."""
         return any(kind not in _CIRCUMSTANCES for kind in self._by_kind)
 
+    def speaks_only_of(self, *kinds: str) -> bool:
+        """Whether nothing fails but what these kinds say."""
+        return all(kind in _CIRCUMSTANCES or kind in kinds for kind in self._by_kind)
+
     @property
     def stops_import(self) -> bool:
         """Whether TensorFlow could not even be imported or installed."""

@@ -23,6 +23,7 @@ from tfgpu_doctor.rules.said import Said, heard
 
 _IN_PATH = re.compile(r"cuda-(\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
 _RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
+_OF_CUDNN = ("library-not-opened", "loader-error", "gpu-libraries-not-opened", "no-gpu-registered", "no-dnn-library")
 NEEDS = ("derived.told",)
 WANTS = ("derived.gpu_release", "cuda.toolkits", "python.packages", "tensorflow.devices", "variables")
 SILENCED_BY = ("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed")
@@ -77,9 +78,11 @@ def gather(
     variables: dict[str, str] | None,
 ) -> Cuda:
     """Put together what the text tells of CUDA."""
+    of_cudnn = {message.line for message in said.all("cudnn-part-missing")}
     lost = tuple(
         (library, message)
         for name, message in said.libraries("library-not-opened", "loader-error")
+        if message.line not in of_cudnn and name != "libnvrtc.so"  # cuDNN's own helpers
         if (library := known_library(name))
         and library.component not in ("cuda", "cudnn")
         and (not library.optional or (library.component == "cupti" and said.has("aborted", "loader-error")))
@@ -87,9 +90,13 @@ def gather(
     opened = tuple(library for name, _ in said.libraries("library-opened") if (library := known_library(name)))
     complaints = said.all("cudart-not-found", "gpu-libraries-not-opened")
     # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
-    cudnn_only = (bool(opened) or said.has("log-era")) and not lost and not said.has("cudart-not-found")
+    cudnn_only = (
+        (bool(opened) or said.has("log-era") or _silent_about_cudart(release))
+        and not lost
+        and not said.has("cudart-not-found")
+    )
     named = next((x.version for x, _ in lost if x.component == "cudart" and x.version), None)
-    other = next((x.version for x, _ in lost if x.cuda_major and x.version), None)
+    other = next((x.cuda_version for x, _ in lost if x.cuda_version), None)
     asked = release.cuda if release else None
     # the name says 11.0 for every CUDA 11; the release knows its minor
     wanted = (
@@ -137,6 +144,10 @@ def _there(
         yield match[1] or match[2], "the loader's path"
 
 
+def _silent_about_cudart(release: Release | None) -> bool:
+    return release is not None and _at_least(release.version, "2.12")
+
+
 def _at_least(version: str, floor: str) -> bool:
     return [int(part) for part in re.findall(r"\d+", version)[:2]] >= [int(part) for part in floor.split(".")]
 
@@ -167,10 +178,13 @@ def version_mismatch(
     if _works(devices, said) or _not_asked(said, cuda):
         return None
     moved = _moved_within_major(cuda)
-    # TensorFlow lists no GPU, or somebody says so, and no program says more
-    no_gpu = devices is not None and not any(device.kind == "GPU" for device in devices)
+    # somebody states two versions that do not go together, and no program says more than that cuDNN is missing
     quiet = (
-        not cuda.fails and release is not None and not said.has("asked-for-extra") and (no_gpu or not said.complains)
+        not cuda.fails
+        and release is not None
+        and not said.has("asked-for-extra")
+        and said.speaks_only_of(*_OF_CUDNN)
+        and all("cudnn" in name.lower() for name, _ in said.libraries("library-not-opened", "loader-error"))
     )
     if not (cuda.fails or quiet) or (not moved and (not cuda.there or cuda.fitting or cuda.wanted is None)):
         return None

@@ -30,9 +30,10 @@ def _lost(said: Said) -> list[tuple[Library, Message]]:
     ]
 
 
-def _unnamed(said: Said) -> tuple[Message, ...]:
+def _unnamed(said: Said, release: Release | None) -> tuple[Message, ...]:
     """From 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is."""
-    silent = said.has("log-era") and not said.has("cudart-not-found", "library-not-opened", "loader-error")
+    modern = release is not None and not re.match(r"1\.|2\.(?:\d|10|11)\.", release.version)
+    silent = (modern or said.has("log-era")) and not said.has("cudart-not-found", "library-not-opened", "loader-error")
     return said.all("gpu-libraries-not-opened") if silent else ()
 
 
@@ -65,7 +66,7 @@ def version_mismatch(
     told = said.all("cudnn-version-differs")
     versions = [m for m in said.all("cudnn-status") if "VERSION_MISMATCH" in m.text]
     lost = _lost(said)
-    unnamed = _unnamed(said)
+    unnamed = _unnamed(said, release)
     there = _there(installed, packages)
     wanted = (lost[0][0].version if lost else None) or (release.cudnn if release else None)
     other = [one for one in there if wanted and _major(one[0]) != _major(wanted)]
@@ -191,7 +192,7 @@ def missing(
 ) -> Problem | None:
     """cuDNN cannot be opened, and nothing says that it is installed."""
     lost = _lost(said)
-    seen = (*(m for _, m in lost), *said.all("self-check"), *_unnamed(said))
+    seen = (*(m for _, m in lost), *said.all("self-check"), *_unnamed(said, release))
     if not seen or (said.stops_import and not said.has("loader-error", "self-check")):
         return None
     fixes = (

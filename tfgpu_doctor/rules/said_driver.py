@@ -46,6 +46,17 @@ def driver_fails(said: Said, init: CallResult | None) -> bool:
     return bool(no_libcuda(said)) or silent or (init is not None and init.code != 0)
 
 
+def _asked(said: Said) -> bool:
+    """Whether the command before the failure asks for GPUs; the last one before it, where several are shown."""
+    failures = said.all(
+        "cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked"
+    )
+    first = min((message.line for message in failures), default=None)
+    starts = sorted(said.all("container-start"), key=lambda message: message.line)
+    before = [one for one in starts if first is None or one.line <= first] or starts
+    return bool(before) and before[-1].values["gpus"] == "yes"
+
+
 def _about_driver(said: Said) -> tuple[object, ...]:
     lost = [m for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
     kinds = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
@@ -70,7 +81,7 @@ def container_no_gpu(
 ) -> Problem | None:
     """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
     building = said.has("image-build")
-    asked = not building and "yes" in said.values("container-start", "gpus")
+    asked = not building and _asked(said)
     hook = [m for m in said.all("container-hook-failed") if not _OTHER_IN_HOOK.search(m.text)]
     plain = said.all(
         "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
@@ -79,9 +90,9 @@ def container_no_gpu(
     # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
     stubbed = init is not None and init.code in _STUB and said.has("kernel-driver-not-running")
     blocked = said.all("nvml-blocked")
-    without = (
-        stubbed or bool(blocked) or (container is not None and driver_fails(said, init) and not asked and not works)
-    )
+    started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
+    fails = container is not None and driver_fails(said, init) and not asked and (started or not works)
+    without = stubbed or bool(blocked) or fails
     if (os == "wsl2" and not plain) or not (hook or plain or without):
         return None
     kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")

@@ -50,6 +50,29 @@ def libdevice_missing(context: Context, said: Said) -> Problem | None:
 
 
 @rule(
+    "env.xla-flags",
+    Severity.ERROR,
+    "XLA refuses what the environment sets",
+    needs=("derived.said",),
+    docs=_DOCS,
+)
+def flags_refused(context: Context, said: Said) -> Problem | None:
+    """An unknown flag ends the process; a value that cannot be read is passed over."""
+    seen = said.all("xla-flags-refused")
+    if not seen:
+        return None
+    fatal = any("Unknown flag" in m.text for m in seen)
+    clear = "set XLA_FLAGS= & set TF_XLA_FLAGS=" if context.remedies.os == "windows" else "unset XLA_FLAGS TF_XLA_FLAGS"
+    return Problem(
+        severity=None if fatal else Severity.WARNING,
+        cause="flags come and go with releases, and XLA_FLAGS and TF_XLA_FLAGS each know their own; an unknown one "
+        "ends the process",
+        evidence=heard(*seen),
+        fixes=(Fix(text="Take it out where it is set: shell profile, notebook, or os.environ in the program", commands=(clear,)),),
+    )  # fmt: skip
+
+
+@rule(
     "xla.ptxas-missing",
     Severity.WARNING,
     "XLA finds no ptxas that it can use",
