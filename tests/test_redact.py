@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from tfgpu_doctor.report import Report, load_report
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 MACHINES = [pytest.param(rows[0][1], id=finding) for finding, rows in FIRES.items()]
+XLA_FLAGS = {"variables": known({"XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/lib/cuda"})}
 UUID = "1f2e3d4c-aaaa-bbbb-cccc-0123456789ab"
 GITHUB = "ghp_" + "a1B2" * 9
 HUGGING_FACE = "hf_" + "QwErTy" * 6
@@ -192,6 +194,9 @@ def test_what_is_not_private_stays(text: str) -> None:
         ("[bob@login1 ~]$ srun", "[<user>@<host-1> ~]$ srun"),
         ("srun: error: gpu017: task 0: Killed", "srun: error: <host-1>: task 0: Killed"),
         ("DESKTOP-AB12CD3", "<host-1>"),
+        ("eve@login1:~/plans$ ls", "<user>@<host-1>:~/<path-1>$ ls"),
+        ("hostname: Zoë-PC, for host: Zoë-PC", "hostname: <host-1>, for host: <host-1>"),
+        ("/home/bob/cudonula98/libnverse", "/home/<user>/<path-1>/<path-2>"),
         ("ip-10-0-3-4.ec2.internal", "<host-1>"),
     ],
 )
@@ -200,10 +205,12 @@ def test_what_is_private_goes(text: str, redacted: str) -> None:
     assert Redactor((redacted,)).text(redacted) == redacted
 
 
-@pytest.mark.parametrize("user", ["tensorflow", "linux", "cuda", "known", "will", "ok", "numpy", "error"])
+@pytest.mark.parametrize("user", ["tensorflow", "linux", "cuda", "data", "known", "will", "ok", "numpy", "error"])
 def test_a_user_called_like_a_technical_word_leaves_the_words_alone(user: str) -> None:
     before = report({"python.executable": known(f"/home/{user}/env/bin/python")})
+    before = msgspec.structs.replace(before, facts=spoil(before.facts, XLA_FLAGS))
     after = redact(before)
+    assert after.facts.variables == before.facts.variables
     assert after.facts.python.executable == known("/home/<user>/env/bin/python")
     assert [f.id for f in after.findings] == [f.id for f in before.findings]
     assert after.facts.host == before.facts.host
@@ -225,6 +232,42 @@ def test_what_people_paste_is_diagnosed_alike(number: int) -> None:
     facts = paste.read(lines.read([text.encode()]))
     before = make_report(facts, MATRIX, source="text", timings={})
     after = redact(before)
+    assert [f.id for f in diagnose(after.facts, MATRIX).findings] == [f.id for f in before.findings]
+    assert redact(after) == after
+
+
+def made_up(random: Random) -> str:
+    """A name that no sentence of ours has, in one of the shapes that names have."""
+    word = "".join(random.choice("bcdfghjklmnpqrstvwxz") + random.choice("aeiou") for _ in range(random.randint(3, 5)))
+    shapes = (
+        word,
+        word.title(),
+        f"{word}{random.randint(10, 99)}",
+        f"{word}.q{word}",
+        f"{word}-7{word}",
+        f"José{word}",
+    )
+    return random.choice((*shapes, f"山田{word}", f"{word}_x{word}"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_made_up_names_leave_no_trace(seed: int) -> None:
+    random = Random(seed)
+    user, host, folder = made_up(random), f"{made_up(random)}{seed}", f"{made_up(random)}q"
+    home = random.choice(("/home/", "/Users/", "/mnt/c/Users/", "/var/home/", "/export/home/")) + user
+    log = [
+        *(f"for host: {host}", f"{user}@{host}:~/{folder}$ ls", f"{host}:12:13 [0] NCCL INFO x", f"on {host}: lost"),
+        *(f"owner {user}", f"'{home}/{folder}/a b'", f"--logdir={home}/{folder}", f"<{home}>", f"[{home}/{folder}]"),
+        *(rf"C:\Users\{user}\{folder}\x.py", f"file://{home}/{folder}/x", f"~{user}/x", f"{user}'s job"),
+        *(f"Linux {host} 5.15.0-1 #1 SMP", f"PATH={home}/bin:/usr/bin", f"cd {home};ls", f"{{'a': '{home}/{folder}'}}"),
+    ]
+    random.shuffle(log)
+    changes = random.choice([row for rows in FIRES.values() for _, row in rows])
+    text = msgspec.json.encode(spoil(healthy(), changes)).decode().replace("/env/", f"{home}/{folder}/env/")
+    before = report(facts=spoil(msgspec.json.decode(text, type=Facts), {"tensorflow.log": known(tuple(log))}))
+    after = redact(before)
+    left = after.to_json().decode().lower()
+    assert [name for name in (user, host, folder) if name.lower() in left] == []
     assert [f.id for f in diagnose(after.facts, MATRIX).findings] == [f.id for f in before.findings]
     assert redact(after) == after
 

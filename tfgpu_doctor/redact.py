@@ -196,7 +196,7 @@ class Redactor:
 
     def _is_telling(self, kind: str, value: str) -> bool:
         """Whether a word means this value wherever it stands."""
-        if value in patterns.NOBODY or value in self._public or len(value) <= 1:
+        if value in patterns.NOBODY or value in self._public or value in paths.WORDS or len(value) <= 1:
             return False
         if kind == "path":
             return len(value) >= _A_LONG_WORD or bool(re.search(r"[-_.\d ]", value))

@@ -58,9 +58,8 @@ WORDS = frozenset(
 )
 _WORD = re.compile(r"[.\-_+~ ]+")
 _NUMBERED = re.compile(r"([a-z]*?)v?\d*$", re.IGNORECASE)
-_KNOWN_STEM = re.compile(
-    r"lib(cu|nv|nccl|tensor|tf|python|xla|gcc|std|gomp|z$)|cu[a-z]*\d|cudnn|cudart|nv[a-z]|__", re.I
-)
+_CUDA = r"cu(?:da|dnn|blas|fft|rand|solver|sparse|pti|file|inj)|nv(?:idia|rtc|jitlink|infer|tools|ml|vm)|nccl"
+_KNOWN_STEM = re.compile(rf"lib(?:{_CUDA}|tensorflow|python|xla|gcc|stdc|gomp|z$)|(?:{_CUDA})[a-z]*\d|__")
 
 
 def is_public(part: str) -> bool:
@@ -99,7 +98,7 @@ def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str
     users = {user.lower() for user in users_in(path)}
     parts = [part for part in pieces[::2] if part and not re.fullmatch(r"[A-Za-z]:|~", part)]
     system = bool(parts) and not users and parts[0].lower() in _SYSTEM
-    if len(parts) < least or _A_DEVICE.match(path):
+    if len(parts) < (1 if path.startswith("~") else least) or _A_DEVICE.match(path):
         return path
     rewritten = []
     for number, piece in enumerate(pieces):

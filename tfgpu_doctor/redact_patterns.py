@@ -99,18 +99,18 @@ SERIAL = re.compile(r"\bserial(?:[ _]?(?:number|no\.?|num|#))?\s*[:=]\s*(?!N/A|\
 
 # ------------------------------------------------------------------------ where programs print names of hosts
 
-_NAME = r"[\"']?([A-Za-z0-9][\w.-]*)"
+_NAME = r"[\"']?([^\W_][\w.-]*)"
 HOSTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         rf"(?i)\b(?:for host|hostname|host[_ ]name|node[_ ]?name|computer ?name|nodelist|submit_host)\s*[:=]\s*{_NAME}",
         rf"(?:SLURM\w*_NODELIST|SLURMD_NODENAME|SLURM_SUBMIT_HOST|SLURM_TOPOLOGY_ADDR|HOST)=\s*{_NAME}",
-        r"\bLinux ([A-Za-z][\w.-]*) \d+\.\d+\.\d+\S* #\d",  # uname -a
+        r"\bLinux ([^\W\d_][\w.-]*) \d+\.\d+\.\d+\S* #\d",  # uname -a
         r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w.\[\]()/-]+:",  # syslog
-        r"\b(?:srun|slurmstepd|salloc|sbatch): (?:error|Warning)?:? ?(?:\*\*\* )?([A-Za-z][\w-]*\d[\w-]*):",
+        r"\b(?:srun|slurmstepd|salloc|sbatch): (?:error|Warning)?:? ?(?:\*\*\* )?([^\W\d_][\w-]*\d[\w-]*):",
         r"\[[\w.-]+@([\w-][\w.-]*) [^\]]*\][$#]",  # prompts: [ada@node7 ~]$, ada@node7:~/code$
-        r"(?:^|[\s)])[A-Za-z_][\w.-]*@([A-Za-z][\w.-]*):[~/]",
-        r"^([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL",
+        r"(?:^|[\s)])[^\W\d][\w.-]*@([^\W\d_][\w.-]*):[~/]",
+        r"^([^\W\d_][\w.-]*):\d+:\d+ \[\d+\] NCCL",
         r"\b((?:DESKTOP|LAPTOP)-[A-Z0-9]{5,8})\b",
         r"\b(ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}(?:\.[\w.-]+)?)",
         r"(?<![\w./])([\w-]+(?:\.[\w-]+)*\.(?:local|lan|corp|intranet|localdomain|home\.arpa|compute\.internal"
@@ -122,9 +122,9 @@ USERS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         r"\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|SUDO_USER|username|user name|owner)\s*[:=]\s*"
-        r"[\"']?([A-Za-z_][\w.-]*)",
-        r"\[([A-Za-z_][\w.-]*)@[\w-][\w.-]* [^\]]*\][$#]",
-        r"(?:^|[\s)])([A-Za-z_][\w.-]*)@[A-Za-z][\w.-]*:[~/]",
+        r"[\"']?([^\W\d][\w.-]*)",
+        r"\[([^\W\d][\w.-]*)@[\w-][\w.-]* [^\]]*\][$#]",
+        r"(?:^|[\s)])([^\W\d][\w.-]*)@[^\W\d_][\w.-]*:[~/]",
     )
 )
 NAMES = tuple(
