@@ -297,6 +297,17 @@ def test_a_finding_that_good_could_not_judge_is_not_called_new(unknown: Unknown)
     assert exit_code(comparison, "never") == 0
 
 
+def test_a_field_of_a_gpu_that_good_did_not_examine_is_no_change_either() -> None:
+    lost = {"gpus": known((gpu(fault="GPU is lost"),), "NVML")}
+    comparison = compared({}, lost)
+    assert [(one.id, one.status) for one in comparison.findings] == [("gpu.fault", "unjudged")]
+    assert [(one.id, one.status) for one in comparison.changes] == [("gpus.0.fault", "unexamined")]
+    fine = {"gpus": known((msgspec.structs.replace(gpu(), fault=Unknown("none")),), "NVML")}
+    comparison = compared(fine, lost)
+    assert texts(comparison) == ["GPU 0: fault none → GPU is lost"]
+    assert explained(comparison, "gpu.fault").changes == ("gpus.0.fault",)
+
+
 def test_an_unknown_value_is_never_put_back() -> None:
     """It would take the finding away only because nothing could be judged any more."""
     comparison = compared(

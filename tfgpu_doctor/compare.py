@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare_causes import Laboratory, grouped, is_open, reads
+from tfgpu_doctor.compare_causes import Laboratory, grouped, reads
 from tfgpu_doctor.compare_collections import collections
 from tfgpu_doctor.compare_facts import Difference, scalars, settled
 from tfgpu_doctor.compare_records import SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
@@ -49,32 +49,28 @@ def compare(
 ) -> Comparison:
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
     ours, theirs = _aligned(good.facts, bad.facts), bad.facts
-    judged = [diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts)]
+    before, after = (diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts))
     found = settled((*scalars(ours, theirs), *collections(ours, theirs)))
     differences = sorted(found, key=lambda one: _LAYERS.index(one.layer))
-    open_in_good, open_in_bad = (
-        {one.id for one in diagnosis.findings if is_open(one.id, facts, matrix, require_gpus)}
-        for diagnosis, facts in ((judged[1], good.facts), (judged[0], bad.facts))
-    )
-    findings = tuple(_findings(*judged, open_in_good, open_in_bad))
     groups = grouped(differences)
     forward = Laboratory(theirs, ours, matrix, groups, require_gpus=require_gpus)
     backward = Laboratory(ours, theirs, matrix, groups, require_gpus=require_gpus)
+    findings = tuple(_findings(before, after, forward.open_in_source(after), backward.open_in_source(before)))
     explanations = tuple(
         (forward if one.status == "new" else backward).explain(one.id)
         for one in findings
         if one.status in ("new", "gone") and not _follows_from_one_alike(one, findings)
     )
-    weigh = _Weighing(matrix, ours, theirs, judged, findings, explanations)
+    weigh = _Weighing(matrix, ours, theirs, [before, after], findings, explanations)
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
         created=created,
-        good=_side(good, names[0], judged[0]),
-        bad=_side(bad, names[1], judged[1]),
+        good=_side(good, names[0], before),
+        bad=_side(bad, names[1], after),
         machines=tuple(_machines(good.facts, bad.facts)),
-        notes=tuple(_notes(((good, judged[0]), (bad, judged[1])), names, require_gpus)),
+        notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
         changes=tuple(weigh.change(one) for one in differences),
         findings=findings,
         explanations=explanations,

@@ -16,7 +16,7 @@ from tfgpu_doctor.compare_facts import Difference
 from tfgpu_doctor.compare_places import Place, elements, exchange
 from tfgpu_doctor.compare_records import Explanation
 from tfgpu_doctor.compare_words import NEGATIVE
-from tfgpu_doctor.diagnosis import diagnose
+from tfgpu_doctor.diagnosis import Diagnosis, diagnose
 from tfgpu_doctor.facts import Facts, Record, Unknown, look_up
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import Severity
@@ -129,6 +129,18 @@ class Laboratory:
         self._seen: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
         self._errors = self._diagnosed(frozenset())[0]
         self._reads: dict[str, frozenset[str]] = {}
+
+    def open_in_source(self, diagnosis: Diagnosis) -> set[str]:
+        """Findings of the base that the source lacks the facts to judge, so that nobody can call them new or gone.
+
+        No rule of the finding has what it needs there, or the finding stays with everything undone that both know.
+        """
+        everything = frozenset(self._groups)
+        return {
+            one.id
+            for one in diagnosis.findings
+            if is_open(one.id, self._source, self._matrix, self._require_gpus) or not self._is_gone(one.id, everything)
+        }
 
     def explain(self, finding: str) -> Explanation:
         """Find the smallest set of changes without which `finding` would not be there."""
