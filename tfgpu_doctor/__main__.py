@@ -42,9 +42,14 @@ def _help_page() -> str | None:
         return page.read()
 
 
-def _closed_pipe() -> int:
-    """The reader of a pipe went away: nothing may be written to it at exit either."""
+def _drop_output() -> None:
+    """What is still to be written to standard output cannot be: Python must not try again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _closed_pipe() -> int:
+    """The reader of a pipe went away."""
+    _drop_output()
     return EXIT_BROKEN_PIPE
 
 
@@ -58,6 +63,7 @@ def run(arguments: list[str]) -> int:
     from tfgpu_doctor.cli import cli
 
     signal.signal(signal.SIGTERM, _terminated)
+    stdout = sys.stdout
     try:
         code = cli.main(arguments, prog_name="tfgpu", standalone_mode=False)
         sys.stdout.flush()
@@ -70,9 +76,14 @@ def run(arguments: list[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return _closed_pipe()
+    except SystemExit:
+        if sys.stdout is not stdout:  # click's sign of a closed pipe; it leaves with 1, which means something else here
+            return _closed_pipe()
+        raise
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
+        _drop_output()
         print(f"tfgpu: cannot write the result: {error.strerror}", file=sys.stderr)
         return EXIT_UNKNOWN
     except Exception as error:  # the last line of defence: a user gets a sentence, a developer the traceback

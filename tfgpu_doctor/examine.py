@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -137,7 +137,24 @@ def examine(
             messages=_messages(result.tensorflow, driver_facts.driver),
         )
     timings["total"] = round(time.monotonic() - started, 4)
-    return Examination(facts, timings)
+    return Examination(_encodable(facts), timings)
+
+
+def _encodable(facts: Facts) -> Facts:
+    """The same facts without bytes that are no UTF-8, which Python lets through in variables and in names of files."""
+    try:
+        msgspec.json.encode(facts)
+    except UnicodeEncodeError:
+        return msgspec.convert(_replaced(msgspec.to_builtins(facts)), Facts)
+    return facts
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:
