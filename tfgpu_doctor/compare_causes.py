@@ -199,12 +199,10 @@ class Laboratory:
     def _is_known(self, place: Place) -> bool:
         """A value that the other report does not know cannot be put back."""
         fact = look_up(self._source, place.path)
-        if isinstance(fact, Unknown):
-            return fact.reason.partition(":")[0] in NEGATIVE
-        if place.key is None or place.field is None:
-            return True
-        item = (elements(self._source, place.path) or {}).get(place.key)
-        return item is None or not isinstance(getattr(item, place.field), Unknown)
+        if place.key is not None and place.field is not None and not isinstance(fact, Unknown):
+            item = (elements(self._source, place.path) or {}).get(place.key)
+            fact = getattr(item, place.field, None)
+        return not isinstance(fact, Unknown) or fact.reason.partition(":")[0] in NEGATIVE
 
     # ------------------------------------------------------------------------------------------- answering
 
