@@ -27,22 +27,22 @@ from tfgpu_doctor.rules import (  # noqa: F401 - they register
     memory,
     performance,
     python,
-    tensorflow,
-    wrong_environment,
-    xla,
-)
-from tfgpu_doctor.rules import (  # noqa: F401 - these too, after the rules over facts of the same ids
+    said_container,
     said_cuda,
     said_cudnn,
     said_driver,
     said_gpu,
     said_harmless,
     said_import,
+    said_neighbours,
     said_packages,
+    said_possible,
     said_runtime,
     said_xla,
+    tensorflow,
+    wrong_environment,
+    xla,
 )
-from tfgpu_doctor.rules import said_possible  # noqa: F401 # isort: skip - what is only possible comes last
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import DERIVED
 from tfgpu_doctor.rules.engine import RULES, Problem, Rule, matches

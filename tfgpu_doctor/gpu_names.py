@@ -69,7 +69,9 @@ class NameIndex:
         """
         if name not in self._answers:
             text = _inside_brackets(name).strip()
-            self._answers[name] = self._spelled(text, _LINES | _GENERATIONS) or self._virtual(text) or self._listed(text)
+            self._answers[name] = (
+                self._spelled(text, _LINES | _GENERATIONS) or self._virtual(text) or self._listed(text)
+            )
         return self._answers[name]
 
     def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -105,8 +106,12 @@ def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Rep
     except ReportError as error:
         raise click.UsageError(str(error)) from error
     # what was told stays told: the rules can see that no probe looked at the machine
-    kind = "text" if old.source == "text" else "report"
-    return make_report(old.facts, load_matrix(matrix_file), source=kind, timings=old.timings)
+    return make_report(
+        old.facts,
+        load_matrix(matrix_file),
+        source="text" if old.source == "text" else "report",
+        timings=old.timings,
+    )
 
 
 def _open(source: str) -> closing[BinaryIO] | nullcontext[BinaryIO]:
@@ -152,4 +157,12 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         near = pages.nearest(finding_id)
         hint = f" Did you mean {' or '.join(near)}?" if near else " All ids: tfgpu doctor --list-checks."
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
-    pages.write(page, targets)
+    for target in targets:
+        if target.format == "json":
+            import msgspec
+
+            target.write_bytes(msgspec.json.format(msgspec.json.encode(page), indent=2) + b"\n")
+        else:
+            from tfgpu_doctor.render.page_text import render
+
+            target.print_with(partial(render, page))

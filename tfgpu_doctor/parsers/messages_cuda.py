@@ -19,7 +19,8 @@ FORMS = (
         "library-not-opened",
         "could not load dynamic library|couldn't open cuda library|could not dlopen|could not find '|could not load '|"
         "failed to find libcuda|unable to load cudnn dso|unable to load cublas dso",
-        rf"(?:Could not (?:load dynamic library|dlopen (?:library|DSO:)|find|load)|Couldn't open CUDA library|failed to find)"
+        rf"(?:Could not (?:load dynamic library|dlopen (?:library|DSO:)|find|load)"
+        rf"|Couldn't open CUDA library|failed to find)"
         rf" *['\"]?{_LIBRARY}(?:['\"]|[,;.]|\s|$)(?:.*?dlerror: *(?P<why>.*?)(?:; LD_LIBRARY_PATH.*)?$)?",
     ),
     form(
@@ -30,7 +31,8 @@ FORMS = (
     form(
         "library-not-opened",
         "libcu|libnv|64_",
-        rf"(?:not able to|can(?:'t|not)|unable to|does ?n[o']t|fails? to) (?:find|load|open|locate|see) (?:the )?(?:library |file )?['\"`]?{_LIBRARY}",
+        rf"(?:not able to|can(?:'t|not)|unable to|does ?n[o']t|fails? to) (?:find|load|open|locate"
+        rf"|see) (?:the )?(?:library |file )?['\"`]?{_LIBRARY}",
     ),
     form(
         "library-not-opened",
@@ -47,7 +49,8 @@ FORMS = (
         "loader-error",
         "cannot open shared object file|library not loaded|file too short|invalid elf header|wrong elf class|"
         "failed to map segment|static tls block",
-        rf"(?:^|Error:? *|[\s'\"(/]){_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short|invalid ELF header|wrong ELF class"
+        rf"(?:^|Error:? *|[\s'\"(/]){_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short"
+        rf"|invalid ELF header|wrong ELF class"
         rf"|failed to map segment|cannot allocate memory in static TLS block)",
     ),
     form(
@@ -81,8 +84,10 @@ FORMS = (
     form("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)"),
     form(
         "cudnn-handle",
-        "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|failed to get convolution algorithm",
-        r"(?:could not create cudnn handle|cudnnCreate\S*|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
+        "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|failed to get "
+        "convolution algorithm",
+        r"(?:could not create cudnn handle|cudnnCreate\S*"
+        r"|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
         r"|cuDNN failed to initialize|CuDNN failed with status|Failed to get convolution algorithm",
     ),
     form("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b"),
@@ -95,7 +100,8 @@ FORMS = (
     form(
         "cudnn-part-missing",
         "could not load library|could not locate|unable to load any of|invalid handle. cannot load symbol",
-        rf"(?:Could not (?:load library|locate)|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
+        rf"(?:Could not (?:load library|locate)"
+        rf"|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
     ),
     form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries
@@ -118,7 +124,8 @@ FORMS = (
         "ptxas-refused",
         "ptxas",
         r"ptxas (?P<version>\d+(?:\.\d+)+) has a bug|using ptxas (?P<old>\d+(?:\.\d+)+), which is (?:older|in range)"
-        r"|using ptxas (?P<ancient>\d\.x)|ptxas too old|requires ptxas version|ptxas .{0,40}older than the minimum supported"
+        r"|using ptxas (?P<ancient>\d\.x)|ptxas too old|requires ptxas version"
+        r"|ptxas .{0,40}older than the minimum supported"
         r"|ptxas does not support CC",
     ),
     form(

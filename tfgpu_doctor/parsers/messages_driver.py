@@ -39,7 +39,8 @@ FORMS = (
     form("nvml-mismatch", "driver/library version mismatch|system has unsupported display driver / cuda driver"),
     form(
         "driver-insufficient",
-        "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|driver is too old|insufficient driver|"
+        "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|driver is too old|"
+        "insufficient driver|"
         "display driver version is older|this nvidia driver|does not support cuda",
         r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"
         r"|unsatisfied condition: cuda *>= *(?P<cuda>\d+(?:\.\d+)?)"
@@ -59,7 +60,8 @@ FORMS = (
     form(
         "invalid-visible-device",
         "listed an invalid gpu id|invalid device ordinal|invalid device id|visible_device_list",
-        r"listed an invalid GPU id|invalid device ordinal|unknown device: |Could not parse entry in 'visible_device_list'",
+        r"listed an invalid GPU id|invalid device ordinal|unknown device: "
+        r"|Could not parse entry in 'visible_device_list'",
     ),
     form("forward-compatibility", "forward compatibility was attempted on non supported hw"),
     form("ptx-too-new-for-driver", "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version"),
@@ -165,7 +167,8 @@ FORMS = (
     form(
         "mig",
         "mig",
-        r"\bMIG \d+g\.\d+gb +Device +(?P<device>\d+)|\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
+        r"\bMIG \d+g\.\d+gb +Device +(?P<device>\d+)|\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*"
+        r"|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
     ),
     form("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),

@@ -1,7 +1,7 @@
 """Messages that frighten people and mean nothing: they are named, so that nobody looks for their cause.
 
-Sources: TensorFlow's cpu_feature_guard.cc, port.cc, util.cc, cuda_gpu_executor.cc, tf2tensorrt, and what its maintainers
-wrote about them in its issues.
+Sources: TensorFlow's cpu_feature_guard.cc, port.cc, util.cc, cuda_gpu_executor.cc and tf2tensorrt, and what its
+maintainers wrote about them in its issues.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MEANING = {
     "profiler": "the profiler may not read the GPU's counters without permission",
     "deprecated": "a function will go away in a later release",
     "no-peer-access": "these cards cannot reach each other directly; TensorFlow copies through the host",
-    "ptx-in-sequence": "the driver is older than the compiler, within one CUDA major: XLA compiles one kernel at a time",
+    "ptx-in-sequence": "the driver is older than the compiler, within one CUDA major: XLA compiles one "
+    "kernel at a time",
     "growth-by-variable": "TF_FORCE_GPU_ALLOW_GROWTH is set, and memory is taken as needed",
     "tf32": "TensorFloat-32 is used for float32 matrix products",
     "weak-gpu-left-out": "a second, weaker GPU is left out on purpose",
@@ -60,7 +61,8 @@ FORMS = (
     _harmless(
         "tensorrt-warning",
         "tf-trt warning|libnvinfer|nvinfer|could not find tensorrt|tensorrt libraries",
-        r"TF-TRT Warning|Could not (?:find|load) (?:TensorRT|dynamic library '(?:lib)?nvinfer\w*)|libnvinfer\w*\.so[.\d]*"
+        r"TF-TRT Warning|Could not (?:find|load) (?:TensorRT|dynamic library '(?:lib)?nvinfer\w*)"
+        r"|libnvinfer\w*\.so[.\d]*"
         r"|dlopen some TensorRT libraries|nvinfer\w*\.dll|missing TensorRT libraries",
     ),
     _harmless("driver-version-on-windows", "kernel reported driver version not implemented on windows"),

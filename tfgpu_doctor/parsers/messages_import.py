@@ -40,7 +40,8 @@ FORMS = (
     form(
         "native-traceback",
         "pywrap_tensorflow",
-        r"_pywrap_tensorflow_internal = swig_import_helper\(\)|from tensorflow\.python\.(?:\w+\.)*_?pywrap_tensorflow\w* import"
+        r"_pywrap_tensorflow_internal = swig_import_helper\(\)"
+        r"|from tensorflow\.python\.(?:\w+\.)*_?pywrap_tensorflow\w* import"
         r"|imp\.load_module\('_pywrap_tensorflow",
     ),
     form("dll-from-cuda", "error loading \"|error loading '", r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']"),
@@ -109,8 +110,10 @@ FORMS = (
         "protobuf-abi",
         "descriptors cannot|google.protobuf|descriptor pool|protobuf gencode|protocol buffer runtime|getprototype|"
         "your generated code is out of date|descriptors should not",
-        r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly|cannot import name '(?P<name>builder|runtime_version|"
-        r"symbol_database|_message|descriptor|enum_type_wrapper)' from '?(?:partially initialized module '?)?google\.protobuf"
+        r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly"
+        r"|cannot import name '(?P<name>builder|runtime_version|"
+        r"symbol_database|_message|descriptor"
+        r"|enum_type_wrapper)' from '?(?:partially initialized module '?)?google\.protobuf"
         r"|Couldn't build proto file into descriptor pool|incompatible Protobuf Gencode/Runtime"
         r"|requires version (?P<need>[\d.]+) of the Protocol Buffer runtime library"
         r"|compiled against version (?P<built>[\d.]+) of the Protocol Buffer runtime library"
@@ -132,7 +135,8 @@ FORMS = (
         "keras|tensorflow.compat.v2|dtensor",
         r"module '?tensorflow\.compat\.v2(?:\.\w+)*'? has no attribute '?(?P<name>__internal__|\w+)"
         r"|cannot import name '?dtensor'?|cannot import name '(?P<inner>\w+)' from 'tensorflow\.compat\.v2[\w.]*'"
-        r"|cannot import name '(?P<symbol>\w+)' from '(?P<module>(?:tensorflow\.python\.keras|tensorflow\.keras|keras)[\w.]*)'"
+        r"|cannot import name '(?P<symbol>\w+)' from '(?P<module>(?:tensorflow\.python\.keras"
+        r"|tensorflow\.keras|keras)[\w.]*)'"
         r"|cannot import name '?(?P<other>\w+)'? from '?tensorflow\.(?:python|compat)[\w.]*'? .*keras"
         r"|No module named '(?P<missing>(?:keras|tensorflow\.python\.keras|tensorflow\.keras)\.[\w.]+)'"
         r"|module '(?P<where>keras[\w.]*)' has no attribute '(?P<attribute>\w+)'",
@@ -153,7 +157,8 @@ FORMS = (
     form(
         "exception",
         "error|exception|interrupt",
-        r"^\W{0,3}(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Warning))\b(?: \(see above for traceback\))?"
+        r"^\W{0,3}(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt"
+        r"|Warning))\b(?: \(see above for traceback\))?"
         r"(?:: *(?P<message>.*))?$",
     ),
     form("traceback", "traceback (most recent call last)"),

@@ -25,12 +25,14 @@ FORMS = (
     form(
         "tensorflow-installed",
         "install",
-        r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
+        r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv"
+        r"|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
     ),
     form(
         "other-environment",
         "activate|virtualenv|which python|which pip|sys.executable|conda create|works in|in the terminal|command line",
-        r"\bactivate \w+|which -?a? ?(?:python|pip)\S*|sys\.executable|conda create -n|works (?:fine |well )?(?:in|from|under|with)\b"
+        r"\bactivate \w+|which -?a? ?(?:python|pip)\S*|sys\.executable|conda create -n|works (?:fine "
+        r"|well )?(?:in|from|under|with)\b"
         r"|in the (?:terminal|command line)",
     ),
 )

@@ -76,7 +76,8 @@ FORMS = (
     form(
         "wrong-result",
         "result|differ|mismatch|wrong",
-        r"\b(?:wrong|incorrect|inconsistent|garbage) (?:numerical )?(?:results?|outputs?|values|predictions?|accuracy)\b|results? (?:is|are) (?:all |always )?(?:zeros?|wrong|NaN)\b"
+        r"\b(?:wrong|incorrect|inconsistent|garbage) (?:numerical )?(?:results?|outputs?|values|predictions?"
+        r"|accuracy)\b|results? (?:is|are) (?:all |always )?(?:zeros?|wrong|NaN)\b"
         r"|(?:different) (?:numerical )?results? (?:on|from|with|between) (?:the )?(?:GPU|CPU)"
         r"|GPU (?:gives|returns|produces|computes) (?:a )?(?:wrong|incorrect|different)"
         r"|(?:CPU|GPU) and (?:CPU|GPU) (?:results?|outputs?) (?:differ|do not match|mismatch)",
@@ -97,20 +98,25 @@ FORMS = (
         "slow|gpu|utiliz|utilis|util",
         r"GPU (?:is )?(?:\w+ )?(?:much |way |far |a lot |\d+x |times )?slower than (?:the )?CPU"
         r"|(?:slower|takes longer) (?:on|with|using) (?:the |a )?(?:\w+ )?GPU(?: than)?"
-        r"|CPU (?:is |alone )?(?:\w+ )?faster(?: than (?:the )?GPU)?|faster (?:on|with) (?:the )?CPU than|the CPU is faster"
-        r"|GPU.{0,30}\bnot faster\b|no speed[- ]?up.{0,40}GPU|GPU (?:version )?slower\b|slow (?:training|inference) (?:on|with) (?:the )?GPU",
+        r"|CPU (?:is |alone )?(?:\w+ )?faster(?: than (?:the )?GPU)?|faster (?:on|with) (?:the )?CPU than"
+        r"|the CPU is faster"
+        r"|GPU.{0,30}\bnot faster\b|no speed[- ]?up.{0,40}GPU|GPU (?:version )?slower\b|slow (?:training"
+        r"|inference) (?:on|with) (?:the )?GPU",
     ),
     form(
         "low-utilization",
         "util|usage|spik|idle|starv",
         r"(?:low|poor|bad|under|little) ?-?(?:volatile )?(?:GPU[ -]?)(?:volatile )?(?:util\w*|usage|load)"
-        r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)\b.{0,60}?(?:\blow\b|\bzero\b|spik\w+|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
-        r"|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)|GPU.{0,20}(?:is |sits |stays )(?:mostly |almost )?idle|starv\w+",
+        r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)\b.{0,60}?(?:\blow\b|\bzero\b|spik\w+"
+        r"|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
+        r"|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)|GPU.{0,20}(?:is |sits |stays )(?:mostly "
+        r"|almost )?idle|starv\w+",
     ),
     form(
         "input-bottleneck",
         "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment",
-        r"\b(?:ImageDataGenerator|fit_generator|flow_from_directory|keras\.utils\.Sequence|input[- ]bound|from_generator"
+        r"\b(?:ImageDataGenerator|fit_generator|flow_from_directory|keras\.utils\.Sequence|input[- ]bound"
+        r"|from_generator"
         r"|data (?:loading|pipeline|input) (?:is )?(?:the )?(?:bottleneck|slow\w*))\b"
         r"|(?P<percent>\d+)(?:\.\d+)? ?% of (?:the )?(?:total )?(?:sampled )?step time.{0,40}(?:input|waiting for)"
         r"|WARNING:tensorflow:.{0,40}(?:input ran out|multiprocessing can interact badly)"

@@ -24,13 +24,16 @@ _IMAGE = re.compile(
     r"|nvcr\.io/nvidia/\w+|rapidsai/\S+|deeplearning-platform-release/\S+):[\w.-]+)"
 )
 _ASKED = re.compile(
-    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S*nvidia|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
+    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S*nvidia"
+    r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
     r"|capabilities: *\[.{0,20}gpu|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _KUBERNETES = re.compile(
-    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu|FailedScheduling"
-    r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a |the )?(?:k8s|kubernetes|gke|eks)\b"
+    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu"
+    r"|FailedScheduling"
+    r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
+    r"|the )?(?:k8s|kubernetes|gke|eks)\b"
 )
 _APPTAINER = re.compile(r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull)\b|Singularity>|Apptainer>")
 _DOCKER_WORD = re.compile(
@@ -43,10 +46,31 @@ _WSL = re.compile(
 )
 _WSL1 = re.compile(r"\bwsl ?1\b(?!\.)|-Microsoft #", re.IGNORECASE)
 _SYSTEMS = (
-    ("windows", re.compile(r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64")),
-    ("macos", re.compile(r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-4]\b|\.dylib\b|macosx_\d", re.IGNORECASE)),
-    ("linux", re.compile(r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b", re.IGNORECASE)),
-)  # fmt: skip
+    (
+        "windows",
+        re.compile(
+            r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
+            r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
+        ),
+    ),
+    (
+        "macos",
+        re.compile(
+            r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-4]\b"
+            r"|\.dylib\b|macosx_\d",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "linux",
+        re.compile(
+            r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora"
+            r"|red ?hat|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b"
+            r"|\bapt(?:-get)? install|\blinux\b",
+            re.IGNORECASE,
+        ),
+    ),
+)
 _NAMES = (
     "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
     "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"

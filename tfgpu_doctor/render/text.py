@@ -36,7 +36,8 @@ _OF_TEXT = {
 _TO_PASTE = (
     "nvidia-smi",
     "python -m pip list",
-    "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'), tf.sysconfig.get_build_info())\"",
+    "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'), "
+    'tf.sysconfig.get_build_info())"',
 )
 
 

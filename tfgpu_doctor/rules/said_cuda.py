@@ -2,154 +2,28 @@
 
 "Could not load dynamic library" and "Could not find cuda drivers" look the same for a library that is missing, of
 another version, or off the loader's path. The versions that somebody states, the packages that are listed and the
-libraries that did open tell them apart; where nothing is said, "missing" is likeliest, and the finding says what to run.
+libraries that did open tell them apart; where nothing is said, "missing" is likeliest, and the finding says what to
+run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 
-from tfgpu_doctor.facts import Message, Package, TfDevice, Toolkit
+from tfgpu_doctor.facts import Package, TfDevice, Toolkit
 from tfgpu_doctor.fits import minor
 from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
-from tfgpu_doctor.rules.cuda import BUILD_TABLE, NOT_THE_DRIVER, PIP_GUIDE, install_libraries, needed_by
-from tfgpu_doctor.rules.engine import Problem, evidence, rule
-from tfgpu_doctor.rules.library_names import Library, known_library
-from tfgpu_doctor.rules.said import Said, heard
+from tfgpu_doctor.rules.cuda import BUILD_TABLE, NOT_THE_DRIVER, PIP_GUIDE, install_libraries
+from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.said import Said
+from tfgpu_doctor.rules.said_libraries import Cuda, at_least, gather
 
-_IN_PATH = re.compile(r"cuda-(\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
-_RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
 _OF_CUDNN = ("library-not-opened", "loader-error", "gpu-libraries-not-opened", "no-gpu-registered", "no-dnn-library")
 NEEDS = ("derived.told",)
 WANTS = ("derived.gpu_release", "cuda.toolkits", "python.packages", "tensorflow.devices", "variables")
 SILENCED_BY = ("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed")
-
-
-@dataclass(frozen=True)
-class Cuda:
-    """What the text tells of CUDA: what is wanted, what failed to open, what is there."""
-
-    wanted: str | None  # "11.8", "11.0"; from the name of the library, or from the release
-    wanted_by: str
-    lost: tuple[tuple[Library, Message], ...]  # libraries that could not be opened
-    complaints: tuple[Message, ...]  # sentences that name no library
-    there: tuple[tuple[str, str], ...]  # version and where it is said: "12.4", "line 19, as stated"
-    opened: tuple[Library, ...]
-
-    @property
-    def fails(self) -> bool:
-        """Whether a library of CUDA could not be opened."""
-        return bool(self.lost or self.complaints)
-
-    @property
-    def fitting(self) -> tuple[tuple[str, str], ...]:
-        """What is there and would serve."""
-        return tuple(one for one in self.there if self.wanted is None or fits(self.wanted, one[0]))
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """What was said of it."""
-        lines = heard(*(m for _, m in self.lost), *self.complaints, most=3)
-        need = f"CUDA {minor(self.wanted)}" if self.wanted else None
-        return (
-            *lines,
-            *(evidence(f"CUDA {version}", where, need, self.wanted_by) for version, where in self.there[:2]),
-        )
-
-
-def fits(wanted: str, there: str) -> bool:
-    """Whether a CUDA brings the libraries of another: any of the same major from 11 on, the very minor before."""
-    if wanted.split(".")[0] != there.split(".")[0]:
-        return False
-    if int(wanted.split(".")[0]) >= 11 or "." not in wanted or "." not in there:
-        return True
-    return minor(wanted) == minor(there)
-
-
-def gather(
-    said: Said,
-    release: Release | None,
-    toolkits: tuple[Toolkit, ...] | None,
-    packages: tuple[Package, ...] | None,
-    variables: dict[str, str] | None,
-) -> Cuda:
-    """Put together what the text tells of CUDA."""
-    of_cudnn = {message.line for message in said.all("cudnn-part-missing")}
-    lost = tuple(
-        (library, message)
-        for name, message in said.libraries("library-not-opened", "loader-error")
-        if message.line not in of_cudnn and name != "libnvrtc.so"  # cuDNN's own helpers
-        if (library := known_library(name))
-        and library.component not in ("cuda", "cudnn")
-        and (not library.optional or (library.component == "cupti" and said.has("aborted", "loader-error")))
-    )
-    opened = tuple(library for name, _ in said.libraries("library-opened") if (library := known_library(name)))
-    complaints = said.all("cudart-not-found", "gpu-libraries-not-opened")
-    # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
-    cudnn_only = (
-        (bool(opened) or said.has("log-era") or _silent_about_cudart(release))
-        and not lost
-        and not said.has("cudart-not-found")
-    )
-    named = next((x.version for x, _ in lost if x.component == "cudart" and x.version), None)
-    other = next((x.cuda_version for x, _ in lost if x.cuda_version), None)
-    asked = release.cuda if release else None
-    # the name says 11.0 for every CUDA 11; the release knows its minor
-    wanted = (
-        asked
-        if asked and named and fits(asked, named)
-        else named or asked or other or next(iter(said.values("log-era", "cuda")), None)
-    )
-    return Cuda(
-        wanted=wanted,
-        wanted_by=needed_by(release) if release and wanted == asked else "the library's name",
-        lost=lost,
-        complaints=() if cudnn_only or _about_cudnn(said) else complaints,
-        there=tuple(_there(said, opened, toolkits, packages, variables)),
-        opened=opened,
-    )
-
-
-def _about_cudnn(said: Said) -> bool:
-    """Whether only cuDNN is among the libraries that are named as missing."""
-    named = [lib for name, _ in said.libraries("library-not-opened", "loader-error") if (lib := known_library(name))]
-    needed = [one for one in named if not one.optional]
-    return bool(needed) and all(one.component == "cudnn" for one in needed) and not said.has("cudart-not-found")
-
-
-def _there(
-    said: Said,
-    opened: Iterable[Library],
-    toolkits: tuple[Toolkit, ...] | None,
-    packages: tuple[Package, ...] | None,
-    variables: dict[str, str] | None,
-) -> Iterable[tuple[str, str]]:
-    for kit in toolkits or ():
-        if kit.version:
-            yield kit.version, kit.source
-    for package in packages or ():
-        if package.name in _RUNTIMES:
-            yield package.version, f"{package.name} {package.version}"
-        elif found := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas)-cu(\d+)", package.name):
-            yield found[1], f"{package.name} {package.version}"
-    for library in opened:
-        if library.component == "cudart" and library.version:
-            yield library.version, f"{library.name} was opened"
-    paths = [*(variables or {}).values(), *said.values("loader-path", "path")]
-    for match in (m for text in paths for m in _IN_PATH.finditer(text)):
-        yield match[1] or match[2], "the loader's path"
-
-
-def _silent_about_cudart(release: Release | None) -> bool:
-    return release is not None and _at_least(release.version, "2.12")
-
-
-def _at_least(version: str, floor: str) -> bool:
-    return [int(part) for part in re.findall(r"\d+", version)[:2]] >= [int(part) for part in floor.split(".")]
 
 
 def _works(devices: tuple[TfDevice, ...] | None, said: Said) -> bool:
@@ -162,8 +36,15 @@ def _not_asked(said: Said, cuda: Cuda) -> bool:
     return said.stops_import and not fatal
 
 
-@rule("cuda.version-mismatch", Severity.ERROR, "CUDA is installed, but of another version than TensorFlow loads",
-      needs=NEEDS, wants=WANTS, requires=SILENCED_BY, docs=BUILD_TABLE)  # fmt: skip
+@rule(
+    "cuda.version-mismatch",
+    Severity.ERROR,
+    "CUDA is installed, but of another version than TensorFlow loads",
+    needs=NEEDS,
+    wants=WANTS,
+    requires=SILENCED_BY,
+    docs=BUILD_TABLE,
+)
 def version_mismatch(
     context: Context,
     said: Said,
@@ -208,16 +89,26 @@ def _moved_within_major(cuda: Cuda) -> str | None:
     if "cudart" in lost and any(library.component in ("cublas", "cufft") for library in cuda.opened):
         wanted = lost["cudart"]
         if wanted.cuda_major in majors and int(wanted.cuda_major or 0) < 11:
-            return f"the other libraries of CUDA {wanted.cuda_major} open, only {wanted.name} carries its minor version: another minor is installed"
+            return (
+                f"the other libraries of CUDA {wanted.cuda_major} open, only {wanted.name} carries its minor version: "
+                "another minor is installed"
+            )
     only_solver = set(lost) == {"cusolver"} and lost["cusolver"].version == "10"
-    newer = any(_at_least(version, "11.1") for version, _ in cuda.there)
+    newer = any(at_least(version, "11.1") for version, _ in cuda.there)
     if "cusolver" in lost and ("11" in majors or newer or only_solver):
         return "CUDA 11.0 has libcusolver.so.10, 11.1 and later have libcusolver.so.11: another minor is installed"
     return None
 
 
-@rule("cuda.lib-path", Severity.ERROR, "The CUDA libraries are installed, but the loader does not find them",
-      needs=NEEDS, wants=WANTS, requires=(*SILENCED_BY, "cuda.version-mismatch"), docs=PIP_GUIDE)  # fmt: skip
+@rule(
+    "cuda.lib-path",
+    Severity.ERROR,
+    "The CUDA libraries are installed, but the loader does not find them",
+    needs=NEEDS,
+    wants=WANTS,
+    requires=(*SILENCED_BY, "cuda.version-mismatch"),
+    docs=PIP_GUIDE,
+)
 def lib_path(
     context: Context,
     said: Said,
@@ -241,15 +132,23 @@ def lib_path(
         return None
     have = ", ".join(dict.fromkeys(where for _, where in cuda.fitting)) or "elsewhere"
     return Problem(
-        cause="a library is there and damaged: copied wrongly, or a text file in place of a link" if broken
+        cause="a library is there and damaged: copied wrongly, or a text file in place of a link"
+        if broken
         else f"CUDA {minor(cuda.wanted)} is there ({have}), but not where the dynamic loader looks. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
         fixes=_path_fixes(context),
-    )  # fmt: skip
+    )
 
 
-@rule("cuda.missing", Severity.ERROR, "The CUDA libraries are not installed",
-      needs=NEEDS, wants=WANTS, requires=(*SILENCED_BY, "cuda.version-mismatch", "cuda.lib-path"), docs=PIP_GUIDE)  # fmt: skip
+@rule(
+    "cuda.missing",
+    Severity.ERROR,
+    "The CUDA libraries are not installed",
+    needs=NEEDS,
+    wants=WANTS,
+    requires=(*SILENCED_BY, "cuda.version-mismatch", "cuda.lib-path"),
+    docs=PIP_GUIDE,
+)
 def missing(
     context: Context,
     said: Said,
@@ -297,8 +196,12 @@ def which(context: Context) -> Fix:
         )
     return Fix(
         text="To decide between missing, another version and off the path, run one of these on that machine",
-        commands=("tfgpu doctor", "ldconfig -p | grep -E 'libcudart|libcudnn'; find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"),
-    )  # fmt: skip
+        commands=(
+            "tfgpu doctor",
+            "ldconfig -p | grep -E 'libcudart|libcudnn'; find / -name 'libcudart.so*' -o -name "
+            "'libcudnn.so*' 2>/dev/null",
+        ),
+    )
 
 
 def _fixes(context: Context, release: Release | None, cuda: Cuda) -> tuple[Fix, ...]:
@@ -306,17 +209,27 @@ def _fixes(context: Context, release: Release | None, cuda: Cuda) -> tuple[Fix, 
         return install_libraries(context, release)
     wanted = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "the CUDA that this TensorFlow was built for"
     return (
-        Fix(text=f"Install {wanted} with its cuDNN beside this TensorFlow", commands=(f"tfgpu matrix tensorflow --cuda {minor(cuda.wanted)}",) if cuda.wanted else ()),
+        Fix(
+            text=f"Install {wanted} with its cuDNN beside this TensorFlow",
+            commands=(f"tfgpu matrix tensorflow --cuda {minor(cuda.wanted)}",) if cuda.wanted else (),
+        ),
         *context.remedies.reinstall_best("it brings its CUDA libraries along from pip"),
-    )  # fmt: skip
+    )
 
 
 def _path_fixes(context: Context) -> tuple[Fix, ...]:
     if context.remedies.os == "windows":
         return (
-            Fix(text="Put CUDA's bin folder on PATH, and start a new console", commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',)),
-            Fix(text="Conda's Pythons from 3.7.2 and any Python from 3.8 ignore PATH for DLLs of extensions: install CUDA with conda, or name the folder in the program", commands=('python -c "import os; os.add_dll_directory(os.environ[\'CUDA_PATH\'] + r\'\\bin\')"',)),
-        )  # fmt: skip
+            Fix(
+                text="Put CUDA's bin folder on PATH, and start a new console",
+                commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',),
+            ),
+            Fix(
+                text="Conda's Pythons from 3.7.2 and any Python from 3.8 ignore PATH for DLLs of extensions: "
+                "install CUDA with conda, or name the folder in the program",
+                commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
+            ),
+        )
     return (
         Fix(
             text="See where they are, and put those folders on the loader's path before Python starts",

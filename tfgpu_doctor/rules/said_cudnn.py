@@ -51,9 +51,15 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
-@rule("cudnn.version-mismatch", Severity.ERROR, "cuDNN is installed, but of another version than TensorFlow needs",
-      needs=("derived.told",), wants=("derived.gpu_release", "cudnn.installed", "python.packages", "tensorflow.devices"),
-      requires=SILENCED_BY, docs=GUIDE)  # fmt: skip
+@rule(
+    "cudnn.version-mismatch",
+    Severity.ERROR,
+    "cuDNN is installed, but of another version than TensorFlow needs",
+    needs=("derived.told",),
+    wants=("derived.gpu_release", "cudnn.installed", "python.packages", "tensorflow.devices"),
+    requires=SILENCED_BY,
+    docs=GUIDE,
+)
 def version_mismatch(
     context: Context,
     said: Said,
@@ -106,12 +112,18 @@ def version_mismatch(
         cause="cuDNN is compatible within a major version, from the minor that TensorFlow was compiled with upwards",
         evidence=tuple(seen),
         fixes=(first, *fixes),
-    )  # fmt: skip
+    )
 
 
-@rule("cudnn.dep-missing", Severity.ERROR, "cuDNN is there, but a library that it needs is not",
-      needs=("derived.told",), wants=("host.os", "cudnn.installed"),
-      requires=("cudnn.version-mismatch", *SILENCED_BY), docs=GUIDE)  # fmt: skip
+@rule(
+    "cudnn.dep-missing",
+    Severity.ERROR,
+    "cuDNN is there, but a library that it needs is not",
+    needs=("derived.told",),
+    wants=("host.os", "cudnn.installed"),
+    requires=("cudnn.version-mismatch", *SILENCED_BY),
+    docs=GUIDE,
+)
 def dep_missing(
     context: Context, said: Said, os: str | None, installed: tuple[CudnnFile, ...] | None
 ) -> Problem | None:
@@ -128,13 +140,19 @@ def dep_missing(
         return None
     windows = os == "windows" or any(".dll" in message.text.lower() for message in seen)
     fixes: tuple[Fix, ...] = (
-        Fix(text="Put the missing library's folder on the loader's path (nvrtc and cublas come with CUDA)", commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",)),
-    )  # fmt: skip
+        Fix(
+            text="Put the missing library's folder on the loader's path (nvrtc and cublas come with CUDA)",
+            commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
+        ),
+    )
     if windows:
         fixes = (
             Fix(text="Put zlibwapi.dll, which cuDNN 8.3 to 8.9 needs on Windows, and cuDNN's bin folder on PATH"),
-            Fix(text="Or take the pair that TensorFlow 2.10 was tested with, which needs no zlib", commands=("conda install -c conda-forge cudatoolkit=11.2 cudnn=8.1.0",)),
-        )  # fmt: skip
+            Fix(
+                text="Or take the pair that TensorFlow 2.10 was tested with, which needs no zlib",
+                commands=("conda install -c conda-forge cudatoolkit=11.2 cudnn=8.1.0",),
+            ),
+        )
     return Problem(
         cause="the loader refuses a library whose own needs are not met",
         evidence=heard(*seen),
@@ -151,9 +169,16 @@ def _why(message: Message) -> bool:
     return any(_HELPERS.search(name) for name in named)
 
 
-@rule("cudnn.lib-path", Severity.ERROR, "cuDNN is installed, but the loader does not find it",
-      needs=("derived.told",), wants=("derived.gpu_release", "cudnn.installed", "python.packages"),
-      requires=("cudnn.version-mismatch", "cudnn.dep-missing", *SILENCED_BY), explained_by=("cuda.lib-path",), docs=GUIDE)  # fmt: skip
+@rule(
+    "cudnn.lib-path",
+    Severity.ERROR,
+    "cuDNN is installed, but the loader does not find it",
+    needs=("derived.told",),
+    wants=("derived.gpu_release", "cudnn.installed", "python.packages"),
+    requires=("cudnn.version-mismatch", "cudnn.dep-missing", *SILENCED_BY),
+    explained_by=("cuda.lib-path",),
+    docs=GUIDE,
+)
 def lib_path(
     context: Context,
     said: Said,
@@ -172,17 +197,28 @@ def lib_path(
     if not ((lost and somewhere) or parts or loading) or (said.stops_import and not said.has("loader-error")):
         return None
     return Problem(
-        cause="cuDNN lies where the dynamic loader does not look, or its parts lie in another folder than the main library",
+        cause="cuDNN lies where the dynamic loader does not look, or its parts lie in another folder than "
+        "the main library",
         evidence=(*heard(*lost, *parts, *loading), *(evidence(f"cuDNN {v}", where) for v, where in there[:1])),
         fixes=(
-            Fix(text="See where it is, and put that folder on the loader's path before Python starts", commands=("find / -name 'libcudnn*.so*' 2>/dev/null", "tfgpu doctor")),
+            Fix(
+                text="See where it is, and put that folder on the loader's path before Python starts",
+                commands=("find / -name 'libcudnn*.so*' 2>/dev/null", "tfgpu doctor"),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
-@rule("cudnn.missing", Severity.ERROR, "cuDNN is not installed",
-      needs=("derived.told",), wants=("derived.gpu_release", "cudnn.installed", "python.packages"),
-      requires=("cudnn.version-mismatch", "cudnn.dep-missing", "cudnn.lib-path", *SILENCED_BY), explained_by=("cuda.missing", "cuda.version-mismatch"), docs=GUIDE)  # fmt: skip
+@rule(
+    "cudnn.missing",
+    Severity.ERROR,
+    "cuDNN is not installed",
+    needs=("derived.told",),
+    wants=("derived.gpu_release", "cudnn.installed", "python.packages"),
+    requires=("cudnn.version-mismatch", "cudnn.dep-missing", "cudnn.lib-path", *SILENCED_BY),
+    explained_by=("cuda.missing", "cuda.version-mismatch"),
+    docs=GUIDE,
+)
 def missing(
     context: Context,
     said: Said,
@@ -208,10 +244,16 @@ def missing(
     )
 
 
-@rule("cudnn.init-failed", Severity.ERROR, "cuDNN cannot be initialised",
-      needs=("derived.said",), wants=("derived.gpu_release",),
-      requires=("cudnn.missing", "cudnn.lib-path", "cudnn.dep-missing", "cudnn.version-mismatch"),
-      explained_by=("memory.*", "gpu.arch-*", "driver.*", *_CUDA), docs=GUIDE)  # fmt: skip
+@rule(
+    "cudnn.init-failed",
+    Severity.ERROR,
+    "cuDNN cannot be initialised",
+    needs=("derived.said",),
+    wants=("derived.gpu_release",),
+    requires=("cudnn.missing", "cudnn.lib-path", "cudnn.dep-missing", "cudnn.version-mismatch"),
+    explained_by=("memory.*", "gpu.arch-*", "driver.*", *_CUDA),
+    docs=GUIDE,
+)
 def init_failed(context: Context, said: Said, release: Release | None) -> Problem | None:
     """The handle cannot be created although the versions match: usually no memory is left."""
     seen = said.all("cudnn-handle", "no-dnn-library", "cublas-handle", "cusolver-handle")
@@ -224,12 +266,19 @@ def init_failed(context: Context, said: Said, release: Release | None) -> Proble
         return None
     growth = "export TF_FORCE_GPU_ALLOW_GROWTH=true"
     return Problem(
-        cause="mostly no memory of the GPU is left for it: TensorFlow's own pre-allocation or another process holds it; "
+        cause="mostly no memory of the GPU is left for it: TensorFlow's own pre-allocation or another "
+        "process holds it; "
         "else the cuDNN or CUDA is too old for the card",
         evidence=heard(*seen, *status),
         fixes=(
             Fix(text="See who holds the memory", commands=("nvidia-smi",)),
-            Fix(text="Let TensorFlow allocate as needed", commands=("set TF_FORCE_GPU_ALLOW_GROWTH=true" if context.remedies.os == "windows" else growth,)),
-            Fix(text="If memory is free, see whether CUDA and cuDNN are those of this release", commands=("tfgpu doctor",)),
+            Fix(
+                text="Let TensorFlow allocate as needed",
+                commands=("set TF_FORCE_GPU_ALLOW_GROWTH=true" if context.remedies.os == "windows" else growth,),
+            ),
+            Fix(
+                text="If memory is free, see whether CUDA and cuDNN are those of this release",
+                commands=("tfgpu doctor",),
+            ),
         ),
-    )  # fmt: skip
+    )

@@ -1,4 +1,4 @@
-"""Rules over what a pasted text says of the driver, of containers and of WSL2.
+"""Rules over what a pasted text says of the driver.
 
 The same line has several causes: "libcuda.so.1: cannot open shared object file" is a machine without a driver, a
 container without a GPU, or a WSL2 that is not set up. What stands around it decides; where nothing does, the likelier
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts import CallResult, PciGpu, SmiResult
+from tfgpu_doctor.facts import CallResult, Message, PciGpu, SmiResult
 from tfgpu_doctor.report import Fix, Severity
-from tfgpu_doctor.rules.container import TOOLKIT_GUIDE, container_fix
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.driver import COMPATIBILITY, RELEASE_NOTES, restart_fixes
 from tfgpu_doctor.rules.engine import Problem, rule
@@ -21,7 +20,7 @@ _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _DRIVERLESS = ("library-not-opened", "loader-error")
 _NO_DRIVER_IN_HOOK = re.compile(r"driver not loaded|load library failed|nvml error", re.IGNORECASE)
 _OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition", re.IGNORECASE)
-_STUB = (34, -1)
+STUB = (34, -1)
 _MODULE_GUIDE = "https://us.download.nvidia.com/XFree86/Linux-x86_64/latest/README/commonproblems.html"
 DECIDE = Fix(text="To decide, run this on the machine itself, outside any container", commands=("nvidia-smi",))
 
@@ -46,119 +45,10 @@ def driver_fails(said: Said, init: CallResult | None) -> bool:
     return bool(no_libcuda(said)) or silent or (init is not None and init.code != 0)
 
 
-def _asked(said: Said) -> bool:
-    """Whether the command before the failure asks for GPUs; the last one before it, where several are shown."""
-    failures = said.all(
-        "cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked"
-    )
-    first = min((message.line for message in failures), default=None)
-    starts = sorted(said.all("container-start"), key=lambda message: message.line)
-    before = [one for one in starts if first is None or one.line <= first] or starts
-    return bool(before) and before[-1].values["gpus"] == "yes"
-
-
-def _about_driver(said: Said) -> tuple[object, ...]:
+def about_driver(said: Said) -> tuple[Message, ...]:
     lost = [m for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
     kinds = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
     return (*lost, *said.all(*kinds, "smi-not-found", "ngc-no-driver"))
-
-
-@rule(
-    "container.no-gpu",
-    Severity.ERROR,
-    "This container was started without access to the GPU",
-    needs=("derived.told",),
-    wants=("host.container", "driver.cuda_init", "host.os", "driver.nvidia_smi"),
-    docs=TOOLKIT_GUIDE,
-)
-def container_no_gpu(
-    context: Context,
-    said: Said,
-    container: str | None,
-    init: CallResult | None,
-    os: str | None,
-    smi: SmiResult | None,
-) -> Problem | None:
-    """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
-    building = said.has("image-build")
-    asked = not building and _asked(said)
-    hook = [m for m in said.all("container-hook-failed") if not _OTHER_IN_HOOK.search(m.text)]
-    plain = said.all(
-        "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
-    )
-    works = smi is not None and smi.exit_code == 0
-    # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
-    stubbed = init is not None and init.code in _STUB and said.has("kernel-driver-not-running")
-    blocked = said.all("nvml-blocked")
-    started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
-    fails = container is not None and driver_fails(said, init) and not asked and (started or not works)
-    without = stubbed or bool(blocked) or fails
-    if (os == "wsl2" and not plain) or not (hook or plain or without):
-        return None
-    kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
-    cause = "the container runtime hands GPUs and the driver's libraries in only when it is asked to"
-    if said.has("docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi"):
-        cause = "Docker knows no way to hand a GPU in: the NVIDIA container toolkit is missing, or Docker was not told of it"
-    elif hook:
-        cause = "the NVIDIA container runtime reaches no driver on the host: it is missing there, not loaded, or broken"
-    elif building:
-        cause = "while an image is built no GPU and no driver is there; the program has to run when the container runs"
-    elif blocked:
-        cause = "the container lost its GPUs while it ran: systemd's reload rewrote its device cgroup (the container toolkit's notice of 2023)"
-    elif said.has("kubernetes-no-gpu"):
-        cause = "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is taken"
-    fixes = (*((_AT_RUN_TIME,) if building else ()), container_fix(kind), *((DECIDE,) if hook else ()))
-    return Problem(
-        cause=cause,
-        evidence=heard(*plain, *hook, *blocked, *said.all("image-build", "container-start"), *_about_driver(said)),
-        fixes=fixes,
-    )
-
-
-_AT_RUN_TIME = Fix(
-    text="Start the program with CMD or ENTRYPOINT instead of RUN, and leave the stub library of CUDA alone",
-)
-
-
-@rule(
-    "wsl.setup",
-    Severity.ERROR,
-    "WSL2 is not set up for the GPU",
-    needs=("derived.told", "host.os"),
-    wants=("driver.cuda_init", "driver.nvidia_smi", "host.container"),
-    docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
-)
-def wsl(
-    context: Context, said: Said, os: str, init: CallResult | None, smi: SmiResult | None, container: str | None
-) -> Problem | None:
-    """Under WSL2 the driver is Windows'; what fails there is how it comes in."""
-    fails = driver_fails(said, init) or said.has("container-hook-failed", "driver-insufficient", "nvml-failed")
-    if os != "wsl2" or not fails or said.has("nvml-mismatch", "hidden-by-variable"):
-        return None
-    path = "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"
-    fixes = [
-        Fix(
-            text="Update WSL from Windows, and the NVIDIA driver in Windows",
-            commands=("wsl.exe --update", "wsl.exe --shutdown"),
-        ),
-        Fix(
-            text="Remove any Linux display driver from WSL",
-            commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
-        ),
-        Fix(text="Put WSL's own libraries first", commands=(path, "/usr/lib/wsl/lib/nvidia-smi")),
-    ]
-    if container or said.has("container-hook-failed"):
-        fixes.insert(
-            0,
-            Fix(
-                text="Update Docker Desktop, or the NVIDIA container toolkit inside WSL: they mount the driver's files"
-            ),
-        )
-    return Problem(
-        cause="WSL2 takes libcuda from /usr/lib/wsl/lib and the card through /dev/dxg; one of them is missing, old or shadowed",
-        evidence=heard(*said.all("container-hook-failed"), *_about_driver(said)),
-        fixes=tuple(fixes),
-    )
 
 
 @rule(
@@ -202,7 +92,7 @@ def missing(
                 text="Install the same driver's compute libraries (Debian: libcuda1; Ubuntu: libnvidia-compute-BRANCH)"
             ),
         )
-    return Problem(title=title, cause=cause, evidence=heard(*_about_driver(said)), fixes=fixes)
+    return Problem(title=title, cause=cause, evidence=heard(*about_driver(said)), fixes=fixes)
 
 
 @rule(
@@ -248,9 +138,12 @@ def not_loaded(
         fixes=(
             Fix(text="Load the module, and see why it does not load", commands=commands),
             Fix(text="After a kernel update: build it anew", commands=("sudo dkms autoinstall", "sudo reboot")),
-            Fix(text="On a laptop with two GPUs: switch the NVIDIA one on", commands=("sudo prime-select on-demand", "sudo reboot")),
+            Fix(
+                text="On a laptop with two GPUs: switch the NVIDIA one on",
+                commands=("sudo prime-select on-demand", "sudo reboot"),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 # the kernel's part for CUDA, nvidia-uvm or the NVSwitch fabric, is not ready although the display driver is
@@ -265,11 +158,16 @@ def _uvm(said: Said) -> Problem:
     )
     return Problem(
         title="The driver's module for CUDA, nvidia-uvm, is not usable",
-        cause="the display driver runs, and CUDA cannot start over it: nvidia-uvm is not loaded, broke at suspend or at "
+        cause="the display driver runs, and CUDA cannot start over it: nvidia-uvm is not loaded, broke at "
+        "suspend or at "
         "an update, or its device node is out of this user's reach; sometimes it is the hardware",
         evidence=heard(*said.all("cuinit-failed", "kernel-version")),
-        fixes=(Fix(text="Load it anew, while nothing uses the GPU", commands=commands), fabric, Fix(text="Or restart the machine", commands=("sudo reboot",))),
-    )  # fmt: skip
+        fixes=(
+            Fix(text="Load it anew, while nothing uses the GPU", commands=commands),
+            fabric,
+            Fix(text="Or restart the machine", commands=("sudo reboot",)),
+        ),
+    )
 
 
 @rule(
@@ -330,7 +228,8 @@ def too_old(
         cause = "CUDA's forward-compatibility libcuda works on data-centre cards only; this card needs a newer driver"
         fixes.append(
             Fix(
-                text="Or keep the forward-compatibility folder (cuda-compat) off the loader's path, and take an image of an older CUDA"
+                text="Or keep the forward-compatibility folder (cuda-compat) off the loader's path, and take "
+                "an image of an older CUDA"
             )
         )
     else:
@@ -353,7 +252,7 @@ def too_old(
 )
 def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | None:
     """cuInit answers 34 or -1."""
-    if init.code not in _STUB:
+    if init.code not in STUB:
         return None
     return Problem(
         cause="a folder of link-time stubs stands on the loader's path, or no driver is there (a container without a "
@@ -365,7 +264,8 @@ def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | Non
                 commands=("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH"),
             ),
             Fix(
-                text="Take folders named stubs off LD_LIBRARY_PATH and /etc/ld.so.conf.d; in a container, start it with --gpus all"
+                text="Take folders named stubs off LD_LIBRARY_PATH and /etc/ld.so.conf.d; in a container, "
+                "start it with --gpus all"
             ),
         ),
     )
@@ -434,4 +334,4 @@ def init_failed(
         cause=why,
         evidence=heard(*said.all("cuinit-failed", "no-cuda-device")),
         fixes=(hidden, device) if init.code in (101, 46) else (reload, device),
-    )  # fmt: skip
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tfgpu_doctor.facts import Gpu, PciGpu, SmiResult, value_or
 from tfgpu_doctor.fits import capability, runs_on
 from tfgpu_doctor.matrix import Release
@@ -15,7 +13,17 @@ from tfgpu_doctor.rules.gpu import CUDA_GPUS, VISIBLE_DEVICES
 from tfgpu_doctor.rules.said import Said, heard
 
 # what says that the driver, or the access to it, is the trouble, and no variable
-_NOT_HIDDEN = ("kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "driver-versions-differ", "nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver")  # fmt: skip
+_NOT_HIDDEN = (
+    "kernel-driver-not-running",
+    "smi-no-driver",
+    "smi-no-devices",
+    "driver-versions-differ",
+    "nvml-mismatch",
+    "mig",
+    "gpu-lost",
+    "container-hook-failed",
+    "docker-no-gpu-driver",
+)
 XID_GUIDE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 # Xids that a program causes, most of the time; every other one speaks of the card, its slot or the driver (XID_GUIDE)
 _SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
@@ -29,8 +37,14 @@ def _capabilities(said: Said, cards: tuple[Card, ...] | None) -> list[str]:
     return [*spoken, *(card.compute_capability for card in cards or ())]
 
 
-@rule("gpu.arch-too-old", Severity.ERROR, "The GPU is older than this TensorFlow or its cuDNN supports",
-      needs=("derived.said",), wants=("derived.cards", "derived.gpu_release"), docs=CUDA_GPUS)  # fmt: skip
+@rule(
+    "gpu.arch-too-old",
+    Severity.ERROR,
+    "The GPU is older than this TensorFlow or its cuDNN supports",
+    needs=("derived.said",),
+    wants=("derived.cards", "derived.gpu_release"),
+    docs=CUDA_GPUS,
+)
 def arch_too_old(
     context: Context, said: Said, cards: tuple[Card, ...] | None, release: Release | None
 ) -> Problem | None:
@@ -54,9 +68,18 @@ def arch_too_old(
     return Problem(
         cause="the build holds no kernel that this card can run"
         + ("" if ignored else "; between two architectures a build may have a gap, as 2.3 has at 5.0"),
-        evidence=(*heard(*ignored, *unfit, *mismatch, need=need), *(evidence(f"compute capability {one}", "the text") for one in known[:1])),
-        fixes=fixes or (Fix(text="Build TensorFlow for this card, or take a release that has kernels for it", commands=("tfgpu matrix gpu NAME",)),),
-    )  # fmt: skip
+        evidence=(
+            *heard(*ignored, *unfit, *mismatch, need=need),
+            *(evidence(f"compute capability {one}", "the text") for one in known[:1]),
+        ),
+        fixes=fixes
+        or (
+            Fix(
+                text="Build TensorFlow for this card, or take a release that has kernels for it",
+                commands=("tfgpu matrix gpu NAME",),
+            ),
+        ),
+    )
 
 
 def _newer(card: str, release: Release | None) -> bool:
@@ -68,8 +91,15 @@ def _newer(card: str, release: Release | None) -> bool:
     )
 
 
-@rule("gpu.arch-too-new", Severity.ERROR, "The GPU is newer than the kernels in this TensorFlow",
-      needs=("derived.said",), wants=("derived.cards", "derived.gpu_release"), requires=("gpu.arch-too-old",), docs=CUDA_GPUS)  # fmt: skip
+@rule(
+    "gpu.arch-too-new",
+    Severity.ERROR,
+    "The GPU is newer than the kernels in this TensorFlow",
+    needs=("derived.said",),
+    wants=("derived.cards", "derived.gpu_release"),
+    requires=("gpu.arch-too-old",),
+    docs=CUDA_GPUS,
+)
 def arch_too_new(
     context: Context, said: Said, cards: tuple[Card, ...] | None, release: Release | None
 ) -> Problem | None:
@@ -92,14 +122,21 @@ def arch_too_new(
         commands=("export CUDA_CACHE_MAXSIZE=4294967296",),
     )
     return Problem(
-        cause="the build has no machine code (SASS) for this card: the driver compiles PTX for half an hour, or refuses it",
+        cause="the build has no machine code (SASS) for this card: the driver compiles PTX for half an hour, "
+        "or refuses it",
         evidence=(*heard(*spoken, *unfit), *(evidence(f"compute capability {one}", "the text") for one in known[:1])),
         fixes=(*newer, cache),
-    )  # fmt: skip
+    )
 
 
-@rule("gpu.none", Severity.ERROR, "This machine has no NVIDIA GPU",
-      needs=("derived.told",), wants=("host.pci_gpus", "gpus", "driver.version"), docs=CUDA_GPUS)  # fmt: skip
+@rule(
+    "gpu.none",
+    Severity.ERROR,
+    "This machine has no NVIDIA GPU",
+    needs=("derived.told",),
+    wants=("host.pci_gpus", "gpus", "driver.version"),
+    docs=CUDA_GPUS,
+)
 def none(
     context: Context, said: Said, pci: tuple[PciGpu, ...] | None, gpus: tuple[Gpu, ...] | None, driver: str | None
 ) -> Problem | None:
@@ -114,13 +151,23 @@ def none(
         evidence=(*heard(*seen), *((stated,) if stated else ())),
         fixes=(
             Fix(text="Run this on a machine with an NVIDIA GPU"),
-            Fix(text="An AMD GPU needs ROCm and tensorflow-rocm on Linux; Apple's needs tensorflow-metal; Intel's the extension intel-extension-for-tensorflow"),
+            Fix(
+                text="An AMD GPU needs ROCm and tensorflow-rocm on Linux; Apple's needs tensorflow-metal; "
+                "Intel's the extension intel-extension-for-tensorflow"
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
-@rule("gpu.hidden", Severity.ERROR, "The GPU is hidden from TensorFlow",
-      needs=("derived.said",), wants=("variables",), requires=("container.no-gpu", "wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"), docs=VISIBLE_DEVICES)  # fmt: skip
+@rule(
+    "gpu.hidden",
+    Severity.ERROR,
+    "The GPU is hidden from TensorFlow",
+    needs=("derived.said",),
+    wants=("variables",),
+    requires=("container.no-gpu", "wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"),
+    docs=VISIBLE_DEVICES,
+)
 def hidden(context: Context, said: Said, variables: dict[str, str] | None) -> Problem | None:
     """The program, TensorFlow or the scheduler says that a GPU is left out."""
     seen = said.all("hides-every-gpu", "hidden-by-variable", "slurm-no-gpu")
@@ -137,9 +184,12 @@ def hidden(context: Context, said: Said, variables: dict[str, str] | None) -> Pr
         cause="CUDA and TensorFlow use only the devices that they are told to see, up to the first that does not exist",
         evidence=heard(*seen, *none, *said.all("kernel-version")),
         fixes=(
-            Fix(text="See what is set, and unset it where it is set: shell profile, scheduler, notebook, program", commands=("env | grep VISIBLE_DEVICES", "unset CUDA_VISIBLE_DEVICES")),
+            Fix(
+                text="See what is set, and unset it where it is set: shell profile, scheduler, notebook, program",
+                commands=("env | grep VISIBLE_DEVICES", "unset CUDA_VISIBLE_DEVICES"),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 @rule(
@@ -166,10 +216,19 @@ def fault(context: Context, said: Said, smi: SmiResult | None) -> Problem | None
         else "the card, its power, its slot or its memory reports an error; results and uptime cannot be relied on",
         evidence=heard(*seen),
         fixes=(
-            Fix(text="See what the card and the kernel say", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20")),
-            Fix(text="Restart the machine; reseat or replace the card, and test its power supply, if it comes back", commands=("sudo reboot",)),
+            Fix(
+                text="See what the card and the kernel say",
+                commands=(
+                    "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
+                    "sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",
+                ),
+            ),
+            Fix(
+                text="Restart the machine; reseat or replace the card, and test its power supply, if it comes back",
+                commands=("sudo reboot",),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 @rule(
@@ -194,9 +253,15 @@ def throttled(context: Context, said: Said) -> Problem | None:
     )
 
 
-@rule("gpu.mig", Severity.ERROR, "MIG limits what this process can use",
-      needs=("derived.told",), wants=("gpus", "variables"), requires=("container.no-gpu", "driver.version-mismatch"),
-      docs="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html")  # fmt: skip
+@rule(
+    "gpu.mig",
+    Severity.ERROR,
+    "MIG limits what this process can use",
+    needs=("derived.told",),
+    wants=("gpus", "variables"),
+    requires=("container.no-gpu", "driver.version-mismatch"),
+    docs="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html",
+)
 def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: dict[str, str] | None) -> Problem | None:
     """A MIG device is asked for in a way that CUDA does not follow, or several are."""
     spoken = said.all("mig", "mig-empty")
@@ -212,10 +277,16 @@ def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: d
     return Problem(
         severity=None if fails or said.has("mig-empty") else Severity.WARNING,
         title="MIG mode is on, but there is no MIG instance" if said.has("mig-empty") else None,
-        cause="a CUDA process sees one MIG instance at most, named by its UUID; an index of another, or of the whole GPU, is no device to it",
+        cause="a CUDA process sees one MIG instance at most, named by its UUID; an index of another, or of "
+        "the whole GPU, is no device to it",
         evidence=(*heard(*spoken, *said.all("no-cuda-device", "cuinit-failed")), *((seen,) if seen else ())),
         fixes=(
-            Fix(text="Give every process its own instance by UUID", commands=("nvidia-smi -L", "export CUDA_VISIBLE_DEVICES=MIG-UUID-OF-ONE-INSTANCE")),
-            Fix(text="To train over the whole card or over several, turn MIG off", commands=("sudo nvidia-smi -mig 0",)),
+            Fix(
+                text="Give every process its own instance by UUID",
+                commands=("nvidia-smi -L", "export CUDA_VISIBLE_DEVICES=MIG-UUID-OF-ONE-INSTANCE"),
+            ),
+            Fix(
+                text="To train over the whole card or over several, turn MIG off", commands=("sudo nvidia-smi -mig 0",)
+            ),
         ),
-    )  # fmt: skip
+    )

@@ -45,8 +45,13 @@ def benign(context: Context, said: Said) -> Problem | None:
     )
 
 
-@rule("tensorrt.missing-benign", Severity.NOTE, "TensorRT is not installed, and not needed", needs=("derived.told",),
-      docs="https://docs.nvidia.com/deeplearning/frameworks/tf-trt-user-guide/index.html")  # fmt: skip
+@rule(
+    "tensorrt.missing-benign",
+    Severity.NOTE,
+    "TensorRT is not installed, and not needed",
+    needs=("derived.told",),
+    docs="https://docs.nvidia.com/deeplearning/frameworks/tf-trt-user-guide/index.html",
+)
 def tensorrt(context: Context, said: Said) -> Problem | None:
     """TF-TRT is optional."""
     seen = [m for m in said.all("harmless") if m.values["what"] == _TENSORRT]

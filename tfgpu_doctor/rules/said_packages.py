@@ -47,7 +47,7 @@ def python_of(matrix: Matrix, versions: list[str], package: str) -> str | None:
     if not listed:
         return None
     newest = next(row.version for row in rows if row.version in listed)
-    until = [row for row in rows[[row.version for row in rows].index(newest) :]]
+    until = rows[[row.version for row in rows].index(newest) :]
     for python in sorted({python for row in until for python in row.python}):
         ours = {row.version for row in until if python in row.python and not row.prerelease}
         best.append((len(ours ^ {one for one in listed if not known[one].prerelease}), python))
@@ -55,8 +55,14 @@ def python_of(matrix: Matrix, versions: list[str], package: str) -> str | None:
     return best[0][1] if best and (len(best) == 1 or best[0][0] < best[1][0]) else None
 
 
-@rule("tf.package-removed", Severity.ERROR, "The package tensorflow-gpu is no more",
-      needs=("derived.told",), wants=("host.os",), docs=PIP_GUIDE)  # fmt: skip
+@rule(
+    "tf.package-removed",
+    Severity.ERROR,
+    "The package tensorflow-gpu is no more",
+    needs=("derived.told",),
+    wants=("host.os",),
+    docs=PIP_GUIDE,
+)
 def package_removed(context: Context, said: Said, os: str | None) -> Problem | None:
     """tensorflow-gpu is a stub since December 2022; its own text says so, or pip finds no such version."""
     seen = [*said.all("package-removed")]
@@ -76,9 +82,12 @@ def package_removed(context: Context, said: Said, os: str | None) -> Problem | N
         evidence=heard(*seen),
         fixes=(
             *context.remedies.reinstall_best("the package tensorflow, with its CUDA libraries"),
-            Fix(text="Name tensorflow instead of tensorflow-gpu in requirements and environment files; a dependency that asks for it needs a newer release"),
+            Fix(
+                text="Name tensorflow instead of tensorflow-gpu in requirements and environment files; a "
+                "dependency that asks for it needs a newer release"
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _existed(version: str | None) -> bool:
@@ -87,9 +96,15 @@ def _existed(version: str | None) -> bool:
     return number is not None and (int(number[1]), int(number[2])) <= _LAST_GPU_PACKAGE
 
 
-@rule("tf.python-unsupported", Severity.ERROR, "That TensorFlow has no wheel for this Python",
-      needs=("derived.told",), wants=("python.version", "derived.release", "python.wheel_platform"),
-      requires=("tf.package-removed",), docs=PIP_GUIDE)  # fmt: skip
+@rule(
+    "tf.python-unsupported",
+    Severity.ERROR,
+    "That TensorFlow has no wheel for this Python",
+    needs=("derived.told",),
+    wants=("python.version", "derived.release", "python.wheel_platform"),
+    requires=("tf.package-removed",),
+    docs=PIP_GUIDE,
+)
 def python_unsupported(
     context: Context, said: Said, python: str | None, release: Release | None, platform: str | None
 ) -> Problem | None:
@@ -123,11 +138,23 @@ def python_unsupported(
         cause=cause,
         evidence=(*heard(*seen, need=need), *more),
         fixes=(
-            *((Fix(text=f"Make an environment with Python {row.python[-1]} for it", commands=context.remedies.new_environment(row.python[-1], f"tensorflow=={row.version}")),) if row and row.python else ()),
+            *(
+                (
+                    Fix(
+                        text=f"Make an environment with Python {row.python[-1]} for it",
+                        commands=context.remedies.new_environment(row.python[-1], f"tensorflow=={row.version}"),
+                    ),
+                )
+                if row and row.python
+                else ()
+            ),
             *context.remedies.reinstall_best("or take a release that has one"),
-            Fix(text="See which Python pip belongs to, and whether it is 64-bit", commands=("python -m pip debug --verbose | head -n 20",)),
+            Fix(
+                text="See which Python pip belongs to, and whether it is 64-bit",
+                commands=("python -m pip debug --verbose | head -n 20",),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _stated_only(context: Context, said: Said, python: str | None, release: Release | None) -> Problem | None:
@@ -139,7 +166,17 @@ def _stated_only(context: Context, said: Said, python: str | None, release: Rele
         severity=Severity.WARNING,
         cause="as stated, the two do not go together: one of the numbers is wrong, or it is another Python that runs",
         evidence=(
-            evidence(f"Python {python}", context.source("python.version"), f"{release.python[0]} to {release.python[-1]}", f"TensorFlow {release.version} (wheels)"),
+            evidence(
+                f"Python {python}",
+                context.source("python.version"),
+                f"{release.python[0]} to {release.python[-1]}",
+                f"TensorFlow {release.version} (wheels)",
+            ),
         ),
-        fixes=(Fix(text="See what really runs", commands=("python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'",)),),
-    )  # fmt: skip
+        fixes=(
+            Fix(
+                text="See what really runs",
+                commands=("python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'",),
+            ),
+        ),
+    )

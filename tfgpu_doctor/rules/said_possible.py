@@ -16,7 +16,8 @@ from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
-from tfgpu_doctor.rules.said_cuda import gather, which
+from tfgpu_doctor.rules.said_cuda import which
+from tfgpu_doctor.rules.said_libraries import gather
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
 _WANTS = (
@@ -80,9 +81,14 @@ def _possibility(
     """Register one possibility; `seen` gives the lines that leave it open, none where it is not open."""
 
     @rule(
-        finding_id, Severity.WARNING, f"Possibly: {title}", needs=("derived.told",), wants=_WANTS,
-        requires=("gpu.none", "tf.cpu-build", "tf.windows-native"), docs=_ERRORS_GUIDE,
-    )  # fmt: skip
+        finding_id,
+        Severity.WARNING,
+        f"Possibly: {title}",
+        needs=("derived.told",),
+        wants=_WANTS,
+        requires=("gpu.none", "tf.cpu-build", "tf.windows-native"),
+        docs=_ERRORS_GUIDE,
+    )
     def possible(context: Context, said: Said, *rest: object) -> Problem | None:
         scene = Scene(said, *rest)  # type: ignore[arg-type]  # what _WANTS lists, in that order
         messages = seen(scene)
@@ -112,8 +118,13 @@ _possibility(
     which,
     lambda s: s.cuda_unexplained or s.dlls,
 )
-_possibility("cudnn.version-mismatch", "cuDNN of another version is installed", _LIBRARIES, which,
-             lambda s: s.cudnn_unexplained or s.said.all(*_HANDLES))  # fmt: skip
+_possibility(
+    "cudnn.version-mismatch",
+    "cuDNN of another version is installed",
+    _LIBRARIES,
+    which,
+    lambda s: s.cudnn_unexplained or s.said.all(*_HANDLES),
+)
 _possibility(
     "cudnn.lib-path",
     "cuDNN is installed, but off the loader's path",
@@ -121,28 +132,66 @@ _possibility(
     which,
     lambda s: s.cudnn_unexplained or s.dlls,
 )
-_possibility("gpu.none", "this machine has no NVIDIA GPU", _DEVICE, _LISTS,
-             lambda s: s.said.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or _libcuda(s))  # fmt: skip
-_possibility("driver.not-loaded", "the driver's kernel module is not loaded", _DEVICE,
-             _run("To decide, see whether the module is loaded", "lsmod | grep nvidia", "nvidia-smi"),
-             lambda s: s.said.all("no-cuda-device", "no-device-node"))  # fmt: skip
-_possibility("memory.taken", "another process holds the GPU's memory", "a handle that cannot be created mostly means that no memory is left", _MEMORY,
-             lambda s: tuple(m for m in s.said.all("cublas-handle", "cudnn-handle", "cudnn-status") if "ALLOC" in m.text or "NOT_INIT" in m.text))  # fmt: skip
-_possibility("tf.wrong-env", "TensorFlow is installed in another Python", "the program, pip and the terminal may each use another one",
-             _run("To decide, compare them", "python -c 'import sys; print(sys.executable)'", "python -m pip show tensorflow"),
-             lambda s: tuple(m for m in s.said.all("module-not-found") if m.values.get("module") == "tensorflow"))  # fmt: skip
-_possibility("tf.package-conflict", "packages of different TensorFlow releases are mixed", "a half-removed TensorFlow lacks its names, too",
-             _run("To decide, list them", "python -m pip list | grep -iE 'tensorflow|keras|tensorboard'"),
-             lambda s: s.said.all("no-attribute"))  # fmt: skip
-_possibility("shm.small", "/dev/shm is too small", "NCCL answers \"unhandled system error\" when it gets no shared memory, as in a container",
-             _run("To decide", "df -h /dev/shm", "NCCL_DEBUG=WARN python ..."),
-             lambda s: tuple(m for m in s.said.all("nccl-error", "nccl-warning") if "system error" in m.text))  # fmt: skip
-_possibility("perf.small-work", "the work is too small for a GPU", "a GPU that idles waits for its input, or gets too little work at a time",
-             _run("To decide, double the batch size: when a step takes as long as before, the work is too small"),
-             lambda s: s.said.all("low-utilization"))  # fmt: skip
-_possibility("cuda.missing", "the CUDA libraries are not installed", "TensorFlow lists no GPU, and the text gives no reason; this is the commonest",
-             _run("To decide, let the doctor look at that machine", "tfgpu doctor"),
-             lambda s: _silence(s) or s.dlls)  # fmt: skip
+_possibility(
+    "gpu.none",
+    "this machine has no NVIDIA GPU",
+    _DEVICE,
+    _LISTS,
+    lambda s: s.said.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or _libcuda(s),
+)
+_possibility(
+    "driver.not-loaded",
+    "the driver's kernel module is not loaded",
+    _DEVICE,
+    _run("To decide, see whether the module is loaded", "lsmod | grep nvidia", "nvidia-smi"),
+    lambda s: s.said.all("no-cuda-device", "no-device-node"),
+)
+_possibility(
+    "memory.taken",
+    "another process holds the GPU's memory",
+    "a handle that cannot be created mostly means that no memory is left",
+    _MEMORY,
+    lambda s: tuple(
+        m
+        for m in s.said.all("cublas-handle", "cudnn-handle", "cudnn-status")
+        if "ALLOC" in m.text or "NOT_INIT" in m.text
+    ),
+)
+_possibility(
+    "tf.wrong-env",
+    "TensorFlow is installed in another Python",
+    "the program, pip and the terminal may each use another one",
+    _run("To decide, compare them", "python -c 'import sys; print(sys.executable)'", "python -m pip show tensorflow"),
+    lambda s: tuple(m for m in s.said.all("module-not-found") if m.values.get("module") == "tensorflow"),
+)
+_possibility(
+    "tf.package-conflict",
+    "packages of different TensorFlow releases are mixed",
+    "a half-removed TensorFlow lacks its names, too",
+    _run("To decide, list them", "python -m pip list | grep -iE 'tensorflow|keras|tensorboard'"),
+    lambda s: s.said.all("no-attribute"),
+)
+_possibility(
+    "shm.small",
+    "/dev/shm is too small",
+    'NCCL answers "unhandled system error" when it gets no shared memory, as in a container',
+    _run("To decide", "df -h /dev/shm", "NCCL_DEBUG=WARN python ..."),
+    lambda s: tuple(m for m in s.said.all("nccl-error", "nccl-warning") if "system error" in m.text),
+)
+_possibility(
+    "perf.small-work",
+    "the work is too small for a GPU",
+    "a GPU that idles waits for its input, or gets too little work at a time",
+    _run("To decide, double the batch size: when a step takes as long as before, the work is too small"),
+    lambda s: s.said.all("low-utilization"),
+)
+_possibility(
+    "cuda.missing",
+    "the CUDA libraries are not installed",
+    "TensorFlow lists no GPU, and the text gives no reason; this is the commonest",
+    _run("To decide, let the doctor look at that machine", "tfgpu doctor"),
+    lambda s: _silence(s) or s.dlls,
+)
 
 
 def _libcuda(scene: Scene) -> tuple[Message, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from tfgpu_doctor.facts import Gpu, Message, value_or
 from tfgpu_doctor.report import Evidence, Fix, Severity
@@ -59,7 +60,7 @@ def _held(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
 def _shrinking(said: Said) -> bool:
     """Whether TensorFlow asked for the whole card, and then for less and less: at its start nothing is there."""
     sizes = [v for m in said.all("out-of-memory") if (v := size(m.values.get("size", "")))]
-    down = sum(later < earlier for earlier, later in zip(sizes, sizes[1:], strict=False))
+    down = sum(later < earlier for earlier, later in pairwise(sizes))
     return len(sizes) >= 2 and down == len(sizes) - 1 and sizes[0] > 2**30
 
 
@@ -68,8 +69,15 @@ def _failed(said: Said) -> tuple[Message, ...]:
     return (*said.all(*_MEMORY), *allocations)
 
 
-@rule("memory.taken", Severity.ERROR, "Another process holds the GPU's memory",
-      needs=("derived.said",), wants=("gpus",), requires=("gpu.fault",), docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth")  # fmt: skip
+@rule(
+    "memory.taken",
+    Severity.ERROR,
+    "Another process holds the GPU's memory",
+    needs=("derived.said",),
+    wants=("gpus",),
+    requires=("gpu.fault",),
+    docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
+)
 def taken(context: Context, said: Said, gpus: tuple[Gpu, ...] | None) -> Problem | None:
     """Memory runs out, and a sign of another holder is there."""
     failed = (*_failed(said), *said.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"))
@@ -88,15 +96,24 @@ def taken(context: Context, said: Said, gpus: tuple[Gpu, ...] | None) -> Problem
         "runs or a crashed one leaves nothing",
         evidence=(*heard(*left, *init, *other, *failed), *held[:2]),
         fixes=(
-            Fix(text="See who holds it, and end that process", commands=("nvidia-smi", "nvidia-smi --query-compute-apps=pid,used_memory,process_name --format=csv")),
+            Fix(
+                text="See who holds it, and end that process",
+                commands=("nvidia-smi", "nvidia-smi --query-compute-apps=pid,used_memory,process_name --format=csv"),
+            ),
             Fix(text="Or choose another GPU", commands=("export CUDA_VISIBLE_DEVICES=1",)),
             Fix(text="Or let both programs allocate as needed", commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",)),
         ),
-    )  # fmt: skip
+    )
 
 
-@rule("memory.oom", Severity.ERROR, "The job does not fit into the GPU's memory",
-      needs=("derived.said",), requires=("memory.taken", "gpu.fault"), docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth")  # fmt: skip
+@rule(
+    "memory.oom",
+    Severity.ERROR,
+    "The job does not fit into the GPU's memory",
+    needs=("derived.said",),
+    requires=("memory.taken", "gpu.fault"),
+    docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
+)
 def oom(context: Context, said: Said) -> Problem | None:
     """An allocation fails, and nothing shows another holder."""
     hints = {m.line for m in said.all("allocation-not-a-failure")}
@@ -112,7 +129,8 @@ def oom(context: Context, said: Said) -> Problem | None:
             evidence=heard(*seen, *host),
             fixes=(
                 Fix(
-                    text="Load less at once: a generator or tf.data instead of whole arrays, a smaller batch or shuffle buffer"
+                    text="Load less at once: a generator or tf.data instead of whole arrays, a smaller batch "
+                    "or shuffle buffer"
                 ),
             ),
         )
@@ -141,7 +159,8 @@ def shm_small(context: Context, said: Said) -> Problem | None:
     if not seen:
         return None
     return Problem(
-        cause="a container gets 64 MiB of /dev/shm unless it is told otherwise; NCCL and worker processes exchange data there",
+        cause="a container gets 64 MiB of /dev/shm unless it is told otherwise; NCCL and worker processes "
+        "exchange data there",
         evidence=heard(*seen, *said.all("bus-error")),
         fixes=(
             Fix(text="Give the container more", commands=("docker run --shm-size=8g ...", "df -h /dev/shm")),
@@ -151,8 +170,14 @@ def shm_small(context: Context, said: Said) -> Problem | None:
     )
 
 
-@rule("p2p.failed", Severity.ERROR, "The GPUs cannot reach each other directly",
-      needs=("derived.said",), requires=("shm.small", "driver.*", "container.no-gpu"), docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs")  # fmt: skip
+@rule(
+    "p2p.failed",
+    Severity.ERROR,
+    "The GPUs cannot reach each other directly",
+    needs=("derived.said",),
+    requires=("shm.small", "driver.*", "container.no-gpu"),
+    docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
+)
 def p2p_failed(context: Context, said: Said) -> Problem | None:
     """Peer access fails or hangs."""
     seen = said.all("peer-access-failed", "dma-fault")
@@ -164,14 +189,23 @@ def p2p_failed(context: Context, said: Said) -> Problem | None:
         evidence=heard(*seen),
         fixes=(
             Fix(text="Go around it, slower", commands=("export NCCL_P2P_DISABLE=1",)),
-            Fix(text="See the topology, and whether ACS is on", commands=("nvidia-smi topo -m", "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl")),
+            Fix(
+                text="See the topology, and whether ACS is on",
+                commands=("nvidia-smi topo -m", "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
+            ),
             Fix(text="Turn ACS and the IOMMU off in the firmware, or boot with iommu=pt"),
         ),
-    )  # fmt: skip
+    )
 
 
-@rule("nccl.error", Severity.ERROR, "NCCL fails", needs=("derived.said",),
-      requires=("shm.small", "p2p.failed", "driver.*", "gpu.mig", "gpu.fault", "container.no-gpu"), docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html")  # fmt: skip
+@rule(
+    "nccl.error",
+    Severity.ERROR,
+    "NCCL fails",
+    needs=("derived.said",),
+    requires=("shm.small", "p2p.failed", "driver.*", "gpu.mig", "gpu.fault", "container.no-gpu"),
+    docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+)
 def nccl_error(context: Context, said: Said) -> Problem | None:
     """NCCL says so, or TensorFlow has no kernel of it."""
     seen = said.all("nccl-warning", "nccl-error", "nccl-timeout")
@@ -179,7 +213,8 @@ def nccl_error(context: Context, said: Said) -> Problem | None:
         return None
     absent = any(re.search(r"OpKernel|Op type not registered", m.text) for m in seen)
     other = Fix(
-        text="Let TensorFlow reduce without NCCL: tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
+        text="Let TensorFlow reduce without NCCL: "
+        "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     )
     debug = Fix(text="See what NCCL does", commands=("export NCCL_DEBUG=INFO", "nvidia-smi topo -m"))
     network = Fix(
@@ -187,14 +222,22 @@ def nccl_error(context: Context, said: Said) -> Problem | None:
         commands=("export NCCL_SOCKET_IFNAME=eth0", "docker run --shm-size=8g ..."),
     )
     return Problem(
-        cause="NCCL is not part of TensorFlow on Windows, nor of CPU builds" if absent else "NCCL could not set up or carry out its exchange between the GPUs",
+        cause="NCCL is not part of TensorFlow on Windows, nor of CPU builds"
+        if absent
+        else "NCCL could not set up or carry out its exchange between the GPUs",
         evidence=heard(*seen),
         fixes=(other,) if absent else (debug, network, other),
-    )  # fmt: skip
+    )
 
 
-@rule("compute.wrong-result", Severity.ERROR, "The GPU is said to compute wrongly", needs=("derived.told",),
-      requires=("driver.*", "gpu.arch-*", "gpu.fault"), docs="https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_op_determinism")  # fmt: skip
+@rule(
+    "compute.wrong-result",
+    Severity.ERROR,
+    "The GPU is said to compute wrongly",
+    needs=("derived.told",),
+    requires=("driver.*", "gpu.arch-*", "gpu.fault"),
+    docs="https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_op_determinism",
+)
 def wrong_result(context: Context, said: Said) -> Problem | None:
     """Somebody compares CPU and GPU and finds another result."""
     seen = said.all("wrong-result")
@@ -218,8 +261,13 @@ def _slow(said: Said) -> tuple[Message, ...]:
     return said.all("slow", "low-utilization")
 
 
-@rule("perf.input-bound", Severity.WARNING, "The GPU waits for its input",
-      needs=("derived.told",), docs="https://www.tensorflow.org/guide/data_performance")  # fmt: skip
+@rule(
+    "perf.input-bound",
+    Severity.WARNING,
+    "The GPU waits for its input",
+    needs=("derived.told",),
+    docs="https://www.tensorflow.org/guide/data_performance",
+)
 def input_bound(context: Context, said: Said) -> Problem | None:
     """Low utilisation beside an input pipeline that works on the CPU."""
     feeding, slow = said.all("input-bottleneck"), _slow(said)
@@ -231,7 +279,8 @@ def input_bound(context: Context, said: Said) -> Problem | None:
         evidence=heard(*slow, *feeding),
         fixes=(
             Fix(
-                text="Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() where it fits, and prefetch(tf.data.AUTOTUNE)"
+                text="Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() where it fits, and "
+                "prefetch(tf.data.AUTOTUNE)"
             ),
             Fix(text="Augment on the GPU (Keras preprocessing layers inside the model), or with more workers"),
             Fix(
@@ -242,8 +291,13 @@ def input_bound(context: Context, said: Said) -> Problem | None:
     )
 
 
-@rule("perf.small-work", Severity.WARNING, "The work is too small for a GPU",
-      needs=("derived.told",), docs="https://www.tensorflow.org/guide/gpu_performance_analysis")  # fmt: skip
+@rule(
+    "perf.small-work",
+    Severity.WARNING,
+    "The work is too small for a GPU",
+    needs=("derived.told",),
+    docs="https://www.tensorflow.org/guide/gpu_performance_analysis",
+)
 def small_work(context: Context, said: Said) -> Problem | None:
     """The CPU is said to be as fast, with small batches or models."""
     slow = said.all("slow")
@@ -263,8 +317,14 @@ def small_work(context: Context, said: Said) -> Problem | None:
     )
 
 
-@rule("perf.low-clocks", Severity.WARNING, "The GPU runs at low clocks",
-      needs=("derived.told",), requires=("gpu.throttled",), docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html")  # fmt: skip
+@rule(
+    "perf.low-clocks",
+    Severity.WARNING,
+    "The GPU runs at low clocks",
+    needs=("derived.told",),
+    requires=("gpu.throttled",),
+    docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
+)
 def low_clocks(context: Context, said: Said) -> Problem | None:
     """Clocks are said to be stuck."""
     seen = said.all("low-clocks")

@@ -68,8 +68,13 @@ def flags_refused(context: Context, said: Said) -> Problem | None:
         cause="flags come and go with releases, and XLA_FLAGS and TF_XLA_FLAGS each know their own; an unknown one "
         "ends the process",
         evidence=heard(*seen),
-        fixes=(Fix(text="Take it out where it is set: shell profile, notebook, or os.environ in the program", commands=(clear,)),),
-    )  # fmt: skip
+        fixes=(
+            Fix(
+                text="Take it out where it is set: shell profile, notebook, or os.environ in the program",
+                commands=(clear,),
+            ),
+        ),
+    )
 
 
 @rule(

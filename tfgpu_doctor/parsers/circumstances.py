@@ -1,0 +1,133 @@
+"""What was done around a failure, in the form of messages: how a container was started, what was installed where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tfgpu_doctor.facts import Message
+from tfgpu_doctor.parsers.pasted import Pasted
+
+# TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
+# tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on
+_ERAS = (
+    ("12", re.compile(r"external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")),
+    ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
+)
+_CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
+_NOTEBOOK = re.compile(
+    r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
+    r"|\bpycharm\b|\bvs ?code\b",
+    re.IGNORECASE,
+)
+_NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
+# what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
+_ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
+_FAMILY = ("tensorflow", "tf-nightly", "tf-keras", "keras", "tensorboard", "nvidia-tensorflow")
+_EVENTS = {
+    "no-version": "no-distribution",
+    "no-match": "no-distribution",
+    "wheel-refused": "wheel-not-supported",
+    "uv-no-wheels": "no-distribution",
+    "no-extra": "no-such-extra",
+    "removed": "package-removed",
+    "build-failed": "build-failed",
+    "conflict": "requirement-conflict",
+    "installed": "tensorflow-installed",
+    "satisfied": "tensorflow-installed",
+    "externally-managed": "externally-managed",
+    "conda-unsatisfiable": "conda-unsatisfiable",
+    "unresolvable": "conda-unsatisfiable",
+    "conda-not-found": "conda-not-found",
+    "conda-no-provider": "conda-unsatisfiable",
+}
+
+
+def circumstances(text: Pasted) -> Iterator[Message]:
+    """What was done around the failure, in the form of messages."""
+    where = text.where
+    for line, asked in where.starts:
+        yield Message("container-start", line, text.text_of(line), {"gpus": "yes" if asked else "no"})
+    if where.building:
+        yield Message("image-build", where.building, text.text_of(where.building))
+    if where.hides_all:
+        yield Message("hides-every-gpu", where.hides_all, text.text_of(where.hides_all))
+    yield from _of_installers(text)
+    yield from _of_packages(text)
+    yield from _eras(text)
+    pythons = {".".join(one.value.split(".")[:2]): one for one in text.all_stated("python")}
+    if len(pythons) > 1:
+        last = list(pythons.values())[-1]
+        yield Message("other-environment", last.line, text.text_of(last.line))
+    if notebook := text.find(_NOTEBOOK):
+        yield Message("notebook", notebook[1], text.text_of(notebook[1]))
+    for gpu in text.seen.gpus:
+        if gpu.created:
+            values = {"capability": gpu.compute_capability} if gpu.compute_capability else {}
+            yield Message("gpu-created", gpu.line, text.text_of(gpu.line), values)
+    if text.seen.build.is_cuda_build is False and text.seen.build.line:
+        yield Message("built-without-cuda", text.seen.build.line, text.text_of(text.seen.build.line))
+
+
+def _of_installers(text: Pasted) -> Iterator[Message]:
+    for event in text.events:
+        values: dict[str, str] = {}
+        kind = _EVENTS.get(event.kind)
+        if event.kind in ("no-version", "no-match"):
+            values = {"requirement": event.requirement}
+            if event.kind == "no-version":
+                values["versions"] = ", ".join(event.versions) or "none"
+        elif event.kind == "wheel-refused":
+            values = {"package": event.name, "version": event.version, "tags": " ".join(event.tags)}
+        elif event.kind == "conflict":
+            values = {
+                "package": event.name,
+                "need": event.requirement,
+                "other": event.other,
+                "has": event.other_version or "",
+            }
+        elif event.kind in _NAMES_ONE:
+            values = {"package": event.name, "version": event.version}
+        if kind and (event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY)):
+            yield Message(kind, event.line, text.text_of(event.line), values)
+
+
+def _of_packages(text: Pasted) -> Iterator[Message]:
+    """What the lists show of TensorFlow itself: conda's variant, and a second one beside it."""
+    found = {}
+    for one in text.listed:
+        if one.name in (
+            "tensorflow",
+            "tensorflow-gpu",
+            "tensorflow-base",
+            "tensorflow-cpu",
+            "tf-nightly",
+            "tensorflow-mkl",
+            "tensorflow-eigen",
+        ):
+            found[one.name, one.manager] = one
+            if one.build and (variant := _CONDA_VARIANT.search(one.build)):
+                yield Message(
+                    "conda-build",
+                    one.line,
+                    text.text_of(one.line),
+                    {"variant": variant.lastgroup or "", "version": one.version},
+                )
+        if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
+            found["tensorflow", "conda"] = one
+            version = f"{select[1]}.{select[2]}.0"
+            yield Message("conda-tensorflow", one.line, text.text_of(one.line), {"version": version})
+    managers = {manager for _, manager in found}
+    stated = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
+    if len(managers) == 2 or (
+        "conda" in managers and stated and any(n.startswith("_tflow") for n in (o.name for o in text.listed))
+    ):
+        first = next(iter(found.values()))
+        yield Message("two-tensorflows", first.line, text.text_of(first.line))
+
+
+def _eras(text: Pasted) -> Iterator[Message]:
+    for cuda, pattern in _ERAS:
+        if found := text.find(pattern):
+            yield Message("log-era", found[1], text.text_of(found[1]), {"cuda": cuda})
+            return

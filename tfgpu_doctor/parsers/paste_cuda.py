@@ -1,0 +1,101 @@
+"""CUDA and cuDNN of a pasted text: stated, printed by nvcc, installed by a command, named in a sentence or a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tfgpu_doctor.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
+from tfgpu_doctor.parsers.pasted import NOT_SAID, Pasted, known, stated_at
+
+_NVCC = re.compile(r"Cuda compilation tools, release (?P<release>[\d.]+), V(?P<version>[\d.]+)")
+_INSTALLED_BY = re.compile(
+    r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
+)
+_CUDA_SENTENCE = re.compile(
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?\b(?:CUDA"
+    r"|GPU)(?: toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
+    r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",
+    re.IGNORECASE,
+)
+_CUDNN_SENTENCE = re.compile(
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\buse\b|^"
+    r"|\bmy\b)[^.;]{0,40}?\bcuDNN(?: ver\w*)?(?: is)?[ *_:=-]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
+    re.IGNORECASE,
+)
+# a sentence about what a program wants or a page says, no statement of what is there
+NOT_HERE = re.compile(
+    r"looking for|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for"
+    r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
+    r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
+    re.IGNORECASE,
+)
+
+
+def cuda(text: Pasted) -> Cuda:
+    """The toolkits that nvcc, somebody's words, a command or a path tell of."""
+    kits = [
+        Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated")
+        for one in text.all_stated("cuda")
+    ]
+    kits += _mentioned_toolkits(text, bool(kits))
+    nvcc = text.find(_NVCC)
+    if nvcc:
+        source = f"line {nvcc[1]}: nvcc"
+        kits.insert(0, Toolkit(path="nvcc", version=nvcc[0]["version"], source=source, via="PATH"))
+    return Cuda(
+        toolkits=Known(_distinct(kits), kits[0].source) if kits else NOT_SAID,
+        nvcc=Known(Nvcc(path="nvcc", version=nvcc[0]["version"]), f"line {nvcc[1]}") if nvcc else NOT_SAID,
+    )
+
+
+def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
+    """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
+    for line in text.lines:
+        for match in _INSTALLED_BY.finditer(line.text):
+            if match["name"] != "cudnn":
+                yield Toolkit(
+                    path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
+                )
+        if not stated and not NOT_HERE.search(line.text) and (said := _CUDA_SENTENCE.search(line.text)):
+            version = said["version"] or said["path"]
+            yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")
+
+
+def cudnn(text: Pasted) -> Cudnn:
+    """The cuDNN that was loaded, and those that are stated or installed by a command."""
+    stated = text.all_stated("cudnn")
+    files = tuple(CudnnFile(path=stated_at(one), version=one.value, source="stated") for one in stated)
+    for line in text.lines:
+        for match in _INSTALLED_BY.finditer(line.text):
+            if match["name"] == "cudnn":
+                files += (CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda"),)
+        if not stated and not NOT_HERE.search(line.text) and (said := _CUDNN_SENTENCE.search(line.text)):
+            files += (CudnnFile(path=f"line {line.number}", version=said["version"], source="stated"),)
+    runtime = next(iter(text.said("cudnn-version-differs")), None)
+    loaded = next(iter(text.said("cudnn-loaded")), None)
+    found = runtime.values["runtime"] if runtime else _packed(loaded.values["version"]) if loaded else None
+    return Cudnn(
+        installed=Known(files, files[0].path) if files else NOT_SAID,
+        runtime=known(_dotted(found), runtime or loaded),
+    )
+
+
+def _distinct(kits: list[Toolkit]) -> tuple[Toolkit, ...]:
+    seen: dict[str | None, Toolkit] = {}
+    for kit in kits:
+        seen.setdefault(kit.version, kit)
+    return tuple(seen.values())
+
+
+def _dotted(version: str | None) -> str | None:
+    """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
+    version = version.strip(".") if version else None
+    return _packed(version) if version and version.isdecimal() else version
+
+
+def _packed(number: str) -> str:
+    """CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)."""
+    value = int(number)
+    base = 10_000 if value >= 90_000 else 1_000
+    return f"{value // base}.{value % base // 100}.{value % 100}"

@@ -1,0 +1,77 @@
+"""One pasted text and what the parsers found in it; the files beside it turn that into facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tfgpu_doctor.facts import Fact, Known, Message, Unknown
+from tfgpu_doctor.parsers import form, messages, nvidia_smi, pip_install, pip_list, surroundings, tensorflow_devices
+from tfgpu_doctor.parsers.form import Stated
+from tfgpu_doctor.parsers.lines import Excerpt, Line
+
+NOT_SAID = Unknown("the text does not say")
+_SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
+
+
+class Pasted:
+    """The lines, and what each parser found."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        """Let every parser read the lines once."""
+        self.lines: Sequence[Line] = excerpt.lines
+        self.stated = form.parse(self.lines)
+        self.seen = tensorflow_devices.parse(self.lines)
+        self.listed = pip_list.parse(self.lines)
+        self.events = pip_install.parse(self.lines)
+        self.where = surroundings.read(self.lines, self.stated_value("os"))
+        self.messages = messages.read(self.lines)
+        self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
+        self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
+
+    @property
+    def smi_at(self) -> str:
+        """Where nvidia-smi's output begins."""
+        return f"line {self.smi_line}: nvidia-smi"
+
+    def said(self, *kinds: str) -> list[Message]:
+        """The messages of these kinds."""
+        return [message for message in self.messages if message.kind in kinds]
+
+    def all_stated(self, key: str) -> list[Stated]:
+        """Everything that is stated of "os", "python", "tensorflow", "cuda", "cudnn", "driver" or "gpu"."""
+        return [one for one in self.stated if one.key == key and one.value]
+
+    def stated_value(self, key: str) -> str | None:
+        """The first of it."""
+        return next((one.value for one in self.all_stated(key)), None)
+
+    def stated_fact(self, key: str) -> Fact[str]:
+        """The first of it as a fact."""
+        return next((Known(one.value, stated_at(one)) for one in self.all_stated(key)), NOT_SAID)
+
+    def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
+        """The first line of that form, and none of the form `but`."""
+        lines = (line for line in self.lines if but is None or not but.search(line.text))
+        return next(((m, line.number) for line in lines if (m := pattern.search(line.text))), None)
+
+    def text_of(self, number: int) -> str:
+        """A line by its number, as evidence."""
+        return next(line.text.strip() for line in self.lines if line.number == number)[: messages.SHOWN]
+
+
+def known(value: Any, *messages: Message | None) -> Fact[Any]:
+    """A fact that a message tells; unknown where there is none."""
+    first = next((message for message in messages if message is not None), None)
+    return Known(value, at(first)) if first is not None and value is not None else NOT_SAID
+
+
+def at(message: Message) -> str:
+    """Where a message stands."""
+    return f"line {message.line}"
+
+
+def stated_at(stated: Stated) -> str:
+    """Where something is stated."""
+    return f"line {stated.line}, as stated"

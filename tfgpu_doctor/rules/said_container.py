@@ -1,0 +1,125 @@
+"""Rules over what a pasted text says of containers and of WSL2: whether the driver comes in at all."""
+
+from __future__ import annotations
+
+import re
+
+from tfgpu_doctor.facts import CallResult, SmiResult
+from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.rules.container import TOOLKIT_GUIDE, container_fix
+from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.said import Said, heard
+from tfgpu_doctor.rules.said_driver import DECIDE, STUB, about_driver, driver_fails
+
+_OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition", re.IGNORECASE)
+
+
+def _asked(said: Said) -> bool:
+    """Whether the command before the failure asks for GPUs; the last one before it, where several are shown."""
+    failures = said.all(
+        "cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked"
+    )
+    first = min((message.line for message in failures), default=None)
+    starts = sorted(said.all("container-start"), key=lambda message: message.line)
+    before = [one for one in starts if first is None or one.line <= first] or starts
+    return bool(before) and before[-1].values["gpus"] == "yes"
+
+
+@rule(
+    "container.no-gpu",
+    Severity.ERROR,
+    "This container was started without access to the GPU",
+    needs=("derived.told",),
+    wants=("host.container", "driver.cuda_init", "host.os", "driver.nvidia_smi"),
+    docs=TOOLKIT_GUIDE,
+)
+def container_no_gpu(
+    context: Context,
+    said: Said,
+    container: str | None,
+    init: CallResult | None,
+    os: str | None,
+    smi: SmiResult | None,
+) -> Problem | None:
+    """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
+    building = said.has("image-build")
+    asked = not building and _asked(said)
+    hook = [m for m in said.all("container-hook-failed") if not _OTHER_IN_HOOK.search(m.text)]
+    plain = said.all(
+        "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
+    )
+    works = smi is not None and smi.exit_code == 0
+    # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
+    stubbed = init is not None and init.code in STUB and said.has("kernel-driver-not-running")
+    blocked = said.all("nvml-blocked")
+    started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
+    fails = container is not None and driver_fails(said, init) and not asked and (started or not works)
+    without = stubbed or bool(blocked) or fails
+    if (os == "wsl2" and not plain) or not (hook or plain or without):
+        return None
+    kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
+    cause = "the container runtime hands GPUs and the driver's libraries in only when it is asked to"
+    if said.has("docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi"):
+        cause = "Docker cannot hand a GPU in: the NVIDIA container toolkit is missing, or Docker was not told of it"
+    elif hook:
+        cause = "the NVIDIA container runtime reaches no driver on the host: it is missing there, not loaded, or broken"
+    elif building:
+        cause = "while an image is built no GPU and no driver is there; the program has to run when the container runs"
+    elif blocked:
+        cause = "the container may not touch its GPUs: mostly systemd's reload rewrote its device cgroup while it ran"
+    elif said.has("kubernetes-no-gpu"):
+        cause = "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is taken"
+    fixes = (*((_AT_RUN_TIME,) if building else ()), container_fix(kind), *((DECIDE,) if hook else ()))
+    return Problem(
+        cause=cause,
+        evidence=heard(*plain, *hook, *blocked, *said.all("image-build", "container-start"), *about_driver(said)),
+        fixes=fixes,
+    )
+
+
+_AT_RUN_TIME = Fix(
+    text="Start the program with CMD or ENTRYPOINT instead of RUN, and leave the stub library of CUDA alone",
+)
+
+
+@rule(
+    "wsl.setup",
+    Severity.ERROR,
+    "WSL2 is not set up for the GPU",
+    needs=("derived.told", "host.os"),
+    wants=("driver.cuda_init", "driver.nvidia_smi", "host.container"),
+    docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
+)
+def wsl(
+    context: Context, said: Said, os: str, init: CallResult | None, smi: SmiResult | None, container: str | None
+) -> Problem | None:
+    """Under WSL2 the driver is Windows'; what fails there is how it comes in."""
+    fails = driver_fails(said, init) or said.has("container-hook-failed", "driver-insufficient", "nvml-failed")
+    if os != "wsl2" or not fails or said.has("nvml-mismatch", "hidden-by-variable"):
+        return None
+    path = "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"
+    fixes = [
+        Fix(
+            text="Update WSL from Windows, and the NVIDIA driver in Windows",
+            commands=("wsl.exe --update", "wsl.exe --shutdown"),
+        ),
+        Fix(
+            text="Remove any Linux display driver from WSL",
+            commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+        ),
+        Fix(text="Put WSL's own libraries first", commands=(path, "/usr/lib/wsl/lib/nvidia-smi")),
+    ]
+    if container or said.has("container-hook-failed"):
+        fixes.insert(
+            0,
+            Fix(
+                text="Update Docker Desktop, or the NVIDIA container toolkit inside WSL: they mount the driver's files"
+            ),
+        )
+    return Problem(
+        cause="WSL2 takes libcuda from /usr/lib/wsl/lib and the card through /dev/dxg; one of them is "
+        "missing, old or shadowed",
+        evidence=heard(*said.all("container-hook-failed"), *about_driver(said)),
+        fixes=tuple(fixes),
+    )
