@@ -1,0 +1,54 @@
+"""What the rules declare about a finding, put together with its page."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+import tfgpu_doctor.diagnosis  # noqa: F401 - it registers every rule
+from tfgpu_doctor.facts import Record
+from tfgpu_doctor.pages.records import Page
+from tfgpu_doctor.report import Severity
+from tfgpu_doctor.rules.engine import RULES
+
+SCHEMA: Literal["tfgpu.page/1"] = "tfgpu.page/1"
+_GRAVEST_FIRST = tuple(Severity)
+
+
+class Headline(Record, frozen=True):
+    """Severities, gravest first; titles, as reports show them; links, the first of which is shown in reports."""
+
+    severities: tuple[Severity, ...]
+    titles: tuple[str, ...]
+    docs: tuple[str, ...]
+
+
+class PageDocument(Record, frozen=True):
+    """A page as JSON."""
+
+    schema: Literal["tfgpu.page/1"]
+    headline: Headline
+    page: Page
+
+
+def headline_of(finding_id: str) -> Headline:
+    """What all rules of that id declare.
+
+    Raises:
+        KeyError: no rule has that id.
+    """
+    rules = [one for one in RULES if one.id == finding_id]
+    if not rules:
+        raise KeyError(finding_id)
+    return Headline(
+        severities=tuple(sorted({one.severity for one in rules}, key=_GRAVEST_FIRST.index)),
+        titles=tuple(dict.fromkeys(one.title for one in rules)),
+        docs=tuple(dict.fromkeys(one.docs for one in rules)),
+    )
+
+
+def page_json(page: Page) -> bytes:
+    """The page and what the rules declare, as JSON with two spaces of indentation and a newline at the end."""
+    document = PageDocument(schema=SCHEMA, headline=headline_of(page.id), page=page)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
