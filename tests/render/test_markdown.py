@@ -11,6 +11,7 @@ import pytest
 from tests.healthy import gpu, healthy, known, spoil
 from tests.render.test_text import MACHINES, check_golden, report
 from tests.rules.test_rules import FIRES
+from tfgpu_doctor.facts import Facts
 from tfgpu_doctor.redact import redact
 from tfgpu_doctor.render.markdown import LONGEST, escape, fenced, render
 from tfgpu_doctor.report import Evidence, Finding, Fix, Report, Severity
@@ -105,3 +106,15 @@ def test_the_first_finding_is_whole(finding: str) -> None:
         for command in fix.commands:
             assert f"\n{command}\n" in text
     assert f"<sub>{escape(one.findings[0].id)}</sub>" in text
+
+
+def test_a_pasted_text_shows_the_layers_that_it_tells() -> None:
+    import msgspec
+
+    told = msgspec.structs.replace(report(spoil(Facts(), {"driver.version": known("570.1", "line 3")})), source="text")
+    text = render(told)
+    assert "tfgpu explain" in text
+    assert "| Driver | 570.1 |" in text and "| cuDNN |" not in text
+    nothing = render(msgspec.structs.replace(report(Facts()), source="text"))
+    assert "says nothing of the machine" in nothing
+    assert "Could not determine" not in nothing

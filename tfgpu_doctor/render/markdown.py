@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from tfgpu_doctor.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.stack import stack
-from tfgpu_doctor.render.text import counted, sentence
+from tfgpu_doctor.render.text import counted, sentence, told
 from tfgpu_doctor.report import Finding, Report
 
 LONGEST = 60_000  # characters; GitHub takes 65 536
@@ -97,7 +97,8 @@ def _head(report: Report) -> str:
 
 
 def _stack(report: Report) -> str:
-    return table(("", "Layer", "Found"), ((_MARKS[one.mark], one.name, one.text) for one in stack(report)))
+    layers = told(stack(report)) if report.source == "text" else stack(report)
+    return table(("", "Layer", "Found"), ((_MARKS[one.mark], one.name, one.text) for one in layers))
 
 
 def _finding(finding: Finding, titles: dict[str, str], language: str) -> str:
@@ -140,7 +141,7 @@ def _command(command: str) -> str:
 
 
 def _details(report: Report) -> Iterator[str]:
-    if report.undetermined:
+    if report.undetermined and report.source != "text":  # a text leaves most checks open
         reasons: dict[str, list[str]] = {}
         for item in report.undetermined:
             reasons.setdefault(item.reason, []).append(item.id)

@@ -45,7 +45,7 @@ def render(report: Report, console: Console) -> None:
     """Print the whole report."""
     console.print(_head(report))
     console.print()
-    _stack(_told(stack(report)) if report.source == "text" else stack(report), console)
+    _stack(told(stack(report)) if report.source == "text" else stack(report), console)
     shown = [finding for finding in report.findings if finding.root_cause]
     titles = {finding.id: finding.title for finding in report.findings}
     for finding in shown:
@@ -76,7 +76,7 @@ def _stack(layers: tuple[Layer, ...], console: Console) -> None:
         hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
 
 
-def _told(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def told(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """The layers of which the text says anything; one line for none."""
     known = tuple(layer for layer in layers if layer.mark != "unknown")
     return known or (Layer("Text", "unknown", "says nothing of the machine, its driver or its TensorFlow"),)
