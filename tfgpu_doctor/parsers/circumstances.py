@@ -52,6 +52,12 @@ def circumstances(text: Pasted) -> Iterator[Message]:
         yield Message("image-build", where.building, text.text_of(where.building))
     if where.hides_all:
         yield Message("hides-every-gpu", where.hides_all, text.text_of(where.hides_all))
+    for one in text.libraries:
+        if not one.found and one.via == "ldd":
+            yield Message("library-not-opened", one.line, text.text_of(one.line), {"library": one.soname})
+    for command in text.commands:
+        if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
+            yield Message("tensorflow-installed", command.line, text.text_of(command.line))
     yield from _of_installers(text)
     yield from _of_packages(text)
     yield from _eras(text)

@@ -7,7 +7,7 @@ fields; the sentences in which programs fail become :class:`~tfgpu_doctor.facts.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from tfgpu_doctor.facts import (
     Build,
@@ -30,7 +30,10 @@ from tfgpu_doctor.parsers.lines import Excerpt
 from tfgpu_doctor.parsers.paste_cuda import NOT_HERE, cuda, cudnn
 from tfgpu_doctor.parsers.paste_driver import driver, gpus
 from tfgpu_doctor.parsers.pasted import NOT_SAID, Pasted, stated_at
+from tfgpu_doctor.parsers.system_outputs import Seen
 
+T = TypeVar("T")
+_ARM = re.compile(r"arm64|aarch64|\bm[1-4]\b|apple silicon|jetson|jetpack")
 _NOT_NVIDIA = re.compile(
     r"\b(?:amd|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega|none|cpu only|no gpu)",
     re.IGNORECASE,
@@ -84,13 +87,39 @@ def _host(text: Pasted) -> Host:
     where = text.where
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
+    system = text.system
+    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_SAID
+    if isinstance(container, Unknown) and system.in_docker and system.in_docker.value:
+        container = Known("docker", f"line {system.in_docker.line}")
     return Host(
         os=Known(where.os, source) if where.os else NOT_SAID,
-        distribution=Known(stated.raw[:80], stated_at(stated)) if stated else NOT_SAID,
-        distribution_id=_first_word(stated),
-        container=Known(where.container, f"line {where.container_line}") if where.container else NOT_SAID,
-        pci_gpus=_stated_cards(text),
+        kernel=_of(system.kernel),
+        machine=_of(system.machine),
+        distribution=Known(stated.raw[:80], stated_at(stated)) if stated else _of(system.distribution),
+        distribution_id=_of(system.distribution_id) if system.distribution_id else _first_word(stated),
+        distribution_version=_of(system.distribution_version),
+        cpu_model=_of(system.cpu_model),
+        cpu_flags=_of(system.cpu_flags),
+        container=container,
+        pci_gpus=_cards(text),
     )
+
+
+def _of(seen: Seen[T] | None) -> Fact[T]:
+    return Known(seen.value, f"line {seen.line}") if seen else NOT_SAID
+
+
+def _cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
+    """The NVIDIA cards that lspci lists, else those that somebody names."""
+    cards = text.system.cards
+    if not cards:
+        return _stated_cards(text)
+    found = tuple(
+        PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
+        for one in cards
+        if one.vendor == "nvidia"
+    )
+    return Known(found, f"line {cards[0].line}: lspci")
 
 
 def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
@@ -105,13 +134,17 @@ def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
 
 def _python(text: Pasted) -> Python:
     version = text.stated_fact("python")
+    if text.system.python:
+        version = _of(text.system.python)  # what the interpreter prints of itself
     if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
         digits = wheel[0]["python"]
         version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name")
     if isinstance(version, Unknown) and (site := text.find(_SITE)):
         digits = site[0]["digits"] or ""
         version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path")
-    return Python(version=version, wheel_platform=_platform(text), packages=_packages(text))
+    return Python(
+        version=version, bits=_of(text.system.python_bits), wheel_platform=_platform(text), packages=_packages(text)
+    )
 
 
 def _packages(text: Pasted) -> Fact[tuple[Package, ...]]:
@@ -133,7 +166,8 @@ def _packages(text: Pasted) -> Fact[tuple[Package, ...]]:
 
 def _platform(text: Pasted) -> Fact[str]:
     said = " ".join(one.raw for one in text.all_stated("os")).lower()
-    arm = "arm64" in said or "aarch64" in said or re.search(r"\bm[1-4]\b|apple silicon|jetson|jetpack", said)
+    machine = text.system.machine.value if text.system.machine else ""
+    arm = machine in ("arm64", "aarch64") or _ARM.search(said) is not None
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from tfgpu_doctor.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
 from tfgpu_doctor.parsers.pasted import NOT_SAID, Pasted, known, stated_at
 
-_NVCC = re.compile(r"Cuda compilation tools, release (?P<release>[\d.]+), V(?P<version>[\d.]+)")
 _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
@@ -33,20 +32,30 @@ NOT_HERE = re.compile(
 
 
 def cuda(text: Pasted) -> Cuda:
-    """The toolkits that nvcc, somebody's words, a command or a path tell of."""
+    """The toolkits that tools, files, somebody's words, a command or a path tell of."""
+    printed = [one for one in text.versions if one.component == "cuda"]
     kits = [
-        Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated")
-        for one in text.all_stated("cuda")
+        Toolkit(path=one.via, version=one.version, source=f"line {one.line}: {one.via}", via=one.via) for one in printed
     ]
+    stated = text.all_stated("cuda")
+    kits += [Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated") for one in stated]
     kits += _mentioned_toolkits(text, bool(kits))
-    nvcc = text.find(_NVCC)
-    if nvcc:
-        source = f"line {nvcc[1]}: nvcc"
-        kits.insert(0, Toolkit(path="nvcc", version=nvcc[0]["version"], source=source, via="PATH"))
+    kits += _listed_runtimes(text)
+    nvcc = next((one for one in printed if one.via == "nvcc"), None)
     return Cuda(
         toolkits=Known(_distinct(kits), kits[0].source) if kits else NOT_SAID,
-        nvcc=Known(Nvcc(path="nvcc", version=nvcc[0]["version"]), f"line {nvcc[1]}") if nvcc else NOT_SAID,
+        nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_SAID,
     )
+
+
+def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
+    """CUDA's runtime in listings of files: libcudart.so.10.1 is there."""
+    for one in text.libraries:
+        if one.found and one.component == "cudart" and one.version:
+            version = ".".join(one.version.split(".")[:2])
+            yield Toolkit(
+                path=one.path or one.soname, version=version, source=f"line {one.line}: {one.via}", via=one.via
+            )
 
 
 def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
@@ -65,7 +74,17 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
 def cudnn(text: Pasted) -> Cudnn:
     """The cuDNN that was loaded, and those that are stated or installed by a command."""
     stated = text.all_stated("cudnn")
-    files = tuple(CudnnFile(path=stated_at(one), version=one.value, source="stated") for one in stated)
+    files = tuple(
+        CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
+        for one in text.versions
+        if one.component == "cudnn"
+    )
+    files += tuple(CudnnFile(path=stated_at(one), version=one.value, source="stated") for one in stated)
+    files += tuple(
+        CudnnFile(path=f"line {one.line}: {one.path or one.soname}", version=one.version, source=one.via)
+        for one in text.libraries
+        if one.found and one.component == "cudnn" and one.version
+    )
     for line in text.lines:
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":

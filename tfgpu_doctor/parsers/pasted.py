@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfgpu_doctor.facts import Fact, Known, Message, Unknown
-from tfgpu_doctor.parsers import form, messages, nvidia_smi, pip_install, pip_list, surroundings, tensorflow_devices
+from tfgpu_doctor.parsers import (
+    commands,
+    form,
+    libraries_seen,
+    messages,
+    nvidia_smi,
+    pip_install,
+    pip_list,
+    surroundings,
+    system_outputs,
+    tensorflow_devices,
+    toolkit_outputs,
+)
 from tfgpu_doctor.parsers.form import Stated
 from tfgpu_doctor.parsers.lines import Excerpt, Line
 
@@ -25,10 +37,18 @@ class Pasted:
         self.seen = tensorflow_devices.parse(self.lines)
         self.listed = pip_list.parse(self.lines)
         self.events = pip_install.parse(self.lines)
-        self.where = surroundings.read(self.lines, self.stated_value("os"))
+        self.commands = commands.parse(self.lines)
+        self.system = system_outputs.parse(self.lines)
+        self.versions = toolkit_outputs.parse(self.lines)
+        self.libraries = libraries_seen.parse(self.lines)
+        self.where = surroundings.read(self.lines, self._system_name())
         self.messages = messages.read(self.lines)
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
+
+    def _system_name(self) -> str | None:
+        """What a tool prints of the system, before what somebody states."""
+        return self.system.os.value if self.system.os else self.stated_value("os")
 
     @property
     def smi_at(self) -> str:

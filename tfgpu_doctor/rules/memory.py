@@ -42,7 +42,7 @@ def taken(
     if not held:
         return None
     full = _is_full(visible[0]) and not any(check.ok for check in checks or ())
-    holders = [f"{process.pid}" for gpu in held for process in value_or(gpu.processes, ())]
+    holders = dict.fromkeys(f"{process.pid}" for gpu in held for process in value_or(gpu.processes, ()))
     free = [gpu for gpu in visible if gpu not in held]
     choose: tuple[Fix, ...] = ()
     if free:

@@ -9,6 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from tfgpu_doctor.facts import Message
 from tfgpu_doctor.fits import minor
 from tfgpu_doctor.matrix import Matrix, Release
+from tfgpu_doctor.parsers.python_from_versions import versions_offered
 from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
@@ -38,21 +39,10 @@ def offered(message: Message) -> list[str] | None:
     return [] if text.strip() == "none" else [one.strip() for one in text.split(",") if re.match(r"\s*\d", one)]
 
 
-def python_of(matrix: Matrix, versions: list[str], package: str) -> str | None:
-    """The Python to which pip offers just these versions on Linux, where only one fits."""
-    best: list[tuple[int, str]] = []
-    rows = matrix.releases(platform="linux_x86_64", package=package)
-    known = {row.version: row for row in rows}
-    listed = {version for version in versions if version in known}
-    if not listed:
-        return None
-    newest = next(row.version for row in rows if row.version in listed)
-    until = rows[[row.version for row in rows].index(newest) :]
-    for python in sorted({python for row in until for python in row.python}):
-        ours = {row.version for row in until if python in row.python and not row.prerelease}
-        best.append((len(ours ^ {one for one in listed if not known[one].prerelease}), python))
-    best.sort()
-    return best[0][1] if best and (len(best) == 1 or best[0][0] < best[1][0]) else None
+def python_of(matrix: Matrix, versions: list[str], package: str, platform: str | None) -> str | None:
+    """The Python to which pip offers just these versions, where only one fits."""
+    betrayed = versions_offered(matrix, package, versions, platform) if versions else None
+    return betrayed.pythons[0] if betrayed and len(betrayed.pythons) == 1 else None
 
 
 @rule(
@@ -114,7 +104,7 @@ def python_unsupported(
     if not seen:
         return _stated_only(context, said, python, release)
     told = next((m for m in seen if offered(m)), None)
-    guessed = python_of(context.matrix, offered(told) or [], "tensorflow") if told else None
+    guessed = python_of(context.matrix, offered(told) or [], _wanted(told)[0], platform) if told else None
     wanted = next((v for m in seen if (v := _wanted(m)[1])), None)
     row = context.matrix.tensorflow(wanted, platform or "linux_x86_64") if wanted else None
     more: list[Evidence] = []

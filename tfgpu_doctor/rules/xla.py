@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.facts import ComputeCheck, XlaFile
@@ -69,11 +71,32 @@ def libdevice_missing(
     severity = _asks(release, usable, checks, "libdevice")
     if severity is None or (files and files[0].problem is None):
         return None
-    broken = [evidence(f"{file.problem} ({file.via})", file.path, "libdevice.10.bc") for file in files[:1]]
+    why = "functions that XLA compiles fail as soon as they use exp, pow, sin...: Keras' optimizers and models do"
+    if files:
+        return _in_the_way(files, why, severity)
     return Problem(
-        cause="functions that XLA compiles fail as soon as they use exp, pow, sin...: Keras' optimizers and models do",
-        evidence=(*broken, evidence("no nvvm/libdevice/libdevice.10.bc", _looked(roots), "in one of these folders")),
+        cause=why,
+        evidence=(evidence("no nvvm/libdevice/libdevice.10.bc", _looked(roots), "in one of these folders"),),
         fixes=_install(context, release),
+        severity=severity,
+    )
+
+
+def _in_the_way(files: tuple[XlaFile, ...], why: str, severity: Severity) -> Problem:
+    """A folder without the file comes first, wherever else the file may be."""
+    first = files[0]
+    good = next((file for file in files if file.problem is None), None)
+    root = good.path.removesuffix("/nvvm/libdevice/libdevice.10.bc") if good else "/path/to/cuda"
+    return Problem(
+        title=f"XLA looks for libdevice.10.bc in {first.path.rsplit('/', 1)[0]}, where it is not",
+        cause=f"the first folder that has nvvm/libdevice counts, by {first.via}. So {why}",
+        evidence=(evidence(str(first.problem), first.path, good.path if good else "libdevice.10.bc"),),
+        fixes=(
+            Fix(
+                text="Name a toolkit that has it",
+                commands=(f"export XLA_FLAGS={shlex.quote(f'--xla_gpu_cuda_data_dir={root}')}",),
+            ),
+        ),
         severity=severity,
     )
 
