@@ -6,6 +6,7 @@ running and nothing but the report on standard output.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -288,6 +289,20 @@ def test_another_environment_is_activated(made_up: MadeUp, driver_lab: Lab, tmp_
     report = examine(bare.python, environ={**driver_lab.environ(**H100), "VIRTUAL_ENV": activated})
     assert first(report) == ("tf.wrong-env", "error")
     assert "tf.not-installed" in report["findings"][0]["consequences"]
+
+
+def test_jupyters_default_kernel_starts_another_python(
+    made_up: MadeUp, driver_lab: Lab, tmp_path: Path, with_ptxas: dict[str, str]
+) -> None:
+    bare = MadeUp(tmp_path / "bare")
+    file = tmp_path / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
+    file.parent.mkdir(parents=True)
+    argv = [bare.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    file.write_text(json.dumps({"argv": argv, "display_name": "Python 3 (ipykernel)"}))
+    environ = {**driver_lab.environ(**H100, cuda=True), **with_ptxas, "JUPYTER_PATH": str(file.parents[2])}
+    report = examine(made_up.python, "--no-import", environ=environ)
+    assert first(report) == ("tf.wrong-env", "note")
+    assert str(file) in [item["source"] for item in report["findings"][0]["evidence"]]
 
 
 VARIABLES = {

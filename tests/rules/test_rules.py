@@ -851,7 +851,8 @@ def test_healthy_machine_has_no_finding() -> None:
 
 
 def test_every_rule_has_rows() -> None:
-    ids = {rule.id for rule in RULES}
+    # the rules over what programs say (said_*.py) have real texts as their rows
+    ids = {rule.id for rule in RULES if ".said_" not in rule.decide.__module__}
     assert ids - set(FIRES) == {"gpu.fewer-than-required"}
     assert ids - set(UNKNOWN) == NEVER_UNKNOWN | {"gpu.fewer-than-required"}
     assert set(FIRES) | set(PASSES) | set(UNKNOWN) <= ids
