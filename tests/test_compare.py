@@ -467,3 +467,18 @@ def test_words() -> None:
     assert one_of(comparison, "loader.sonames.libcudart.so.12").text == "libcudart.so.12: found by RUNPATH → absent"
     assert one_of(comparison, "tensorflow.devices").text == "TensorFlow lists NVIDIA H200 → no GPU"
     assert one_of(comparison, "host.container").text == "container none → docker"
+
+
+def test_hundreds_of_changes_do_not_hide_the_one() -> None:
+    """Hundreds of packages and variables differ; the rules read all of them, and one of each matters."""
+    many = {f"package_{number}": "1" for number in range(300)}
+    old = {**OLD, "python.packages": packages(tensorflow="2.15.1", keras="2.15.0", numpy="1.26.4", **many)}
+    new = {
+        **OLD,
+        "python.packages": packages(tensorflow="2.15.1", keras="2.15.0", **dict.fromkeys(many, "2"), numpy="2.1.0"),
+        "tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed"),
+        "variables": known({**{f"NCCL_{number}": "1" for number in range(90)}, "CUDA_VISIBLE_DEVICES": "-1"}),
+    }
+    comparison = compared(old, new)
+    assert explained(comparison, "tf.abi-numpy").changes == ("python.packages.numpy",)
+    assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)

@@ -25,6 +25,7 @@ from tfgpu_doctor.rules.derived import DERIVED
 from tfgpu_doctor.rules.engine import RULES, Rule
 
 MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
+_MOST_ALONE = 24  # changes that are tried each alone
 _MOST_IN_PAIRS = 14  # changes that are tried in pairs
 _MOST_ALTERNATIVES = 3
 _REAL = ("changed", "added", "removed")
@@ -148,10 +149,10 @@ class Laboratory:
         ordered = sorted(self._groups.values(), key=lambda group: not _touches(group, read))
         states = [group.name for group in ordered if group.is_state]
         others = [group.name for group in ordered if not group.is_state]
-        sets = self._singles(finding, states) or self._pairs(finding, states) or self._smallest(finding, states)
+        sets = self._singles(finding, states[:_MOST_ALONE]) or self._together(finding, states)
         if sets:
             return self._explanation(finding, "undone", sets)
-        sets = self._singles(finding, others) or self._smallest(finding, [*states, *others])
+        sets = self._singles(finding, others[:_MOST_ALONE]) or self._together(finding, [*states, *others])
         if sets:
             return self._explanation(finding, "seen", sets)
         touching = frozenset(group.name for group in ordered if _touches(group, read))
@@ -166,16 +167,27 @@ class Laboratory:
         tried = combinations(names[:_MOST_IN_PAIRS], 2)
         return [pair for pair in map(frozenset, tried) if self._is_gone(finding, pair)]
 
-    def _smallest(self, finding: str, names: list[str]) -> list[frozenset[str]]:
-        """Undo everything, then take back one after the other what is not needed, the least telling first."""
-        undone = frozenset(names)
-        if not names or not self._is_gone(finding, undone):
+    def _together(self, finding: str, names: list[str]) -> list[frozenset[str]]:
+        """Sets of which every member is needed; pairs where there are some."""
+        if not names or not self._is_gone(finding, frozenset(names)):
             return []
-        for name in reversed(names):
-            fewer = undone - {name}
-            if fewer and self._is_gone(finding, fewer):
-                undone = fewer
-        return [undone]
+        smallest = self._needed(finding, frozenset(), names, is_grown=False)
+        return (self._pairs(finding, names) if len(smallest) > 2 else []) or [smallest]
+
+    def _needed(self, finding: str, undone: frozenset[str], names: list[str], *, is_grown: bool) -> frozenset[str]:
+        """Those of `names` that must be undone beside `undone`; the first ones rather than the last.
+
+        QuickXplain (Junker, AAAI 2004): halves instead of one after the other, so that hundreds of changes take dozens
+        of diagnoses.
+        """
+        if is_grown and self._is_gone(finding, undone):
+            return frozenset()
+        if len(names) == 1:
+            return frozenset(names)
+        first, second = names[: len(names) // 2], names[len(names) // 2 :]
+        of_second = self._needed(finding, undone | frozenset(first), second, is_grown=True)
+        of_first = self._needed(finding, undone | of_second, first, is_grown=bool(of_second))
+        return of_first | of_second
 
     def _is_gone(self, finding: str, undone: frozenset[str]) -> bool:
         """Whether the finding is not there, and not merely no longer judged."""

@@ -46,35 +46,38 @@ def elements(facts: Facts, path: str) -> dict[str, Any] | None:
 
 def exchange(base: Facts, source: Facts, places: Iterable[Place]) -> Facts:
     """Return `base` with the values of `source` at `places`."""
-    for place in sorted(set(places), key=lambda place: (place.path, place.key or "", place.field or "")):
-        base = _set(base, place.path.split("."), _exchanged(base, source, place))
+    by_path: dict[str, list[Place]] = {}
+    for place in dict.fromkeys(places):
+        by_path.setdefault(place.path, []).append(place)
+    for path, wanted in by_path.items():
+        base = _set(base, path.split("."), _exchanged(base, source, path, wanted))
     return base
 
 
-def _exchanged(base: Facts, source: Facts, place: Place) -> Any:
-    theirs = look_up(source, place.path)
-    ours, wanted = elements_or_none(base, place), elements_or_none(source, place)
-    if place.key is None or ours is None or wanted is None:
+def _exchanged(base: Facts, source: Facts, path: str, places: list[Place]) -> Any:
+    theirs, mine = look_up(source, path), look_up(base, path)
+    if any(place.key is None for place in places):
         return theirs
-    if place.key not in wanted:
-        if place.field is None:
-            ours.pop(place.key, None)
-    elif place.field is None:
-        ours[place.key] = wanted[place.key]
-    elif place.key in ours:
-        new = getattr(wanted[place.key], place.field)
-        ours[place.key] = replace(ours[place.key], **{place.field: new})
-    mine = look_up(base, place.path)
-    if place.path == "messages":
+    ours, wanted = elements(base, path), elements(source, path)
+    if ours is None or wanted is None:
+        return theirs
+    for place in places:
+        _exchange_element(ours, wanted, place)
+    if path == "messages":
         return Known(tuple(one for lines in ours.values() for one in lines), mine.source)
     if not isinstance(mine, Known):
         return tuple(ours.values())
     return Known(ours if isinstance(mine.value, dict) else tuple(ours.values()), mine.source)
 
 
-def elements_or_none(facts: Facts, place: Place) -> dict[str, Any] | None:
-    """The elements at a place that names one of them."""
-    return None if place.key is None else elements(facts, place.path)
+def _exchange_element(ours: dict[str, Any], wanted: dict[str, Any], place: Place) -> None:
+    key = place.key or ""
+    if place.field is None and key in wanted:
+        ours[key] = wanted[key]
+    elif place.field is None:
+        ours.pop(key, None)
+    elif key in ours and key in wanted:
+        ours[key] = replace(ours[key], **{place.field: getattr(wanted[key], place.field)})
 
 
 def _set(record: Any, path: list[str], value: Any) -> Any:
