@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int (*driver(const char *name))() {
-    return (int (*)())dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name);
-}
+static void *driver(const char *name) { return dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name); }
+
+static int number(const char *function, int *value) { return ((int (*)(int *))driver(function))(value); }
 
 int cudaRuntimeGetVersion(int *version) {
     const char *value = getenv("TFGPU_LAB_RUNTIME");
     return *version = value && *value ? atoi(value) : 12050, 0;
 }
-int cudaDriverGetVersion(int *version) { return driver("cuDriverGetVersion")(version); }
-int cudaGetDeviceCount(int *count) { return driver("cuDeviceGetCount")(count); }
-int cudaGetDevice(int *device) { return driver("cuCtxGetDevice")(device); }
+int cudaDriverGetVersion(int *version) { return number("cuDriverGetVersion", version); }
+int cudaGetDeviceCount(int *count) { return number("cuDeviceGetCount", count); }
+int cudaGetDevice(int *device) { return number("cuCtxGetDevice", device); }
 int cudaSetDevice(int device) {
-    void *context;
-    driver("cuDevicePrimaryCtxRetain")(&context, device);
-    return driver("cuCtxSetCurrent")(context);
+    void *context = NULL;
+    ((int (*)(void **, int))driver("cuDevicePrimaryCtxRetain"))(&context, device);
+    return ((int (*)(void *))driver("cuCtxSetCurrent"))(context);
 }
 int cudaGetLastError(void) { return 0; }
 int cudaPeekAtLastError(void) { return 0; }
