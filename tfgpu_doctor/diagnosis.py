@@ -76,8 +76,8 @@ ORDER = (
     "*",
     "perf.*",
     "env.*",
-    "tensorrt.*",
-    "benign.*",
+    "tensorrt.missing-benign",
+    "benign.log",
     "tf.known-bug",
 )
 _SEVERITIES = tuple(Severity)

@@ -51,6 +51,15 @@ FORMS = (
     form(
         "smi-version", "nvidia-smi", r"NVIDIA-SMI (?P<tool>\d{3}\.[\d.]+) .*?Driver Version: *(?P<driver>\d{3}\.[\d.]+)"
     ),
+    form(
+        "no-gpu-present",
+        "cpu only|cpu-only|have a|have any|no gpu|no card|without",
+        r"\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host)"
+        r"|(?<!you )(?:do not|don't|does not|doesn't) have (?:a|an|any) (?:NVIDIA )?(?:GPU|graphics card)\b"
+        r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
+        r"|(?:machines?|laptops?|nodes?|hosts?) (?:without|with no) (?:a |any )?GPUs?\b",
+    ),
+    form("power-capped", "sw power cap", r"SW Power Cap +: +Active\b"),
     form("no-device-node", "no nvidia gpu device is present"),
     form(
         "hidden-by-variable",

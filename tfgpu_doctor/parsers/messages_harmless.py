@@ -70,7 +70,8 @@ FORMS = (
         "graph-pass",
         "mlir v1 optimization pass|mlir optimization passes|skipping loop optimization|layout failed|"
         "model pruner failed|disabling mlir crash|optimization loop failed|remapper failed|error in predictcost|"
-        "device interconnect streamexecutor|meta_optimizer",
+        "device interconnect streamexecutor|meta_optimizer|not creating xla devices|none of the mlir "
+        "optimization passes",
     ),
     _harmless("end-of-data", "local rendezvous is aborting|end of sequence|local rendezvous recv item|out_of_range"),
     _harmless("allocation-hint", "the caller indicates that this is not a failure|garbage collection"),

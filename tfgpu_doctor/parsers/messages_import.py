@@ -87,7 +87,7 @@ FORMS = (
         r"|partially initialized module '?tensorflow'? has no attribute|'tensorflow' is not a package"
         r"|cannot import name .{1,60} from partially initialized module 'tensorflow'",
     ),
-    form("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>[^\"]*[/\\]tensorflow\.py)\""),
+    form("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\""),
     form(
         "no-attribute",
         "module 'tensorflow' has no attribute",

@@ -17,7 +17,13 @@ FORMS = (
         "pycharm|rstudio|r studio|systemd|from the desktop|supervisor",
         r"\bpycharm\b|\brstudio\b|\br studio\b|from the desktop|\bsupervisord?\b|systemd (?:service|unit)",
     ),
-    form("asked-for-extra", "and-cuda", r"install\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]"),
+    form(
+        "conda-build",
+        "mkl_py|eigen_py|cpu_py|-mkl",
+        r"\btensorflow(?:-base)?\s.{0,80}--> *\S*?(?P<arrow>mkl|eigen|cpu)_py\w+",
+        variant="cpu",
+    ),
+    form("asked-for-extra", "and-cuda", r"(?:install|add)\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]"),
     # how the stub of 2.12.0 fails under newer Pythons
     form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
     form("package-removed", "tensorflow-gpu-2.12|tensorflow_gpu-2.12", r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz"),

@@ -105,22 +105,28 @@ FORMS = (
     ),
     form(
         "low-utilization",
-        "util|usage|spik|idle|starv",
+        "util|usage|spik|idle|starv|gpu at|gpu is at|gpu is only at",
         r"(?:low|poor|bad|under|little) ?-?(?:volatile )?(?:GPU[ -]?)(?:volatile )?(?:util\w*|usage|load)"
         r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)\b.{0,60}?(?:\blow\b|\bzero\b|spik\w+"
         r"|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
-        r"|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)|GPU.{0,20}(?:is |sits |stays )(?:mostly "
+        r"|\bGPU (?:is |was )?(?:only )?at \d{1,2} ?%|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)"
+        r"|GPU.{0,20}(?:is |sits |stays )(?:mostly "
         r"|almost )?idle|starv\w+",
     ),
     form(
         "input-bottleneck",
-        "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment",
+        "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment|input-bound|step time",
         r"\b(?:ImageDataGenerator|fit_generator|flow_from_directory|keras\.utils\.Sequence|input[- ]bound"
         r"|from_generator"
         r"|data (?:loading|pipeline|input) (?:is )?(?:the )?(?:bottleneck|slow\w*))\b"
         r"|(?P<percent>\d+)(?:\.\d+)? ?% of (?:the )?(?:total )?(?:sampled )?step time.{0,40}(?:input|waiting for)"
         r"|WARNING:tensorflow:.{0,40}(?:input ran out|multiprocessing can interact badly)"
         r"|Method \(on_train_batch_end\) is slow compared",
+    ),
+    form(
+        "input-bound-said",
+        "input-bound|waiting for input",
+        r"\b(?:highly|moderately) input-bound|step time.{0,20}waiting for input",
     ),
     form("small-batch", "batch_size|batch size", r"batch[_ ]size *[=:] *(?P<size>\d+)\b"),
     form(

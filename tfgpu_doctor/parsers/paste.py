@@ -190,6 +190,8 @@ def _tensorflow(text: Pasted) -> TensorFlow:
 
 def _distribution(text: Pasted, version: str | None) -> Fact[str]:
     found = text.find(_GPU_PACKAGE)
+    if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
+        found = None  # from 2.1 on the two packages hold the same build
     if found and (version is None or _may_be(found[0]["name"], version)):
         return Known(found[0]["name"], f"line {found[1]}")
     if plain := text.find(_PLAIN_PACKAGE):

@@ -38,6 +38,8 @@ def cuda(text: Pasted) -> Cuda:
         Toolkit(path=one.via, version=one.version, source=f"line {one.line}: {one.via}", via=one.via) for one in printed
     ]
     stated = text.all_stated("cuda")
+    if printed:  # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
+        stated = [one for one in stated if one.value != text.smi.cuda_version]
     kits += [Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated") for one in stated]
     kits += _mentioned_toolkits(text, bool(kits))
     kits += _listed_runtimes(text)

@@ -41,10 +41,11 @@ _DOCKER_WORD = re.compile(
     r"|docker (?:image|container|version|desktop)|/\.dockerenv|tensorflow docker|nvidia[- ]docker",
     re.IGNORECASE,
 )
+# WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
 _WSL = re.compile(
-    r"\bwsl ?2?\b|microsoft-standard|/usr/lib/wsl\b|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/", re.IGNORECASE
+    r"\bwsl ?[12]?\b|microsoft-standard|-Microsoft\b|/usr/lib/wsl\b|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
+    re.IGNORECASE,
 )
-_WSL1 = re.compile(r"\bwsl ?1\b(?!\.)|-Microsoft #", re.IGNORECASE)
 _SYSTEMS = (
     (
         "windows",
@@ -134,7 +135,7 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     wsl = _first(_WSL, lines)
-    if wsl is not None and _first(_WSL1, lines) is None:
+    if wsl is not None:
         return "wsl2", wsl
     if stated:
         low = stated.lower()

@@ -29,14 +29,14 @@ _THROTTLES = {
     Severity.ERROR,
     "This machine has no NVIDIA GPU",
     needs=("derived.has_gpu",),
-    wants=("driver.cuda_init",),
+    wants=("driver.cuda_init", "derived.told"),
     requires=("wsl.setup", "driver.unresponsive"),
     docs=CUDA_GPUS,
 )
-def none(context: Context, has_gpu: bool, init: CallResult | None) -> Problem | None:
+def none(context: Context, has_gpu: bool, init: CallResult | None, told: Said | None) -> Problem | None:
     """No display or 3D controller of NVIDIA on the PCI bus, and none that the driver knows."""
-    if has_gpu or (init is not None and init.code == 0):
-        return None
+    if has_gpu or told is not None or (init is not None and init.code == 0):
+        return None  # of a text, what is named in it decides (rules/said_gpu.py)
     return Problem(
         cause="TensorFlow runs on the CPU here, whatever is installed",
         evidence=(evidence("no NVIDIA device", context.source("host.pci_gpus"), "an NVIDIA GPU"),),
@@ -52,12 +52,16 @@ def none(context: Context, has_gpu: bool, init: CallResult | None) -> Problem | 
     Severity.ERROR,
     "An environment variable hides the GPU",
     needs=("variables",),
-    wants=("gpus",),
+    wants=("gpus", "derived.told"),
     requires=("container.no-gpu",),
     docs=VISIBLE_DEVICES,
 )
-def hidden(context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...] | None) -> Problem | None:
+def hidden(
+    context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...] | None, told: Said | None
+) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
+    if told is not None and told.has("gpu-created"):
+        return None  # set for another run, or it names the GPUs that are there
     where = context.source("variables")
     seen: list[Evidence] = []
     commands: list[str] = []

@@ -46,6 +46,8 @@ _CIRCUMSTANCES = frozenset(
             "gpu-created",
             "no-gpu-registered",
             "built-without-cuda",
+            "power-capped",
+            "no-gpu-present",
         ),
     }
 )

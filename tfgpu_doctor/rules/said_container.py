@@ -32,6 +32,7 @@ def _asked(said: Said) -> bool:
     "This container was started without access to the GPU",
     needs=("derived.told",),
     wants=("host.container", "driver.cuda_init", "host.os", "driver.nvidia_smi"),
+    requires=("gpu.none",),
     docs=TOOLKIT_GUIDE,
 )
 def container_no_gpu(

@@ -125,7 +125,7 @@ def lib_path(
         _works(devices, said)
         or _not_asked(said, cuda)
         or not cuda.fails
-        or not (cuda.fitting or broken or _told_to_be_there(said))
+        or not (cuda.fitting or broken or _told_to_be_there(said, release))
     ):
         return None
     if _relied_on_missing_extra(said, release):
@@ -162,7 +162,7 @@ def missing(
     cuda = gather(said, release, toolkits, packages, variables)
     if _works(devices, said) or _not_asked(said, cuda) or not cuda.fails:
         return None
-    if (cuda.there or _told_to_be_there(said)) and not _relied_on_missing_extra(said, release):
+    if (cuda.there or _told_to_be_there(said, release)) and not _relied_on_missing_extra(said, release):
         return None
     without_extra = release is not None and release.extra is not None
     cause = (
@@ -178,9 +178,10 @@ def missing(
     )
 
 
-def _told_to_be_there(said: Said) -> bool:
-    """The program runs where the shell's settings do not reach it, or macOS drops the path."""
-    return said.has("started-elsewhere", "restricted-program")
+def _told_to_be_there(said: Said, release: Release | None) -> bool:
+    """pip installed it, or the program runs where the shell's settings do not reach it, or macOS drops the path."""
+    from_pip = said.has("asked-for-extra") and release is not None and release.extra is not None
+    return from_pip or said.has("started-elsewhere", "restricted-program")
 
 
 def _relied_on_missing_extra(said: Said, release: Release | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts import CudnnFile, Message, Package, TfDevice
+from tfgpu_doctor.facts import CudnnFile, Message, Package, TfDevice, Toolkit
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
@@ -14,6 +14,7 @@ from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.library_names import Library, known_library
 from tfgpu_doctor.rules.said import Said, heard
 from tfgpu_doctor.rules.said_cuda import SILENCED_BY, which
+from tfgpu_doctor.rules.said_libraries import fits
 
 _CUDA = ("cuda.missing", "cuda.version-mismatch", "cuda.lib-path")
 _MAIN = re.compile(r"libcudnn\.so|cudnn64_", re.IGNORECASE)
@@ -32,6 +33,8 @@ def _lost(said: Said) -> list[tuple[Library, Message]]:
 
 def _unnamed(said: Said, release: Release | None) -> tuple[Message, ...]:
     """From 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is."""
+    if said.has("asked-for-extra"):
+        return ()  # then all of them came from pip, and are missed together
     modern = release is not None and not re.match(r"1\.|2\.(?:\d|10|11)\.", release.version)
     silent = (modern or said.has("log-era")) and not said.has("cudart-not-found", "library-not-opened", "loader-error")
     return said.all("gpu-libraries-not-opened") if silent else ()
@@ -214,7 +217,7 @@ def lib_path(
     Severity.ERROR,
     "cuDNN is not installed",
     needs=("derived.told",),
-    wants=("derived.gpu_release", "cudnn.installed", "python.packages"),
+    wants=("derived.gpu_release", "cudnn.installed", "python.packages", "cuda.toolkits"),
     requires=("cudnn.version-mismatch", "cudnn.dep-missing", "cudnn.lib-path", *SILENCED_BY),
     explained_by=("cuda.missing", "cuda.version-mismatch"),
     docs=GUIDE,
@@ -225,10 +228,16 @@ def missing(
     release: Release | None,
     installed: tuple[CudnnFile, ...] | None,
     packages: tuple[Package, ...] | None,
+    toolkits: tuple[Toolkit, ...] | None,
 ) -> Problem | None:
     """cuDNN cannot be opened, and nothing says that it is installed."""
     lost = _lost(said)
-    seen = (*(m for _, m in lost), *said.all("self-check"), *_unnamed(said, release))
+    # a CUDA of another version explains a library that is not named
+    other_cuda = bool(toolkits) and not any(
+        fits((release and release.cuda) or "", kit.version or "") for kit in toolkits or ()
+    )
+    unnamed = () if other_cuda else _unnamed(said, release)
+    seen = (*(m for _, m in lost), *said.all("self-check"), *unnamed)
     if not seen or (said.stops_import and not said.has("loader-error", "self-check")):
         return None
     fixes = (

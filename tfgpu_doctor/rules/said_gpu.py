@@ -14,6 +14,8 @@ from tfgpu_doctor.rules.said import Said, heard
 
 # what says that the driver, or the access to it, is the trouble, and no variable
 _NOT_HIDDEN = (
+    "out-of-memory",
+    "devices-busy",
     "kernel-driver-not-running",
     "smi-no-driver",
     "smi-no-devices",
@@ -28,7 +30,7 @@ XID_GUIDE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 # Xids that a program causes, most of the time; every other one speaks of the card, its slot or the driver (XID_GUIDE)
 _SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
 _UNFIT = ("kernel-image-invalid", "no-kernel-image")
-_TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx", "no-arch-in-ptxas")
+_TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
 def _capabilities(said: Said, cards: tuple[Card, ...] | None) -> list[str]:
@@ -240,7 +242,7 @@ def fault(context: Context, said: Said, smi: SmiResult | None) -> Problem | None
 )
 def throttled(context: Context, said: Said) -> Problem | None:
     """nvidia-smi -q shows a slowdown."""
-    seen = said.all("slowdown")
+    seen = said.all("slowdown") or (said.all("power-capped") if not said.complains else ())
     if not seen:
         return None
     return Problem(

@@ -37,6 +37,9 @@ def _brief(text: str) -> str:
 def benign(context: Context, said: Said) -> Problem | None:
     """Lines that need no action."""
     seen = [m for m in said.all("harmless") if m.values["what"] != _TENSORRT]
+    if not seen and not said.complains and (created := said.first("gpu-created")):
+        works = Evidence(_brief(created.text), f"line {created.line}", "this: TensorFlow created the device")
+        return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
     if not seen:
         return None
     return Problem(

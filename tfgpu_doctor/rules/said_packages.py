@@ -170,3 +170,33 @@ def _stated_only(context: Context, said: Said, python: str | None, release: Rele
             ),
         ),
     )
+
+
+@rule(
+    "tf.cpu-build",
+    Severity.ERROR,
+    "This TensorFlow is built for the CPU only",
+    needs=("derived.told",),
+    requires=("tf.windows-native",),
+    docs=PIP_GUIDE,
+)
+def cpu_build(context: Context, said: Said) -> Problem | None:
+    """conda installed its mkl, eigen or cpu variant, or TensorFlow says itself that it has no CUDA."""
+    variants = said.all("conda-build")
+    chosen = [m for m in variants if m.values.get("variant") == "cpu"]
+    seen = (*(chosen if variants and variants[-1] in chosen else ()), *said.all("built-without-cuda"))
+    if not seen or said.has("gpu-created", "library-opened"):
+        return None
+    return Problem(
+        severity=Severity.WARNING if said.stops_import else None,
+        cause="conda has CPU and GPU builds of one version and takes the one that its solver and the "
+        "machine's driver allow",
+        evidence=heard(*seen),
+        fixes=(
+            *context.remedies.reinstall_best("it can use the GPU"),
+            Fix(
+                text="Or ask conda for the GPU build by name (the override lets it solve without a driver in sight)",
+                commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
+            ),
+        ),
+    )

@@ -42,7 +42,7 @@ def _little_left(said: Said) -> list[Message]:
 
 def _tiny(said: Said) -> list[Message]:
     """Lines that show how little of the card TensorFlow got: its allocator's limit is what was free at the start."""
-    return [m for m in said.all("allocator-limit") if int(m.values["limit"]) < 2**29]
+    return [m for m in said.all("allocator-limit") if int(m.values["limit"]) < 2**27]
 
 
 def _held(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
@@ -50,6 +50,9 @@ def _held(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
     found = []
     for gpu in gpus or ():
         used, total = value_or(gpu.memory_used, None), value_or(gpu.memory_total, None)
+        free = value_or(gpu.memory_free, None)
+        if used is None and free is not None and total and free < total * _TAKEN:  # as TensorFlow logs it at its start
+            found.append(evidence(f"GPU {gpu.index}: {free // 2**20} of {total // 2**20} MiB free", "TensorFlow's log"))
         if used and total and used > total * _FULL:
             names = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3])
             by = f", by {names}" if names else ""
@@ -271,12 +274,12 @@ def _slow(said: Said) -> tuple[Message, ...]:
 def input_bound(context: Context, said: Said) -> Problem | None:
     """Low utilisation beside an input pipeline that works on the CPU."""
     feeding, slow = said.all("input-bottleneck"), _slow(said)
-    told = said.values("input-bottleneck", "percent")
+    told = said.all("input-bound-said")  # the profiler's own words
     if not (feeding and slow) and not told and (said.has("slow") or not said.has("low-utilization")):
         return None
     return Problem(
         cause="reading, decoding and augmenting take longer on the CPU than the step on the GPU",
-        evidence=heard(*slow, *feeding),
+        evidence=heard(*told, *slow, *feeding),
         fixes=(
             Fix(
                 text="Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() where it fits, and "

@@ -87,11 +87,17 @@ def flags_refused(context: Context, said: Said) -> Problem | None:
 )
 def ptxas_missing(context: Context, said: Said) -> Problem | None:
     """ptxas is missing, older than XLA allows, or of a version that XLA refuses."""
-    refused, absent = said.all("ptxas-refused"), said.all("ptxas-not-found")
+    refused = said.all("ptxas-refused", "no-arch-in-ptxas")
+    absent = said.all("ptx-provider-missing", "ptxas-not-found")
     if not (refused or absent):
         return None
     version = next(iter(said.values("ptxas-refused", "version")), None)
-    fatal = said.has("ptxas-failed", "ptx-provider-missing") or any("F " in m.text[:40] for m in (*refused, *absent))
+    relies = said.has("driver-compiles-ptx")  # slower, and it goes on
+    fatal = (
+        said.has("ptx-provider-missing")
+        or (said.has("ptxas-failed") and not relies)
+        or any("F " in m.text[:40] for m in (*refused, *absent))
+    )
     title = (
         f"XLA refuses ptxas {version}"
         if version
