@@ -15,6 +15,11 @@ ALLOCATOR = (
     "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc"
 )
 GPU_DEVICE = "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/gpu/gpu_device.cc"
+STREAM_EXECUTOR = "https://github.com/openxla/xla/tree/main/xla/stream_executor"
+USE_CUDNN = (
+    "https://github.com/tensorflow/tensorflow/blob/22a71154e0d61730dd75ec2cf7c5cc108c9f80e5"
+    "/tensorflow/core/util/use_cudnn.cc"
+)
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu"
 DETERMINISM = "https://github.com/NVIDIA/framework-reproducibility/blob/master/doc/d9m/tensorflow.md"
 XLA_GUIDE = "https://www.tensorflow.org/xla"
@@ -136,7 +141,7 @@ _SLOWER = "slower kernels whose results repeat, and an error from operations tha
 SWITCHES = (
     Switch("env.allow-growth", "TF_FORCE_GPU_ALLOW_GROWTH", "", allow_growth, ALLOCATOR, "true or false"),
     Switch("env.tf-gpu-allocator", "TF_GPU_ALLOCATOR", "", allocator, GPU_GUIDE),
-    Switch("env.memory-limit", "TF_PER_DEVICE_MEMORY_LIMIT_MB", "", memory_limit, GPU_DEVICE),
+    Switch("env.memory-limit", "TF_PER_DEVICE_MEMORY_LIMIT_MB", "", memory_limit, STREAM_EXECUTOR),
     Switch(
         "env.unified-memory",
         "TF_FORCE_UNIFIED_MEMORY",
@@ -144,7 +149,7 @@ SWITCHES = (
         when(
             True, Severity.WARNING, "a job may exceed the GPU's memory, and is then paged to the host at PCIe's speed"
         ),
-        GPU_DEVICE,
+        STREAM_EXECUTOR,
     ),
     Switch("env.gpu-thread-mode", "TF_GPU_THREAD_MODE", "", thread_mode, GPU_DEVICE, "gpu_private, gpu_shared, global"),
     Switch("env.deterministic-ops", "TF_DETERMINISTIC_OPS", "", when(True, Severity.WARNING, _SLOWER), DETERMINISM),
@@ -160,7 +165,7 @@ SWITCHES = (
         "TF_CUDNN_USE_AUTOTUNE",
         "",
         when(False, Severity.WARNING, "cuDNN's algorithms are not measured, and a slow one may be taken"),
-        DETERMINISM,
+        USE_CUDNN,
     ),
     Switch("env.xla-flags", "XLA_FLAGS", "XLA is given options by the environment", xla_flags, XLA_GUIDE),
     Switch("env.xla-auto-jit", "TF_XLA_FLAGS", "XLA compiles without being asked", auto_jit, XLA_GUIDE),

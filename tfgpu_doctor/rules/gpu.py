@@ -317,12 +317,15 @@ def _slice(gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...]) -> Problem | No
     ]
     if not seen:
         return None
+    slices = (name.rpartition("(MIG-") for gpu in gpus for name in value_or(gpu.mig_instances, ()))
+    uuid = next((tail.rstrip(")") for _, found, tail in slices if found), None)
+    choose = (f"export CUDA_VISIBLE_DEVICES=MIG-{uuid}",) if uuid else ()
     return Problem(
         title="A process gets one MIG slice, not the whole GPU",
         cause="a process sees one slice, with its share of the memory and the multiprocessors; a second needs another",
         evidence=tuple(seen),
         fixes=(
-            Fix(text="Choose the slice", commands=("nvidia-smi -L", "export CUDA_VISIBLE_DEVICES=MIG-<UUID>")),
+            Fix(text="See the slices, and choose one", commands=("nvidia-smi -L", *choose)),
             Fix(
                 text="Or turn MIG off, while nothing uses the GPU",
                 commands=tuple(

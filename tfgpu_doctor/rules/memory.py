@@ -10,7 +10,7 @@ from tfgpu_doctor.rules.gpu import visible_devices
 from tfgpu_doctor.rules.said import Said
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
-NCCL_SHM = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#shared-memory"
+NCCL_SHM = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html"
 
 MIB, GIB = 2**20, 2**30
 # A CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor.
@@ -125,10 +125,10 @@ def shm_small(
     gpus: tuple[Gpu, ...] | None,
     devices: tuple[TfDevice, ...] | None,
 ) -> Problem | None:
-    """A container's 64 MiB: NCCL takes about 10 MiB for each pair of GPUs, worker processes hand over batches in it.
+    """A container's 64 MiB: NCCL communicates in it, between the threads of one process too, and input pipelines do.
 
-    Sources: NCCL user guide, "Troubleshooting: Shared Memory"; NCCL's "Error while creating shared memory segment
-    /dev/shm/nccl-... (size 9637888)" with four GPUs and 64 MiB.
+    Source: NCCL user guide, "Runtime and MPI issues: Shared memory": when it does not suffice, NCCL fails to
+    initialise; --shm-size=1g --ulimit memlock=-1 is what it advises for Docker.
     """
     count = how_many(gpus, devices)
     if container == "none" or size > DOCKERS_SHM or not count:
@@ -153,5 +153,8 @@ def _more_shm(container: str) -> Fix:
             text="Mount a volume in memory there: volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}], "
             "and volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container"
         )
-    engine = "podman" if container == "podman" else "docker"
-    return Fix(text="Start the container with more", commands=(f"{engine} run --shm-size=1g --gpus all ...",))
+    start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
+    return Fix(
+        text="Start the container with more",
+        commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",),
+    )
