@@ -27,6 +27,7 @@ from tfgpu_doctor.rules import (  # noqa: F401 - they register
     memory,
     performance,
     python,
+    said_by_us,
     said_container,
     said_cuda,
     said_cudnn,
@@ -80,6 +81,7 @@ ORDER = (
     "benign.log",
     "tf.known-bug",
 )
+said_by_us.register()  # once all the others stand in the table
 _SEVERITIES = tuple(Severity)
 _Found: TypeAlias = tuple[Rule, Finding]
 

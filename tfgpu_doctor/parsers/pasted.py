@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from tfgpu_doctor.facts import Fact, Known, Message, Unknown
@@ -13,6 +12,7 @@ from tfgpu_doctor.parsers import (
     libraries_seen,
     messages,
     nvidia_smi,
+    own_report,
     pip_install,
     pip_list,
     surroundings,
@@ -21,7 +21,7 @@ from tfgpu_doctor.parsers import (
     toolkit_outputs,
 )
 from tfgpu_doctor.parsers.form import Stated
-from tfgpu_doctor.parsers.lines import Excerpt, Line
+from tfgpu_doctor.parsers.lines import Excerpt
 
 NOT_SAID = Unknown("the text does not say")
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
@@ -32,7 +32,7 @@ class Pasted:
 
     def __init__(self, excerpt: Excerpt) -> None:
         """Let every parser read the lines once."""
-        self.lines: Sequence[Line] = excerpt.lines
+        own, self.lines = own_report.split(excerpt.lines)
         self.stated = form.parse(self.lines)
         self.seen = tensorflow_devices.parse(self.lines)
         self.listed = pip_list.parse(self.lines)
@@ -42,7 +42,7 @@ class Pasted:
         self.versions = toolkit_outputs.parse(self.lines)
         self.libraries = libraries_seen.parse(self.lines)
         self.where = surroundings.read(self.lines, self._system_name())
-        self.messages = messages.read(self.lines)
+        self.messages = (*own, *messages.read(self.lines))
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
 
