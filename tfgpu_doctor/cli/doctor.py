@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfgpu_doctor.cli.checks import checks_options, list_checks, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
     REPORT_FORMATS,
@@ -49,6 +50,15 @@ if TYPE_CHECKING:
     "--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Seconds for TensorFlow in all."
 )
 @click.option("--require-gpus", metavar="N", type=click.IntRange(min=0), help="Fail when fewer GPUs can be used.")
+@checks_options
+@click.option(
+    "--list-checks",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=list_checks,
+    help="Show the id of every finding, and exit.",
+)
 @fail_on_option
 @redact_option
 @report_output_options
@@ -61,6 +71,8 @@ def command(
     no_import: bool,
     timeout: float | None,
     require_gpus: int | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     fail_on: FailOn,
     redact: bool | None,
     formats: tuple[str, ...],
@@ -75,6 +87,7 @@ def command(
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
     if executable and not shutil.which(executable):
         raise click.UsageError(f"--python {executable}: no such program, or not executable")
+    verify(only, skip)
     from tfgpu_doctor.report import exit_code
 
     report = (
@@ -82,6 +95,10 @@ def command(
         if saved
         else _live(executable or sys.executable, matrix_file, no_import, timeout, require_gpus)
     )
+    if only or skip:
+        from tfgpu_doctor.selection import restrict
+
+        report = restrict(report, only, skip)
     write(report, targets, redact)
     context.exit(exit_code(report, fail_on))
 

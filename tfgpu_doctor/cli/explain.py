@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from tfgpu_doctor.cli.checks import checks_options, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
     REPORT_FORMATS,
@@ -39,6 +40,7 @@ _LARGEST_REPORT = 100 << 20  # bytes
 )
 @click.argument("source", metavar="[FILE|-|ID]", required=False)
 @matrix_option
+@checks_options
 @fail_on_option
 @redact_option
 @report_output_options
@@ -47,6 +49,8 @@ def command(
     context: click.Context,
     source: str | None,
     matrix_file: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     fail_on: FailOn,
     redact: bool | None,
     formats: tuple[str, ...],
@@ -66,7 +70,12 @@ def command(
     from tfgpu_doctor.cli.doctor import write
     from tfgpu_doctor.report import exit_code
 
+    verify(only, skip)
     report = _diagnose(source or "-", matrix_file)
+    if only or skip:
+        from tfgpu_doctor.selection import restrict
+
+        report = restrict(report, only, skip)
     write(report, targets, redact)
     context.exit(exit_code(report, fail_on))
 
