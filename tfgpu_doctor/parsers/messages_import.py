@@ -59,8 +59,8 @@ FORMS = (
     ),
     form(
         "illegal-instruction",
-        "illegal instruction|illegal hardware instruction|sigill|exit code 132|0xc000001d|signal 4",
-        r"illegal (?:hardware )?instruction|\bSIGILL\b|exit code:? 132\b|0xC000001D|signal 4\b",
+        "illegal instruction|illegal hardware instruction|sigill|code 132|code: 132|0xc000001d|signal 4",
+        r"illegal (?:hardware )?instruction|\bSIGILL\b|(?:exit|non-zero) code:? 132\b|0xC000001D|signal 4\b",
     ),
     form(
         "cpu-instructions-missing",
@@ -127,7 +127,8 @@ FORMS = (
         "keras 3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras",
         r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
         r"|requires? (?:TF-)?Keras 2|install the backwards-compatible tf-keras|Keras 3 only supports V3"
-        r"|install `?tf[-_]keras`?|File format not supported.{0,40}Keras 3|module 'keras\.src\.\w+' has no attribute"
+        r"|install `?tf[-_]keras`?|do not have the tf_keras package"
+        r"|File format not supported.{0,40}Keras 3|module 'keras\.src\.\w+' has no attribute"
         r"|Keras cannot be imported.{0,40}",
     ),
     form(
@@ -143,10 +144,11 @@ FORMS = (
     ),
     form(
         "estimator-mismatch",
-        "tensorflow_estimator|tensorboard",
+        "tensorflow_estimator|tensorboard|monitoring|metric",
         r"(?:tensorflow_estimator|tensorboard)[\w./\\]*.{0,80}(?:ImportError|AttributeError)"
         r"|(?:ImportError|AttributeError).{0,80}(?:tensorflow_estimator|tensorboard)"
-        r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name",
+        r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name"
+        r"|Another metric with the same name",
     ),
     form(
         "tf-internals-missing",

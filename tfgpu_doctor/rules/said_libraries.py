@@ -75,7 +75,7 @@ def gather(
         if message.line not in of_cudnn and name != "libnvrtc.so"  # cuDNN's own helpers
         if (library := known_library(name))
         and library.component not in ("cuda", "cudnn")
-        and (not library.optional or (library.component == "cupti" and said.has("aborted", "loader-error")))
+        and (not library.optional or (library.component == "cupti" and _ends_without(message, said)))
     )
     opened = tuple(library for name, _ in said.libraries("library-opened") if (library := known_library(name)))
     complaints = said.all("cudart-not-found", "gpu-libraries-not-opened")
@@ -102,6 +102,11 @@ def gather(
         there=tuple(_there(said, opened, toolkits, packages, variables)),
         opened=opened,
     )
+
+
+def _ends_without(message: Message, said: Said) -> bool:
+    """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
+    return said.has("aborted") or (message.kind == "loader-error" and "dlerror" not in message.text)
 
 
 def _about_cudnn(said: Said) -> bool:

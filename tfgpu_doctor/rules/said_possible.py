@@ -83,7 +83,7 @@ def _possibility(
     @rule(
         finding_id,
         Severity.WARNING,
-        f"Possibly: {title}",
+        f"{title[0].upper()}{title[1:]}",
         needs=("derived.told",),
         wants=_WANTS,
         requires=("gpu.none", "tf.cpu-build", "tf.windows-native"),
@@ -183,7 +183,7 @@ _possibility(
     "the work is too small for a GPU",
     "a GPU that idles waits for its input, or gets too little work at a time",
     _run("To decide, double the batch size: when a step takes as long as before, the work is too small"),
-    lambda s: s.said.all("low-utilization"),
+    lambda s: () if s.said.has("slow") else s.said.all("low-utilization"),
 )
 _possibility(
     "cuda.missing",
