@@ -186,6 +186,7 @@ def _finding(one: Rule, problem: Problem, context: Context) -> Finding:
         evidence=problem.evidence,
         fixes=tuple(context.remedies.where_it_belongs(fix) for fix in problem.fixes),
         docs=one.docs,
+        possible=problem.possible,
     )
 
 

@@ -169,7 +169,8 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
         said += [*phase.log_tail, *phase.traceback, *([phase.exception] if phase.exception else [])]
     said += [check.error for check in value_or(tensorflow.checks, ()) if check.error]
     lines = [Line(number, text) for number, text in enumerate(dict.fromkeys(said), 1)]
-    return Known(messages.read(lines), "TensorFlow's log")
+    whose = "TensorFlow's log"
+    return Known(tuple(msgspec.structs.replace(one, source=whose) for one in messages.read(lines)), whose)
 
 
 R = TypeVar("R", bound=Record)

@@ -426,6 +426,7 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True):
     text: str  # the line, at most 300 characters
     values: dict[str, str] = {}
     count: int = 1  # how often it was said
+    source: str | None = None  # whose line: "TensorFlow's log" in a live report; None in a pasted text
 
 
 class Facts(Record, frozen=True):

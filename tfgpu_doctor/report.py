@@ -46,7 +46,7 @@ class Fix(Record, frozen=True):
 
 
 class Finding(Record, frozen=True):
-    """One problem. `root_cause` is false when another finding explains it."""
+    """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""
 
     id: str
     severity: Severity
@@ -57,6 +57,7 @@ class Finding(Record, frozen=True):
     fixes: tuple[Fix, ...]
     consequences: tuple[str, ...] = ()
     docs: str | None = None
+    possible: bool = False  # a pasted text leaves it open: another cause that would look the same
 
 
 class Undetermined(Record, frozen=True):

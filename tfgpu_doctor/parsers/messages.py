@@ -50,7 +50,7 @@ def read(lines: Sequence[Line], forms: Iterable[Form] | None = None) -> tuple[Me
     ... # doctest: +NORMALIZE_WHITESPACE
     Message(kind='library-not-opened', line=7,
     text="2022-07-07 15:53:15: W dso_loader.cc:64] Could not load dynamic library 'libcuda.so.1';",
-    values={'library': 'libcuda.so.1'}, count=1)
+    values={'library': 'libcuda.so.1'}, count=1, source=None)
     """
     chosen = tuple(forms) if forms is not None else _catalogue()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Message] = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from tfgpu_doctor.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.stack import stack
-from tfgpu_doctor.render.text import counted, sentence, told
+from tfgpu_doctor.render.text import counted, left_open, sentence, told
 from tfgpu_doctor.report import Finding, Report
 
 LONGEST = 60_000  # characters; GitHub takes 65 536
@@ -73,10 +73,14 @@ def render(report: Report) -> str:
     room = LONGEST - 1000 - sum(map(len, page))
     left_out = []
     windows = value_or(report.facts.host.os, "") == "windows"
-    for finding in roots:
-        block = _finding(finding, titles, "bat" if windows else "sh")
+    language = "bat" if windows else "sh"
+    blocks = [(one.id, _finding(one, titles, language)) for one in roots if not one.possible]
+    blocks += [
+        (", ".join(one.id for one in group), _left_open(why, group, language)) for why, group in left_open(report)
+    ]
+    for ids, block in blocks:
         if len(block) + 2 > room:
-            left_out.append(finding.id)
+            left_out.append(ids)
             continue
         page.append(block)
         room -= len(block) + 2
@@ -111,6 +115,18 @@ def _finding(finding: Finding, titles: dict[str, str], language: str) -> str:
             blocks.append(fenced(map(_command, fix.commands), language))
     if finding.docs and _URL.fullmatch(finding.docs):
         blocks.append(f"**see** <{finding.docs}>")
+    return "\n\n".join(blocks)
+
+
+def _left_open(reason: str, group: list[Finding], language: str) -> str:
+    """Other causes that would look the same, in one block."""
+    blocks = ["### ? Left open by the text"]
+    items = [f"- or {escape(one.title, 200)} <sub>{escape(one.id)}</sub>" for one in group]
+    blocks.append("\n".join([*items, f"- **why** {escape(reason)}"]))
+    for fix in dict.fromkeys(fix for one in group for fix in one.fixes):
+        blocks.append(f"**do** {escape(fix.text)}")
+        if fix.commands:
+            blocks.append(fenced(map(_command, fix.commands), language))
     return "\n\n".join(blocks)
 
 

@@ -48,7 +48,15 @@ def render(report: Report, console: Console) -> None:
     _stack(told(stack(report)) if report.source == "text" else stack(report), console)
     shown = [finding for finding in report.findings if finding.root_cause]
     titles = {finding.id: finding.title for finding in report.findings}
+    notes = [finding for finding in shown if finding.severity is Severity.NOTE]
     for finding in shown:
+        if not finding.possible and finding not in notes:
+            console.print()
+            print_finding(finding, titles, console)
+    for reason, group in left_open(report):
+        console.print()
+        _left_open(reason, group, console)
+    for finding in notes:
         console.print()
         print_finding(finding, titles, console)
     if report.verdict == "unknown" and report.source == "text":
@@ -80,6 +88,27 @@ def told(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """The layers of which the text says anything; one line for none."""
     known = tuple(layer for layer in layers if layer.mark != "unknown")
     return known or (Layer("Text", "unknown", "says nothing of the machine, its driver or its TensorFlow"),)
+
+
+def left_open(report: Report) -> list[tuple[str, list[Finding]]]:
+    """The causes that a text leaves open, those with one reason together."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        if finding.possible:
+            groups.setdefault(finding.cause, []).append(finding)
+    return list(groups.items())
+
+
+def _left_open(reason: str, group: list[Finding], console: Console) -> None:
+    symbol = marks(console)["unknown"]
+    console.print(Text(f"{symbol} Left open by the text", STYLES["unknown"]))
+    for finding in group:
+        hanging(Text("    or   ", "dim"), Text.assemble(clean(finding.title), (f"  {finding.id}", "dim")), console)
+    _labelled("why", Text(clean(reason)), console)
+    for fix in dict.fromkeys(fix for finding in group for fix in finding.fixes):
+        _labelled("do", Text(clean(fix.text)), console)
+        for command in fix.commands:
+            console.print(Text("           " + clean(command), "bold cyan"), soft_wrap=True)
 
 
 def _ask_for_more(console: Console) -> None:
@@ -172,6 +201,6 @@ def counted(report: Report) -> str:
     """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
     roots = [finding for finding in report.findings if finding.root_cause]
     errors = sum(finding.severity is Severity.ERROR for finding in roots)
-    warnings = sum(finding.severity is Severity.WARNING for finding in roots)
+    warnings = sum(finding.severity is Severity.WARNING and not finding.possible for finding in roots)
     counts = [f"{n} {word}{'s' * (n != 1)}" for n, word in ((errors, "problem"), (warnings, "warning")) if n]
     return f" ({', '.join(counts)})" if counts else ""

@@ -110,5 +110,6 @@ def heard(*messages: Message | None, need: str | None = None, most: int = 4) -> 
     for message in messages:
         if message is not None:
             again = f", {message.count} times" if message.count > 1 else ""
-            found.setdefault(message.line, Evidence(message.text, f"line {message.line}{again}", need))
+            whose = f"{message.source}, " if message.source else ""
+            found.setdefault(message.line, Evidence(message.text, f"{whose}line {message.line}{again}", need))
     return tuple(found.values())[:most]
