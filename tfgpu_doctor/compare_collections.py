@@ -60,9 +60,9 @@ def _whole(path: str, status: Status, fact: Any) -> Difference:
     label, layer, group = _LABELS.get(path, (field_of(path).label, field_of(path).layer, None))
     value = fact.value if isinstance(fact, Known) else ()
     text = ", ".join(value_or(gpu.name, "GPU") for gpu in value) if path == "gpus" else f"{len(value)}"
-    sides = (None, text) if status == "unexamined" else (text, None)
+    before, after = (None, text) if status == "unexamined" else (text, None)
     grade: Grade = "noise" if path == "messages" else "state"
-    return Difference(path, layer, f"{label}: {text}", *sides, status, grade, group or path, (Place(path),))
+    return Difference(path, layer, f"{label}: {text}", before, after, status, grade, group or path, (Place(path),))
 
 
 def _one(

@@ -165,7 +165,8 @@ def _scalar(path: str, good: Facts, bad: Facts) -> Difference | None:
     if path == "host.memory" and _nearly(one, other):
         grade = "noise"
     text = arrow(field.label, *texts) if status == "changed" else f"{field.label}: {texts[0] or texts[1]}"
-    return Difference(path, field.layer, text, *texts, status, grade, field.group or path, (Place(path),))
+    before, after = texts
+    return Difference(path, field.layer, text, before, after, status, grade, field.group or path, (Place(path),))
 
 
 def _told(path: str, fact: Any) -> str | None:

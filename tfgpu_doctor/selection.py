@@ -31,7 +31,8 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """Every id once, in alphabetical order, with the severity and the title that it has as a rule."""
-    over_facts_first = sorted(RULES, key=lambda one: ".said_" in one.decide.__module__)  # their titles speak of a machine
+    # the titles of rules over facts speak of a machine, those of the others of a text
+    over_facts_first = sorted(RULES, key=lambda one: ".said_" in one.decide.__module__)
     first = {one.id: one for one in reversed(over_facts_first)}
     return tuple(Check(one.id, one.severity.value, one.title) for _, one in sorted(first.items()))
 
