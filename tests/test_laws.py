@@ -26,6 +26,7 @@ TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 PURE = (
     *("rules/*", "parsers/*", "manifests/*", "check*.py", "query*.py", "plan*.py", "fits.py", "constraints.py"),
     *("recipes.py", "offers.py", "remedies.py", "target.py", "gpu_names.py", "matrix_*.py", "facts.py", "report.py"),
+    *("compare.py", "compare_*.py", "redact*.py", "selection.py"),
 )
 IMPURE = MACHINE | {
     *("os", "pathlib", "io", "shutil", "glob", "tempfile", "platform", "sys", "socket", "urllib", "http", "psutil"),
