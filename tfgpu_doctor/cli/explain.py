@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
@@ -31,6 +32,22 @@ _CHUNK = 1 << 20
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
 _OF_A_REPORT = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _LARGEST_REPORT = 100 << 20  # bytes
+# how files begin that hold no text, and what to do with them
+_NO_TEXT = (
+    (b"\x1f\x8b", "is gzip, unpack it first: gunzip -c FILE | tfgpu explain -"),
+    (b"BZh", "is bzip2, unpack it first: bunzip2 -c FILE | tfgpu explain -"),
+    (b"\xfd7zXZ\0", "is xz, unpack it first: xz -dc FILE | tfgpu explain -"),
+    (b"\x28\xb5\x2f\xfd", "is zstd, unpack it first: zstd -dc FILE | tfgpu explain -"),
+    (b"PK\x03\x04", "is a zip archive, unpack it first: unzip -p FILE | tfgpu explain -"),
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive, unpack it first"),
+    (b"\x89PNG", "is a picture: paste the text itself"),
+    (b"\xff\xd8\xff", "is a picture: paste the text itself"),
+    (b"GIF8", "is a picture: paste the text itself"),
+    (b"%PDF-", "is a PDF: paste the text itself"),
+    (b"\x7fELF", "is a program or a library (ELF), no text"),
+    (b"MZ\x90\0", "is a program or a library of Windows, no text"),
+    (b"\xcf\xfa\xed\xfe", "is a program or a library of macOS, no text"),
+)
 
 
 @click.command(
@@ -87,6 +104,8 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     with _open(source) as stream:
         chunks = _chunks(stream, source)
         first = next(chunks, b"")
+        if wrong := next((why for magic, why in _NO_TEXT if first.startswith(magic)), None):
+            raise click.UsageError(f"{_name(source)} {wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))}")
         if _OF_A_REPORT.match(first):
             return _saved(chain([first], chunks), source, matrix_file)
         excerpt = lines.read(chain([first], chunks))
