@@ -105,7 +105,8 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
         chunks = _chunks(stream, source)
         first = next(chunks, b"")
         if wrong := next((why for magic, why in _NO_TEXT if first.startswith(magic)), None):
-            raise click.UsageError(f"{_name(source)} {wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))}")
+            advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
+            raise click.UsageError(f"{_name(source)} {advice}")
         if _OF_A_REPORT.match(first):
             return _saved(chain([first], chunks), source, matrix_file)
         excerpt = lines.read(chain([first], chunks))
