@@ -29,11 +29,12 @@ from tfgpu_doctor.parsers.lines import Line
 _HEAD = re.compile(r"^\W*(?:<sub>)?tfgpu (?:doctor|explain) \d+\.\d+\S*, matrix of \d")
 _VERDICT = re.compile(r"^\W*(?:ok|degraded|broken|unknown)(?:\*\*)?: ")
 _ID = r"(?P<id>[a-z0-9]+\.[a-z0-9]+(?:-[a-z0-9]+)*)"
-_FINDING = re.compile(rf"^(?:### )?(?P<mark>[✗x!⚠i?]) (?P<title>\S.*?) (?: |<sub>){_ID}(?:</sub>)?$")
-_WRAPPED = re.compile(r"^(?:### )?(?P<mark>[✗x!⚠i]) (?P<title>\S.*)$")
+_FINDING = re.compile(rf"^(?:### )?(?P<mark>[✗x!⚠iℹ?]) (?P<title>\S.*?) (?: |<sub>){_ID}(?:</sub>)?$")
+_WRAPPED = re.compile(r"^(?:### )?(?P<mark>[✗x!⚠iℹ]) (?P<title>\S.*)$")
 _ID_ALONE = re.compile(rf"^ {{2}}(?P<more>.*?)(?:^|(?<= ) ?){_ID}$")
-_SEVERITIES = {"✗": "error", "x": "error", "!": "warning", "⚠": "warning", "i": "note"}
+_SEVERITIES = {"✗": "error", "x": "error", "!": "warning", "⚠": "warning", "i": "note", "ℹ": "note"}
 _SHOWN = 300
+_TITLE_LINES = 4  # over which a narrow terminal may wrap a title
 
 
 def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
@@ -55,9 +56,21 @@ def _findings(lines: Sequence[Line]) -> Iterator[Message]:
         match = _FINDING.match(line.text)
         title, finding_id = (match["title"], match["id"]) if match else (None, None)
         opening = match or _WRAPPED.match(line.text)
-        if opening and not match and place + 1 < len(lines) and (below := _ID_ALONE.match(lines[place + 1].text)):
-            title, finding_id = f"{opening['title']} {below['more']}".strip(), below["id"]
+        if opening and not match:
+            title, finding_id = _wrapped(opening["title"], lines[place + 1 : place + _TITLE_LINES])
         if opening and title and finding_id:
             severity = _SEVERITIES.get(opening["mark"], "error")
             values = {"id": finding_id, "severity": severity, "title": title.strip()}
             yield Message("own-finding", line.number, line.text.strip()[:_SHOWN], values)
+
+
+def _wrapped(begin: str, following: Sequence[Line]) -> tuple[str | None, str | None]:
+    """A title and its id, put together from the lines below the first."""
+    title = begin
+    for line in following:
+        if below := _ID_ALONE.match(line.text):
+            return f"{title} {below['more']}".strip(), below["id"]
+        if not re.match(r" {2}\S", line.text):
+            break
+        title = f"{title} {line.text.strip()}"
+    return None, None
