@@ -1,0 +1,69 @@
+"""Lines of TensorFlow's log as its generations print them; only the frame is made here, the sentences are the rows'."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+# generation → what stands before the sentence; {file} is a path as in the sources, {name} its last part
+_FRAMES = {
+    "1.0": "{letter} tensorflow/{file}:509] ",
+    "1.15": "2020-02-03 09:10:11.121314: {letter} tensorflow/{file}:326] ",
+    "2.4": "2021-03-02 10:11:12.131415: {letter} tensorflow/{file}:60] ",
+    "2.13": "2023-08-09 11:12:13.141516: {letter} tensorflow/compiler/xla/{file}:268] ",
+    "2.17": "2024-09-10 12:13:14.151617: {letter} external/local_xla/xla/{file}:266] ",
+    "2.21": "{letter}0000 00:00:1795265043.047846   20055 {name}:52] ",
+}
+_OWN = ("core/", "tsl/", "compiler/")  # folders that are no part of XLA
+GONE = "cannot open shared object file: No such file or directory"
+DRIVER = "stream_executor/cuda/cuda_driver.cc"
+DIAGNOSTICS = "stream_executor/cuda/cuda_diagnostics.cc"
+LOADER = "stream_executor/platform/default/dso_loader.cc"
+DNN = "stream_executor/cuda/cuda_dnn.cc"
+DEVICE = "core/common_runtime/gpu/gpu_device.cc"
+
+
+def log(era: str, file: str, text: str, letter: str = "E") -> str:
+    """One line as that release logs it."""
+    frame = _FRAMES[era]
+    if file.startswith(_OWN) and era in ("2.13", "2.17"):
+        frame = _FRAMES["2.4"]
+    if file.startswith("tsl/") and era == "2.17":
+        frame = frame.replace("tensorflow/", "external/local_tsl/")
+    return frame.format(letter=letter, file=file, name=file.rpartition("/")[2]) + text
+
+
+def not_opened(era: str, library: str, path: str = "") -> str:
+    """How a library that cannot be opened was logged from 1.14 to 2.11."""
+    why = f"{library} not found" if library.endswith(".dll") else f"{library}: {GONE}"
+    tail = f"; LD_LIBRARY_PATH: {path}" if path else ""
+    return log(era, LOADER, f"Could not load dynamic library '{library}'; dlerror: {why}{tail}", "W")
+
+
+def created(capability: str = "8.6", name: str = "NVIDIA GeForce RTX 3090") -> str:
+    """TensorFlow uses a GPU."""
+    place = f"name: {name}, pci bus id: 0000:01:00.0, compute capability: {capability}"
+    text = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 21915 MB memory:  -> device: 0, {place}"
+    return log("2.13", DEVICE, text, "I")
+
+
+def smi(tool: str = "550.54.14", driver: str = "550.54.14", cuda: str = "12.4", used: int = 5) -> str:
+    """nvidia-smi's table of one card."""
+    banner = f"| NVIDIA-SMI {tool:<15}     Driver Version: {driver:<15}   CUDA Version: {cuda:<5}    |"
+    return text(
+        f"""
+        +-----------------------------------------------------------------------------------------+
+        {banner}
+        |-----------------------------------------+------------------------+----------------------+
+        | GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+        | Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+        |=========================================+========================+======================|
+        |   0  NVIDIA GeForce RTX 3090        Off |   00000000:01:00.0 Off |                  N/A |
+        | 30%   35C    P8             20W /  350W |   {used:>5}MiB /  24576MiB |      0%      Default |
+        +-----------------------------------------+------------------------+----------------------+
+        """
+    )
+
+
+def text(*parts: str) -> str:
+    """Parts, one under the other, without the indentation of the source."""
+    return "\n".join(dedent(part).strip("\n") for part in parts)
