@@ -14,6 +14,7 @@ _INSTALLED_BY = re.compile(
 _CUDA_SENTENCE = re.compile(
     r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?\b(?:CUDA"
     r"|GPU)(?: toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
+    r"|\bCUDA(?: toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is |was )?(?:already )?(?:installed|there)\b"
     r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",
     re.IGNORECASE,
 )
@@ -69,7 +70,7 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
                     path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
                 )
         if not stated and not NOT_HERE.search(line.text) and (said := _CUDA_SENTENCE.search(line.text)):
-            version = said["version"] or said["path"]
+            version = said["version"] or said["there"] or said["path"]
             yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")
 
 

@@ -24,6 +24,17 @@ from tfgpu_doctor.parsers.form import Stated
 from tfgpu_doctor.parsers.lines import Excerpt
 
 NOT_SAID = Unknown("the text does not say")
+_IN_PASSING = {
+    "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
+    "gpu": re.compile(
+        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla )*(?:(?:RTX|GTX) ?[A-Z]?\d{3,4}(?: ?Ti| ?SUPER| Ada| Laptop)*"
+        r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40|K80|K40|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
+    ),
+}
+# lines of programs, and what others say of other machines
+_NO_SENTENCE = re.compile(
+    r"\]: |\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl|site-packages|=="
+)
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
 
 
@@ -61,7 +72,14 @@ class Pasted:
 
     def all_stated(self, key: str) -> list[Stated]:
         """Everything that is stated of "os", "python", "tensorflow", "cuda", "cudnn", "driver" or "gpu"."""
-        return [one for one in self.stated if one.key == key and one.value]
+        stated = [one for one in self.stated if one.key == key and one.value]
+        return stated or self._in_passing(key)
+
+    def _in_passing(self, key: str) -> list[Stated]:
+        """The Python or the card that a sentence names, where no form and no list does."""
+        pattern = _IN_PASSING.get(key)
+        found = self.find(pattern, but=_NO_SENTENCE) if pattern else None
+        return [Stated(key, found[0]["value"], found[0][0], found[1])] if found else []
 
     def stated_value(self, key: str) -> str | None:
         """The first of it."""
