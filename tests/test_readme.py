@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,27 @@ def test_every_command_stands_in_the_table() -> None:
 def test_every_exit_code_stands_in_the_table() -> None:
     for code in ("0", "1", "2", "3", "130"):
         assert re.search(rf"^\| {code} \|", README, re.MULTILINE), code
+
+
+def shown(head: str, after: str) -> list[str]:
+    """The indented lines of the README between a command and the next one, or the next text."""
+    lines = README.partition(f"    $ {head}\n")[2].partition(after)[0].splitlines()
+    return [line[4:] for line in lines]
+
+
+def test_the_pasted_log_is_explained_as_shown(tmp_path: Path) -> None:
+    issue = tmp_path / "issue.txt"
+    issue.write_text("\n".join(shown("cat issue.txt", "    $ tfgpu explain")), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", "explain", str(issue)],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1", "COLUMNS": "80"},
+        timeout=60,
+    )
+    wanted = shown("tfgpu explain issue.txt", "\n`tfgpu explain")
+    assert done.returncode == 1
+    assert [line.rstrip() for line in done.stdout.splitlines()][1:] == [line.rstrip() for line in wanted][1:]
 
 
 def generations() -> list[list[str]]:
