@@ -1,0 +1,104 @@
+"""The collected reports: what is found in them, over all of them; how each is counted stands in tests/cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.diagnosis import make_report
+from tfgpu_doctor.parsers import lines, paste
+from tfgpu_doctor.report import Report, Severity
+from tfgpu_doctor.rules.engine import RULES, matches
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+# Of the texts that are enough to tell, in nine of ten the first finding is the cause: below that, nobody trusts it.
+TOP_1 = 0.90
+# Some texts lack the telling line altogether; the cause of the others must be somewhere among the findings.
+RECALL = 0.85
+# An error that does not hold sends somebody the wrong way, so that one in ten reports is already much.
+FALSE_ALARMS = 0.10
+# They neither take a place nor count as alarms: what follows from a cause, and remarks about a release.
+SYMPTOMS = {"gpu.not-visible", "tf.import-failed", "gpu.fewer-than-required", "tf.known-bug"}
+# what every case tells: without evidence and source nobody can check its cause
+KEYS = {"id", "text", "root_cause", "also", "confidence", "notes", "evidence", "source"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One report, and what was found in it."""
+
+    case: dict[str, Any]
+    report: Report
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.id for one in self.report.findings if one.id not in SYMPTOMS]
+
+    @property
+    def decidable(self) -> bool:
+        """The cause is confirmed, and the text enough to tell it."""
+        underdetermined = "TEXT-UNDERDETERMINED" in (self.case.get("notes") or "")
+        return not underdetermined and self.case["confidence"] != "likely"
+
+    @property
+    def hit(self) -> bool:
+        return self.ids[:1] == [self.case["root_cause"]]
+
+    @property
+    def false(self) -> list[str]:
+        """Errors that do not hold."""
+        allowed = {self.case["root_cause"], *(self.case.get("also") or ())} | SYMPTOMS
+        errors = [one.id for one in self.report.findings if one.severity is Severity.ERROR]
+        return [one for one in errors if one not in allowed]
+
+    def line(self) -> str:
+        return f"{self.case['id']}: {self.case['root_cause']}, found {', '.join(self.ids) or 'nothing'}"
+
+
+@cache
+def outcome(path: Path) -> Outcome:
+    case = yaml.safe_load(path.read_text(encoding="utf-8"))
+    facts = paste.read(lines.read([case["text"].encode()]))
+    return Outcome(case, make_report(facts, MATRIX, source="text", timings={}))
+
+
+def every_outcome() -> list[Outcome]:
+    return [outcome(path) for path in CASES]
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_each_is_judged(path: Path) -> None:
+    one = outcome(path)
+    assert one.report.verdict in ("ok", "degraded", "broken", "unknown")
+    for named in (one.case["root_cause"], *(one.case.get("also") or ())):
+        assert any(matches(rule.id, (named,)) for rule in RULES), f"{named} is no finding"
+    assert set(one.case) >= KEYS, "a key is missing"
+    assert one.case["id"] == path.stem
+
+
+def test_the_first_finding_is_the_cause() -> None:
+    clear = [one for one in every_outcome() if one.decidable]
+    missed = [one.line() for one in clear if not one.hit]
+    assert 1 - len(missed) / len(clear) >= TOP_1, "\n".join(missed)
+
+
+def test_the_cause_is_among_the_findings() -> None:
+    all_of_them = every_outcome()
+    missed = [one.line() for one in all_of_them if one.case["root_cause"] not in one.ids]
+    assert 1 - len(missed) / len(all_of_them) >= RECALL, "\n".join(missed)
+
+
+def test_few_errors_are_false() -> None:
+    all_of_them = every_outcome()
+    false = [f"{one.line()}; false: {', '.join(one.false)}" for one in all_of_them if one.false]
+    assert sum(len(one.false) for one in all_of_them) / len(all_of_them) <= FALSE_ALARMS, "\n".join(false)
+
+
+def test_the_collection_is_there() -> None:
+    assert len(CASES) > 200
