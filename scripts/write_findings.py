@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfgpu_doctor.pages import LAYERS, pages_of
-from tfgpu_doctor.pages.headline import headline_of
+from tfgpu_doctor.pages.headline import further_links, headline_of
 from tfgpu_doctor.pages.records import Page, Remedy
 from tfgpu_doctor.render.markdown import escape, fenced
 
@@ -70,7 +70,8 @@ def _page(page: Page) -> Iterator[str]:
     yield "#### What to do"
     yield from _remedies(page.fixes)
     yield "#### Sources"
-    yield "\n".join(f"- [{escape(source.title)}]({source.url})" for source in page.sources)
+    named = [f"- [{escape(source.title)}]({source.url})" for source in page.sources]
+    yield "\n".join(named + [f"- {link}" for link in further_links(page)])
 
 
 def _signs(page: Page) -> Iterator[str]:

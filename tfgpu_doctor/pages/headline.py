@@ -10,10 +10,13 @@ import tfgpu_doctor.diagnosis  # noqa: F401 - it registers every rule
 from tfgpu_doctor.facts import Record
 from tfgpu_doctor.pages.records import Page
 from tfgpu_doctor.report import Severity
-from tfgpu_doctor.rules.engine import RULES
+from tfgpu_doctor.rules.engine import RULES, Rule
 
 SCHEMA: Literal["tfgpu.page/1"] = "tfgpu.page/1"
 _GRAVEST_FIRST = tuple(Severity)
+_RULES = "tfgpu_doctor.rules."
+# rules that repeat or suspect what others find: their titles and severities say nothing of the finding itself
+_ECHOES = {f"{_RULES}said_by_us", f"{_RULES}said_possible"}
 
 
 class Headline(Record, frozen=True):
@@ -33,12 +36,13 @@ class PageDocument(Record, frozen=True):
 
 
 def headline_of(finding_id: str) -> Headline:
-    """What all rules of that id declare.
+    """What the rules of that id declare; those over facts before those over what programs say.
 
     Raises:
         KeyError: no rule has that id.
     """
-    rules = [one for one in RULES if one.id == finding_id]
+    mine = [one for one in RULES if one.id == finding_id]
+    rules = sorted((one for one in mine if one.decide.__module__ not in _ECHOES), key=_hears) or mine
     if not rules:
         raise KeyError(finding_id)
     return Headline(
@@ -46,6 +50,16 @@ def headline_of(finding_id: str) -> Headline:
         titles=tuple(dict.fromkeys(one.title for one in rules)),
         docs=tuple(dict.fromkeys(one.docs for one in rules)),
     )
+
+
+def _hears(one: Rule) -> bool:
+    return one.decide.__module__.startswith(f"{_RULES}said_")
+
+
+def further_links(page: Page) -> tuple[str, ...]:
+    """Links of the rules that are not among the page's sources."""
+    named = {source.url for source in page.sources}
+    return tuple(link for link in headline_of(page.id).docs if link not in named)
 
 
 def page_json(page: Page) -> bytes:

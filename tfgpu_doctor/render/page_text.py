@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.pages.headline import headline_of
+from tfgpu_doctor.pages.headline import further_links, headline_of
 from tfgpu_doctor.pages.records import Check, Page, Remedy, Sign
 from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.text import STYLES, hanging
@@ -35,7 +35,9 @@ def render(page: Page, console: Console) -> None:
     _section("Sources", console)
     for source in page.sources:
         _wrapped(source.title, _SHIFT, console)
-        console.print(Text(f"    {clean(source.url)}", "dim"), soft_wrap=True)  # a link must survive being copied
+        _link(source.url, console)
+    for link in further_links(page):
+        _link(link, console)
 
 
 def _head(page: Page, console: Console) -> None:
@@ -61,11 +63,11 @@ def _wrapped(text: str, indent: str, console: Console) -> None:
 
 def _sign(sign: Sign, console: Console, *, first: bool) -> None:
     """A printed line stands out; what it means hangs under it."""
+    if not first:
+        console.print()
     if sign.line is None:
         _wrapped(sign.means, _SHIFT, console)
         return
-    if not first:
-        console.print()
     hanging(Text(_SHIFT), Text(clean(sign.line), "yellow"), console)
     _wrapped(sign.means, _SHIFT * 3, console)
 
@@ -85,3 +87,7 @@ def _commands(commands: tuple[str, ...], console: Console) -> None:
     for command in commands:
         # never wrapped by us: a command must survive being copied
         console.print(Text("      " + clean(command), "bold cyan"), soft_wrap=True)
+
+
+def _link(url: str, console: Console) -> None:
+    console.print(Text(f"    {clean(url)}", "dim"), soft_wrap=True)  # a link must survive being copied
