@@ -657,7 +657,19 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.package-removed": [("a living one", {"python.packages": packages(tensorflow_gpu="2.10.1")})],
     "tf.shadowed": [("the package itself", {})],
     "tf.package-conflict": [
-        ("the halves of Windows", {"python.packages": packages(tensorflow="2.15.1", tensorflow_intel="2.15.1")})
+        (
+            "a tensorboard that this TensorFlow's own metadata allows",
+            {
+                "python.packages": known(
+                    (
+                        Package(name="tensorflow", version="2.4.4", requires=("tensorboard (~=2.4)",)),
+                        Package(name="tensorboard", version="2.10.1"),
+                    )
+                ),
+                "tensorflow.version": known("2.4.4"),
+            },
+        ),
+        ("the halves of Windows", {"python.packages": packages(tensorflow="2.15.1", tensorflow_intel="2.15.1")}),
     ],
     "tf.abi-numpy": [
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -216,10 +217,12 @@ def package_conflict(context: Context, packages: tuple[Package, ...], release: R
 def _strangers(packages: tuple[Package, ...], release: Release | None) -> list[Evidence]:
     """Companions whose version the TensorFlow release beside them does not allow."""
     found = []
+    asked = _asked_for(packages)
     for package in packages:
         if release is None or package.name not in _COMPANIONS:
             continue
         need = release.keras if package.name == "keras" else _same_minor(package.name, release.version)
+        need = asked.get(package.name, need)  # 2.4 asks for tensorboard ~=2.4, which is anything below 3
         if need and not allows(need, package.version):
             found.append(
                 evidence(
@@ -229,6 +232,18 @@ def _strangers(packages: tuple[Package, ...], release: Release | None) -> list[E
                     f"TensorFlow {release.version} (wheel)",
                 )
             )
+    return found
+
+
+def _asked_for(packages: tuple[Package, ...]) -> dict[str, str]:
+    """What the metadata of the installed TensorFlow asks of its companions; extras apart."""
+    found: dict[str, str] = {}
+    for line in next((package.requires for package in packages if package.name in PROVIDERS and package.requires), ()):
+        try:
+            wanted = Requirement(line.replace("(", "").replace(")", "") if "extra" not in line else "none")
+        except InvalidRequirement:
+            continue
+        found[wanted.name.lower().replace("_", "-")] = str(wanted.specifier)
     return found
 
 
