@@ -55,6 +55,10 @@ _SITE = re.compile(
     r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]",
     re.IGNORECASE,
 )
+# what print(tf.__version__) and print(tf.config.list_physical_devices("GPU")) leave in a log
+_TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
+_BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
+_BARE_LIST = re.compile(r"^\[\]$")
 _TF_SENTENCE = re.compile(
     r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
     re.IGNORECASE,
@@ -180,6 +184,8 @@ def _tensorflow(text: Pasted) -> TensorFlow:
     if isinstance(version, Unknown):
         found = text.find(_TF_IMAGE) or text.find(_WHEEL) or text.find(_TF_SENTENCE, but=NOT_HERE)
         version = Known(found[0]["version"], f"line {found[1]}") if found else _listed_version(text)
+    if isinstance(version, Unknown) and text.find(_TF_LOG) and (bare := text.find(_BARE_VERSION)):
+        version = Known(bare[0]["version"], f"line {bare[1]}, a version that stands alone beside TensorFlow's log")
     return TensorFlow(
         version=version,
         distribution=_distribution(text, value_or(version, None)),
@@ -237,6 +243,8 @@ def _devices(text: Pasted) -> Fact[Any]:
         return Known(counted, f"line {text.seen.some_gpu}: {source}")
     if text.seen.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.seen.no_gpu}: {source}")
+    if text.find(_TF_LOG) and (bare := text.find(_BARE_LIST)):
+        return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log")
     return NOT_SAID
 
 
