@@ -96,6 +96,8 @@ def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
             yield f"##### {escape(remedy.platform)}"
         before = remedy.platform
         yield _text(remedy.text)
+        if remedy.example:
+            yield fenced(remedy.example, "text")
         if remedy.commands:
             yield fenced(remedy.commands, _SHELLS.get(remedy.platform, "sh"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -43,6 +44,8 @@ It goes on, too.
   -> cuda.lib-path gpu.none
   -> gpu.hidden
 * Linux: Do: this.
+  | a:
+  |   b: 1
   $ one
   $ two
 * Windows: Do that.
@@ -84,8 +87,8 @@ def test_page(finding_id: str) -> None:
 def test_remedies_of_a_platform_stand_together(finding_id: str) -> None:
     page = page_of(finding_id)
     assert page is not None
-    texts = [remedy.text for remedy in page.fixes]
-    assert len(set(texts) - {"The same."}) == len([text for text in texts if text != "The same."])
+    runs = [platform for platform, _ in itertools.groupby(remedy.platform for remedy in page.fixes)]
+    assert len(runs) == len(set(runs)), runs
 
 
 def commands_of(page: Page) -> list[str]:
@@ -249,7 +252,7 @@ def test_form() -> None:
                 Check(text="Look.", commands=("ls '#@> it'",), tells_from=("cuda.lib-path", "gpu.none", "gpu.hidden")),
             ),
             fixes=(
-                Remedy(platform="Linux", text="Do: this.", commands=("one", "two")),
+                Remedy(platform="Linux", text="Do: this.", example=("a:", "  b: 1"), commands=("one", "two")),
                 Remedy(platform="Windows", text="Do that."),
             ),
             sources=(Source(title="A title | with a bar", url="https://example.com/a"),),
@@ -263,10 +266,10 @@ def test_form() -> None:
         ("@ cuda.missing", "cuda.missing", "x:2: this line stands before the first page"),
         ("* Linux: Do: this.", "* Do this.", "x:13: .* begins with its platform"),
         ("* Linux: Do", "* BeOS: Do", "Invalid enum value 'BeOS'"),
-        ("https://example.com/a", "example.com", "x:17: .* a source is"),
+        ("https://example.com/a", "example.com", "x:19: .* a source is"),
         ("= Since 2.12.\nIt goes on, too.\n", "  $ ls\n", "x:6: .* belongs to no check or way out"),
-        ("  $ one\n", "  -> gpu.none\n", "x:14: .* belongs to no check or way out"),
-        ("  $ two\n", "  $ two\nand more\n", "x:16: .* goes on nothing"),
+        ("  $ one\n", "  -> gpu.none\n", "x:16: .* belongs to no check or way out"),
+        ("  $ two\n", "  $ two\nand more\n", "x:18: .* goes on nothing"),
         ("It is not there.\nIt goes on here.\n", "", "cuda.missing lacks what"),
         ("& A title | with a bar | https://example.com/a\n", "", "cuda.missing lacks sources"),
     ],

@@ -22,7 +22,7 @@ HOSTILE = Page(
     what=EVIL,
     recognise=(Sign(line=EVIL, means=EVIL), Sign(means=EVIL)),
     checks=(Check(text=EVIL, commands=(EVIL,), tells_from=(EVIL,)),),
-    fixes=(Remedy(platform="Linux", text=EVIL, commands=(EVIL,)),),
+    fixes=(Remedy(platform="Linux", text=EVIL, example=(EVIL,), commands=(EVIL,)),),
     sources=(Source(title=EVIL, url=EVIL),),
 )
 
@@ -48,6 +48,7 @@ def test_fits_the_width_and_wraps_no_command_nor_link(
     page = page_of(finding_id)
     assert page is not None
     commands = {command for part in (*page.checks, *page.fixes) for command in part.commands}
+    commands |= {line.strip() for remedy in page.fixes for line in remedy.example}
     links = {source.url for source in page.sources} | set(headline_of(finding_id).docs)
     lines = printed(page, monkeypatch, columns).splitlines()
     for line in lines:
@@ -69,7 +70,7 @@ def test_everything_of_a_page_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_control_character_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(HOSTILE, monkeypatch)
     assert all(char.isprintable() or char == "\n" for char in text)
-    assert text.count("[bold]") == 11
+    assert text.count("[bold]") == 12
 
 
 def test_ascii_output_has_ascii_marks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,21 @@
 """Pages as they are written: plain text, so that what programs print and what people paste stands there as it is.
 
-# a comment
-@ cuda.missing
-What it is, in two to four sentences; a text goes on
-over as many lines as it likes.
-> a line that a program prints, word for word, with ... where it varies
-= Which versions print it, and what it does not mean. Without a line above it, a sign that is not printed.
-? What decides between this finding and others.
-  $ a command, never wrapped
-  -> ids.of other.findings
-* Linux: One way out on one platform (records.Platform).
-  $ a command
-& Title of a source | https://where.it/is
+A file looks like this:
+
+    # a comment
+    @ cuda.missing
+    What it is, in two to four sentences; a text goes on
+    over as many lines as it likes.
+    > a line that a program prints, word for word, with ... where it varies
+    = Which versions print it, and what it does not mean. Without a line above it, a sign that is not printed.
+    ? What decides between this finding and others.
+      $ a command, never wrapped
+      -> ids.of other.findings
+    * Linux: One way out on one platform (records.Platform).
+      | a line for a file or a program:
+      |   it keeps its indentation
+      $ a command
+    & Title of a source | https://where.it/is
 """
 
 from __future__ import annotations
@@ -65,8 +69,8 @@ class _Reader:
             self.fail("stands before the first page")
         elif mark in _KINDS:
             getattr(self, f"_{_KINDS[mark]}")(self.pages[-1], rest.strip())
-        elif line.startswith(("  $ ", "  -> ")):
-            self._belonging(line.strip())
+        elif line.startswith(("  $ ", "  -> ", "  | ")):
+            self._belonging(line[2:])
         else:
             self._going_on(line.strip())
 
@@ -91,7 +95,7 @@ class _Reader:
         platform, colon, text = text.partition(": ")
         if not colon:
             self.fail("a way out begins with its platform: * Linux: ...")
-        self.item = {"platform": platform, "text": text, "commands": []}
+        self.item = {"platform": platform, "text": text, "example": [], "commands": []}
         page["fixes"].append(self.item)
         self.open = (self.item, "text")
 
@@ -104,13 +108,11 @@ class _Reader:
 
     def _belonging(self, text: str) -> None:
         mark, _, rest = text.partition(" ")
-        if self.item is None or (mark == "->" and "tells_from" not in self.item):
+        field = {"$": "commands", "->": "tells_from", "|": "example"}[mark]
+        if self.item is None or field not in self.item:
             self.fail("belongs to no check or way out")
         self.open = None
-        if mark == "$":
-            self.item["commands"].append(rest)
-        else:
-            self.item["tells_from"] += rest.split()
+        self.item[field] += rest.split() if mark == "->" else [rest]
 
     def _going_on(self, text: str) -> None:
         if self.open is None:

@@ -31,10 +31,14 @@ class Check(Record, frozen=True):
 
 
 class Remedy(Record, frozen=True):
-    """One way out, on one platform."""
+    """One way out, on one platform.
+
+    `example` are lines for a file or a program, with their indentation; `commands` are for a shell.
+    """
 
     platform: Platform
     text: str
+    example: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
 

@@ -80,6 +80,8 @@ def _check(check: Check, console: Console) -> None:
 
 def _remedy(remedy: Remedy, console: Console) -> None:
     hanging(Text("  - "), Text(clean(remedy.text)), console)
+    for line in remedy.example:
+        console.print(Text("      " + clean(line), "cyan"), soft_wrap=True)  # as it stands: it goes into a file
     _commands(remedy.commands, console)
 
 
