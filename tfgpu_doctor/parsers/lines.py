@@ -19,7 +19,7 @@ from tfgpu_doctor.parsers import wrappings
 
 WHOLE = 4_000  # lines up to which everything is kept
 TAIL = 400  # last lines of a longer text
-MOST = 20_000  # lines kept in all
+MOST = 8_000  # lines kept in all; the parsers take 0.2 ms for each
 PER_SHAPE = 40  # lines of one kind
 AROUND = 3  # lines kept before and after the first of a kind
 LONGEST = 4_000  # characters of a line; a longer one is read in pieces
