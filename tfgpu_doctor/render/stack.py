@@ -147,7 +147,7 @@ def _cudnn(facts: Facts) -> tuple[str, Mark]:
     if isinstance(facts.cudnn.runtime, Known):
         return f"{facts.cudnn.runtime.value}, loaded", "ok"
     installed = [file.version or file.path for file in value_or(facts.cudnn.installed, ())]
-    if any(file.source == "stated" for file in value_or(facts.cudnn.installed, ())):
+    if any(file.path.startswith("line ") for file in value_or(facts.cudnn.installed, ())):
         return f"{', '.join(dict.fromkeys(installed))} (as stated)", "ok"
     if installed:
         return f"{', '.join(dict.fromkeys(installed))} on disk", "ok"

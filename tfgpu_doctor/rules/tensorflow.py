@@ -206,7 +206,10 @@ def _is_wrong(check: ComputeCheck) -> bool:
     Severity.WARNING,
     "This TensorFlow release is known to be broken here",
     needs=("derived.release",),
-    wants=("python.version", "derived.cards", "derived.cudnn_release", "derived.cuda_sonames", "python.packages"),
+    wants=(
+        *("python.version", "derived.cards", "derived.cudnn_release", "derived.cuda_sonames", "python.packages"),
+        "host.cpu_flags",
+    ),
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
 def known_bug(
@@ -217,6 +220,7 @@ def known_bug(
     cudnn: CudnnRelease | None,
     libraries: tuple[Soname, ...] | None,
     packages: tuple[Package, ...] | None,
+    flags: tuple[str, ...] | None,
 ) -> Problem | None:
     """The matrix knows a defect of this very release whose condition holds here."""
     # NumPy and protobuf have rules of their own
@@ -229,6 +233,7 @@ def known_bug(
         cudnn=cudnn.version if cudnn else None,
         extra=any(candidate.via == "pip wheel" for library in lost for candidate in library.candidates),
         beside=beside,
+        cpu_flags=flags or (),
     )
     if issue is None:
         return None
