@@ -83,10 +83,11 @@ def _signs(page: Page) -> Iterator[str]:
 
 def _checks(page: Page) -> Iterator[str]:
     for check in page.checks:
-        others = f" → {', '.join(map(_link, check.tells_from))}" if check.tells_from else ""
-        yield _text(check.text) + others
+        yield _text(check.text)
         if check.commands:
             yield fenced(check.commands, "sh")
+        if check.tells_from:
+            yield f"Tells it from {', '.join(map(_link, check.tells_from))}."
 
 
 def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:

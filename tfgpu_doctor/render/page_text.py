@@ -73,9 +73,10 @@ def _sign(sign: Sign, console: Console, *, first: bool) -> None:
 
 
 def _check(check: Check, console: Console) -> None:
-    others = Text.assemble(*((f"  {clean(one)}", "dim") for one in check.tells_from))
-    hanging(Text("  - "), Text.assemble(clean(check.text), others), console)
+    hanging(Text("  - "), Text(clean(check.text)), console)
     _commands(check.commands, console)
+    if check.tells_from:
+        hanging(Text("    "), Text(f"tells it from {', '.join(map(clean, check.tells_from))}", "dim"), console)
 
 
 def _remedy(remedy: Remedy, console: Console) -> None:
