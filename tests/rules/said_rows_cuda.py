@@ -41,6 +41,9 @@ FIRES: dict[str, dict[str, str]] = {
                 "Ignore above cudart dlerror if you do not have a GPU set up on your machine.",
             ),
         ),
+        "2.10, cut off": log(
+            "2.4", "x/cudart_stub.cc", "Ignore above cudart dlerror if you do not have a GPU set up on your machine."
+        ),
         "2.13": text("TensorFlow version: 2.13.0", log("2.13", _STUB, NO_CUDART, "I")),
         "2.17": log("2.17", _STUB, NO_CUDART, "I"),
         "2.21": log("2.21", _STUB, NO_CUDART, "I"),

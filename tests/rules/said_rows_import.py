@@ -154,6 +154,7 @@ FIRES: dict[str, dict[str, str]] = {
         "a wheel by name": (
             "ERROR: tensorflow-2.4.0-cp38-cp38-manylinux2010_x86_64.whl is not a supported wheel on this platform."
         ),
+        "its metadata": "ERROR: Package 'tensorflow' requires a different Python: 3.7.3 not in '>=3.9,<3.13'",
         "as stated": text("TensorFlow version: 2.4.1", "Python version: 3.11"),
     },
 }

@@ -173,6 +173,13 @@ FIRES: dict[str, dict[str, str]] = {
             log("2.4", DRIVER, "Internal: no kernel image is available for execution on the device"),
             "- TensorFlow version: 2.3.0",
         ),
+        "a function that the card does not know": text(
+            log("1.0", DEVICE, "Found device 0 with properties: ", "I"),
+            "name: GeForce GTX 550 Ti",
+            "major: 2 minor: 1 memoryClockRate (GHz) 1.8",
+            "pciBusID 0000:01:00.0",
+            log("1.0", DRIVER, "could not set up the kernel: invalid device function"),
+        ),
         "cuDNN": text(
             log("2.4", DNN, "Could not create cudnn handle: CUDNN_STATUS_ARCH_MISMATCH"),
         ),

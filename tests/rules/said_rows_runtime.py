@@ -51,6 +51,15 @@ FIRES: dict[str, dict[str, str]] = {
         "the kernel's": "[ 401.2] Out of memory: Killed process 4711 (python3) total-vm:98221100kB",
     },
     "memory.taken": {
+        "1.2": text(
+            log("1.0", DEVICE, "Found device 0 with properties: ", "I"),
+            "name: TITAN X (Pascal)",
+            "major: 6 minor: 1 memoryClockRate (GHz) 1.531",
+            "pciBusID 0000:04:00.0",
+            "Total memory: 11.90GiB",
+            "Free memory: 381.44MiB",
+            log("1.0", DRIVER, "failed to allocate 381.44M (399966208 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"),
+        ),
         "1.12": text(
             log("1.15", DEVICE, "Found device 0 with properties: ", "I"),
             "name: GeForce GTX 1080 major: 6 minor: 1 memoryClockRate(GHz): 1.7335",

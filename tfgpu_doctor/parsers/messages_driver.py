@@ -172,6 +172,7 @@ FORMS = (
     form("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
     form("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),
     form("invalid-handle", "cuda_error_invalid_handle"),
+    form("invalid-device-function", "invalid device function"),
     form("no-arch-in-ptxas", "is not defined for option 'gpu-name'", r"Value '(?P<arch>sm_\w+)' is not defined"),
     form(
         "mig",

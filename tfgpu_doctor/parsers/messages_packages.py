@@ -24,6 +24,12 @@ FORMS = (
         variant="cpu",
     ),
     form("asked-for-extra", "and-cuda", r"(?:install|add)\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]"),
+    form(
+        "requires-python",
+        "requires a different python",
+        r"Package '?(?P<package>(?:tensorflow|tf|keras|tensorboard)[\w.-]*)'? requires a different Python: "
+        r"(?P<python>[\d.]+) not in '?(?P<need>[^']+)'?",
+    ),
     # how the stub of 2.12.0 fails under newer Pythons
     form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
     form("package-removed", "tensorflow-gpu-2.12|tensorflow_gpu-2.12", r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz"),

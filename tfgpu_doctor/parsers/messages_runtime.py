@@ -30,6 +30,8 @@ FORMS = (
         rf"(?:Total memory: *(?P<total>{_SIZE})|totalMemory: *(?P<all>{_SIZE}))?\s*(?:Free memory: *(?P<free>{_SIZE})"
         rf"|freeMemory: *(?P<left>{_SIZE}))",
     ),
+    # up to 1.3 in a line of its own, above that of the free memory
+    form("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$"),
     form("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
     form("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
     form("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),

@@ -38,6 +38,7 @@ _CIRCUMSTANCES = frozenset(
         *("harmless", "import-line", "traceback", "loader-path", "kernel-version", "libcuda-version", "small-batch"),
         *("notebook", "other-environment", "tensorflow-installed", "asked-for-extra", "log-era", "conda-build"),
         *("container-start", "cuda-capability", "library-opened", "cudnn-loaded", "nccl-version", "memory-left"),
+        *("memory-total", "cudart-ignorable", "gpu-few-multiprocessors"),
         *("smi-version", "input-bottleneck", "mig", "started-elsewhere", "image-without-cudnn", "conda-tensorflow"),
         *(
             "exception",

@@ -29,7 +29,7 @@ _NOT_HIDDEN = (
 XID_GUIDE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 # Xids that a program causes, most of the time; every other one speaks of the card, its slot or the driver (XID_GUIDE)
 _SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
-_UNFIT = ("kernel-image-invalid", "no-kernel-image")
+_UNFIT = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
 _TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
@@ -108,7 +108,7 @@ def arch_too_new(
     """TensorFlow says that it has no kernels for the card, or the driver refuses what it has."""
     known = _capabilities(said, cards)
     spoken = said.all(*_TOO_NEW)
-    unfit = said.all(*_UNFIT, "invalid-handle", "invalid-device-function")
+    unfit = said.all(*_UNFIT, "invalid-handle")
     beyond = any(_newer(one, release) for one in known)
     if not spoken and not (unfit and (beyond or not known)):
         return None
@@ -143,7 +143,7 @@ def none(
     context: Context, said: Said, pci: tuple[PciGpu, ...] | None, gpus: tuple[Gpu, ...] | None, driver: str | None
 ) -> Problem | None:
     """Only other makers' cards are named, or lspci shows none of NVIDIA's."""
-    seen = said.all("no-gpu-present", "other-gpu")
+    seen = said.all("no-gpu-present")
     if gpus or driver or pci or not (pci == () or seen) or said.has("gpu-created"):
         return None
     stated = evidence(context.source("host.pci_gpus"), "the text", "an NVIDIA GPU") if pci == () else None

@@ -78,12 +78,13 @@ def gather(
         and (not library.optional or (library.component == "cupti" and _ends_without(message, said)))
     )
     opened = tuple(library for name, _ in said.libraries("library-opened") if (library := known_library(name)))
-    complaints = said.all("cudart-not-found", "gpu-libraries-not-opened")
+    ignorable = () if lost else said.all("cudart-ignorable")  # it follows the line that names libcudart
+    complaints = (*said.all("cudart-not-found"), *ignorable, *said.all("gpu-libraries-not-opened"))
     # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
     cudnn_only = (
         (bool(opened) or said.has("log-era") or _silent_about_cudart(release))
         and not lost
-        and not said.has("cudart-not-found")
+        and not said.has("cudart-not-found", "cudart-ignorable")
     )
     named = next((x.version for x, _ in lost if x.component == "cudart" and x.version), None)
     other = next((x.cuda_version for x, _ in lost if x.cuda_version), None)

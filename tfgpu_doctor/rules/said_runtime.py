@@ -86,7 +86,7 @@ def taken(context: Context, said: Said, gpus: tuple[Gpu, ...] | None) -> Problem
     failed = (*_failed(said), *said.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"))
     left, held = [*_little_left(said), *_tiny(said)], _held(gpus)
     tight = _shrinking(said) and not any("OOM when" in m.text for m in said.all("out-of-memory"))
-    other = said.all("devices-busy", "second-session")
+    other = said.all("devices-busy")
     init = [
         m
         for m in said.all("cuinit-failed", "out-of-memory")
