@@ -71,7 +71,7 @@ FORMS = (
     form(
         "undefined-symbol",
         "undefined symbol|symbol not found",
-        r"(?:undefined symbol|Symbol not found): *(?P<symbol>\S+)",
+        r"(?:undefined symbol|Symbol not found): *(?!cupti|cudnn|cublas|cuda)(?P<symbol>\S+)",
     ),
     form(
         "wrong-architecture",
@@ -145,7 +145,7 @@ FORMS = (
     form(
         "estimator-mismatch",
         "tensorflow_estimator|tensorboard|monitoring|metric",
-        r"(?:tensorflow_estimator|tensorboard)[\w./\\]*.{0,80}(?:ImportError|AttributeError)"
+        r"(?:tensorflow_estimator|tensorboard).{0,160}(?:ImportError|AttributeError)"
         r"|(?:ImportError|AttributeError).{0,80}(?:tensorflow_estimator|tensorboard)"
         r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name"
         r"|Another metric with the same name",

@@ -61,7 +61,7 @@ FORMS = (
         "shared memory|shm",
         r"posix_fallocate failed.{0,40}No space left|creating shared memory segment|shared memory \(shm\)"
         r"|/dev/shm/.{0,60}No space left|shm_open.{0,60}(?:failed|error)|[Uu]nable to (?:open|write|mmap).{0,40}shm"
-        r"|out of shared memory|nccl-shm\S*.{0,60}(?:fail|error|size)|insufficient shared memory"
+        r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
         r"|(?:extend|attach|allocat)\w*.{0,20} /?dev/shm",
     ),
     form("no-space-left", "no space left on device"),

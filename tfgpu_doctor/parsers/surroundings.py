@@ -20,8 +20,8 @@ _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
 _FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
 _BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S*-)")
 _IMAGE = re.compile(
-    r"\b(?P<image>(?:[\w.-]+/)*(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
-    r"|nvcr\.io/nvidia/\w+|rapidsai/\S+|deeplearning-platform-release/\S+):[\w.-]+)"
+    r"\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
+    r"|nvcr\.io/nvidia/\w+|rapidsai/[\w./-]{1,99}|deeplearning-platform-release/[\w./-]{1,99}):[\w.-]{1,128})"
 )
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S*nvidia"
