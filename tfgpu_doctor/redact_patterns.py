@@ -29,7 +29,7 @@ TOKENS = tuple(
         r"\b([a-z]{2,8}-Ag[A-Za-z0-9_-]{40,})",  # package index upload tokens (macaroons)
         r"\b(SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})",  # SendGrid
         r"\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",  # JSON web tokens
-        rf"(?i)(?<![A-Za-z0-9])(?:[\w-]*[_-])?{_SECRET_WORD}[\"']?\s*[=:]\s*[\"']?([^\s\"',;&<>]{{4,}})",
+        rf"(?i)(?<![A-Za-z0-9]){_SECRET_WORD}[\"']?\s*[=:]\s*[\"']?([^\s\"',;&<>]{{4,}})",
         r"\b[A-Z][A-Z0-9_]*_?KEY\s*=\s*[\"']?([^\s\"',;&<>]{6,})",
         rf"(?i)--?{_SECRET_WORD}\s+[\"']?([^\s\"'<>-][^\s\"'<>]{{3,}})",
         r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9+/=_.-]{16,})",
@@ -113,9 +113,9 @@ HOSTS = tuple(
         r"^([^\W\d_][\w.-]*):\d+:\d+ \[\d+\] NCCL",
         r"\b((?:DESKTOP|LAPTOP)-[A-Z0-9]{5,8})\b",
         r"\b(ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}(?:\.[\w.-]+)?)",
-        r"(?<![\w./])([\w-]+(?:\.[\w-]+)*\.(?:local|lan|corp|intranet|localdomain|home\.arpa|compute\.internal"
+        r"(?<![\w./-])([\w-]+(?:\.[\w-]+)*\.(?:local|lan|corp|intranet|localdomain|home\.arpa|compute\.internal"
         r"|ec2\.internal|svc|svc\.cluster\.local))\b(?![(/.])",
-        r"(?<![\w./])([\w-]+(?:\.[\w-]+)*\.c\.[\w-]+\.internal)\b",
+        r"(?<![\w./-])([\w-]+(?:\.[\w-]+)*\.c\.[\w-]+\.internal)\b",
     )
 )
 USERS = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tfgpu_doctor.constraints import Wanted, best_release
 from tfgpu_doctor.facts import Facts, value_or
@@ -26,6 +26,7 @@ class Remedies:
 
     facts: Facts
     matrix: Matrix
+    _best: dict[tuple[bool, bool], Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     # ------------------------------------------------------------------ shell
 
@@ -95,15 +96,22 @@ class Remedies:
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
-        if row := best_release(self.facts, self.matrix):
+        if row := self._best_release():
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
-        if row := best_release(self.facts, self.matrix, this_python=False):
+        if row := self._best_release(this_python=False):
             recipe = self.recipe(row)
             text = f"Install TensorFlow {row.version} with Python {recipe.python} (uv or conda bring one along): {why}"
             return (Fix(text=text, commands=self.new_environment(recipe.python, *recipe.requirements)),)
-        if row := best_release(self.facts, self.matrix, this_python=False, own_cuda=False):
+        if row := self._best_release(this_python=False, own_cuda=False):
             return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
         return ()
+
+    def _best_release(self, this_python: bool = True, own_cuda: bool = True) -> Release | None:
+        """Looked for once: going through all releases takes some milliseconds, and several rules ask."""
+        key = (this_python, own_cuda)
+        if key not in self._best:
+            self._best[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
+        return self._best[key]
 
     def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
         """A new environment for a release that has no extra for CUDA, where some command brings it."""
