@@ -71,7 +71,7 @@ def _page(page: Page) -> Iterator[str]:
     yield from _remedies(page.fixes)
     yield "#### Sources"
     named = [f"- [{escape(source.title)}]({source.url})" for source in page.sources]
-    yield "\n".join(named + [f"- {link}" for link in further_links(page)])
+    yield "\n".join(named + [f"- See also {link}" for link in further_links(page)])
 
 
 def _signs(page: Page) -> Iterator[str]:

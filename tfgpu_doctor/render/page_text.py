@@ -36,8 +36,10 @@ def render(page: Page, console: Console) -> None:
     for source in page.sources:
         _wrapped(source.title, _SHIFT, console)
         _link(source.url, console)
-    for link in further_links(page):
-        _link(link, console)
+    if links := further_links(page):
+        _wrapped("See also", _SHIFT, console)
+        for link in links:
+            _link(link, console)
 
 
 def _head(page: Page, console: Console) -> None:
