@@ -23,6 +23,7 @@ _CUDNN_SENTENCE = re.compile(
     r"|\bmy\b)[^.;]{0,40}?\bcuDNN(?: ver\w*)?(?: is)?[ *_:=-]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
     re.IGNORECASE,
 )
+_AROUND = 20  # characters before and after that may turn a statement into a wish
 # a sentence about what a program wants or a page says, no statement of what is there
 NOT_HERE = re.compile(
     r"looking for|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for"
@@ -69,9 +70,16 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
                 yield Toolkit(
                     path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
                 )
-        if not stated and not NOT_HERE.search(line.text) and (said := _CUDA_SENTENCE.search(line.text)):
+        if not stated and (said := _said_to_be_there(_CUDA_SENTENCE, line.text)):
             version = said["version"] or said["there"] or said["path"]
             yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")
+
+
+def _said_to_be_there(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    """What a sentence says is installed; not what somebody wants, asks for or is told to install."""
+    match = pattern.search(line)
+    around = line[max(match.start() - _AROUND, 0) : match.end() + _AROUND] if match else ""
+    return None if NOT_HERE.search(around) else match
 
 
 def cudnn(text: Pasted) -> Cudnn:
@@ -92,7 +100,7 @@ def cudnn(text: Pasted) -> Cudnn:
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 files += (CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda"),)
-        if not stated and not NOT_HERE.search(line.text) and (said := _CUDNN_SENTENCE.search(line.text)):
+        if not stated and (said := _said_to_be_there(_CUDNN_SENTENCE, line.text)):
             files += (CudnnFile(path=f"line {line.number}", version=said["version"], source="stated"),)
     runtime = next(iter(text.said("cudnn-version-differs")), None)
     loaded = next(iter(text.said("cudnn-loaded")), None)
