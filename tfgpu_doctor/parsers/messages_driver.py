@@ -39,7 +39,7 @@ FORMS = (
     form("nvml-mismatch", "driver/library version mismatch|system has unsupported display driver / cuda driver"),
     form(
         "driver-insufficient",
-        "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|driver is too old|"
+        "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"
         "insufficient driver|"
         "display driver version is older|this nvidia driver|does not support cuda",
         r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"

@@ -167,7 +167,7 @@ FORMS = (
     form("import-line", "import tensorflow", r"^\s*(?:>>> |In \[\d+\]: |File .*)?import tensorflow\b"),
     form(
         "aborted",
-        "aborted|core dumped|process finished with exit code",
+        "aborted|core dumped|process finished with exit code|fatal python error",
         r"\bAborted\b(?: \(core dumped\))?|core dumped"
         r"|Process finished with exit code (?P<code>-?\d+)|Fatal Python error: (?P<why>.*)",
     ),

@@ -58,7 +58,7 @@ FORMS = (
     form("nccl-version", "nccl version", r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"),
     form(
         "shared-memory-full",
-        "shared memory|shm",
+        "shared memory|shm|posix_fallocate",
         r"posix_fallocate failed.{0,40}No space left|creating shared memory segment|shared memory \(shm\)"
         r"|/dev/shm/.{0,60}No space left|shm_open.{0,60}(?:failed|error)|[Uu]nable to (?:open|write|mmap).{0,40}shm"
         r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
