@@ -17,7 +17,7 @@ _NVIDIA_DLL = (
 FORMS = (
     form(
         "library-not-opened",
-        "could not load dynamic library|couldn't open cuda library|could not dlopen|could not find '|could not load '|"
+        "could not load dynamic library|couldn't open cuda library|could not dlopen|could not find |could not load |"
         "failed to find libcuda|unable to load cudnn dso|unable to load cublas dso",
         rf"(?:Could not (?:load dynamic library|dlopen (?:library|DSO:)|find|load)"
         rf"|Couldn't open CUDA library|failed to find)"
@@ -107,7 +107,7 @@ FORMS = (
     # --- the other libraries
     form(
         "cublas-handle",
-        "cublas handle|cublas: |blas support|gemm launch failed|cublas_status_|blas xgemm|cublaslt",
+        "cublas handle|cublas: |blas support|gemm launch failed|gemv launch failed|cublas_status_|blas xgemm|cublaslt",
         r"failed to create cublas handle: *(?P<status>CUBLAS_STATUS_\w+|[\w ]+)?|without BLAS support"
         r"|Blas \w+ launch failed|\b(?P<code>CUBLAS_STATUS_[A-Z_]+[A-Z])\b",
     ),

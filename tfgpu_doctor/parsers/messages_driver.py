@@ -53,7 +53,7 @@ FORMS = (
     ),
     form(
         "no-gpu-present",
-        "cpu only|cpu-only|have a|have any|no gpu|no card|without",
+        "cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
         r"\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host)"
         r"|(?<!you )(?:do not|don't|does not|doesn't) have (?:a|an|any) (?:NVIDIA )?(?:GPU|graphics card)\b"
         r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
@@ -176,7 +176,7 @@ FORMS = (
     form("no-arch-in-ptxas", "is not defined for option 'gpu-name'", r"Value '(?P<arch>sm_\w+)' is not defined"),
     form(
         "mig",
-        "mig",
+        "mig|nvidia_visible_devices",
         r"\bMIG \d+g\.\d+gb +Device +(?P<device>\d+)|\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*"
         r"|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",

@@ -33,7 +33,7 @@ FORMS = (
     ),
     form(
         "dll-load-failed",
-        "dll load failed|dll initialization routine failed|not a valid win32 application",
+        "dll load failed|dll) initialization routine failed|not a valid win32 application",
         r"DLL load failed(?: while importing (?P<module>\w+))?(?:: *(?P<why>.*))?|DLL\) initialization routine failed"
         r"|not a valid Win32 application",
     ),
@@ -124,7 +124,7 @@ FORMS = (
     # --- Keras 2 and 3, Keras of another release
     form(
         "keras-generation",
-        "keras 3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras",
+        "keras 3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported",
         r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
         r"|requires? (?:TF-)?Keras 2|install the backwards-compatible tf-keras|Keras 3 only supports V3"
         r"|install `?tf[-_]keras`?|do not have the tf_keras package"

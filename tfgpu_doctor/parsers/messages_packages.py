@@ -36,7 +36,7 @@ FORMS = (
     form("two-tensorflows", "tensorflow-gpu", r"[Bb]oth `?tensorflow`? and `?tensorflow-gpu`?"),
     form(
         "tensorflow-installed",
-        "install",
+        "install| add ",
         r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv"
         r"|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
     ),

@@ -68,7 +68,7 @@ FORMS = (
     form("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b"),
     form(
         "peer-access-failed",
-        "peer access|p2p|peer-to-peer|peer to peer",
+        "peer access|p2p|peer-to-peer|peer to peer|peer_access|peeraccess|too_many_peers",
         r"(?:failed|unable|could not) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
         r"|CUDA_ERROR_PEER_ACCESS\w*|NCCL_P2P_DISABLE *= *1|P2P.{0,40}(?:fail|hang|not supported|disabled|error)"
         r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS",
@@ -97,7 +97,7 @@ FORMS = (
     form("assertion-failed", "device-side assert"),
     form(
         "slow",
-        "slow|gpu|utiliz|utilis|util",
+        "slow|gpu|faster",
         r"GPU (?:is )?(?:\w+ )?(?:much |way |far |a lot |\d+x |times )?slower than (?:the )?CPU"
         r"|(?:slower|takes longer) (?:on|with|using) (?:the |a )?(?:\w+ )?GPU(?: than)?"
         r"|CPU (?:is |alone )?(?:\w+ )?faster(?: than (?:the )?GPU)?|faster (?:on|with) (?:the )?CPU than"
@@ -107,7 +107,7 @@ FORMS = (
     ),
     form(
         "low-utilization",
-        "util|usage|spik|idle|starv|gpu at|gpu is at|gpu is only at",
+        "util|usage|spik|idle|starv|gpu load|gpu-load|gpu at|gpu is at|gpu is only at",
         r"(?:low|poor|bad|under|little) ?-?(?:volatile )?(?:GPU[ -]?)(?:volatile )?(?:util\w*|usage|load)"
         r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)\b.{0,60}?(?:\blow\b|\bzero\b|spik\w+"
         r"|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
@@ -117,7 +117,8 @@ FORMS = (
     ),
     form(
         "input-bottleneck",
-        "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment|input-bound|step time",
+        "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment|input-bound|step time|"
+        "flow_from_directory|utils.sequence|data pipeline|data input|input ran out|multiprocessing|on_train_batch_end",
         r"\b(?:ImageDataGenerator|fit_generator|flow_from_directory|keras\.utils\.Sequence|input[- ]bound"
         r"|from_generator"
         r"|data (?:loading|pipeline|input) (?:is )?(?:the )?(?:bottleneck|slow\w*))\b"
