@@ -29,8 +29,8 @@ _ASKED = re.compile(
     r"|capabilities: *\[.{0,20}gpu|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
-_KUBERNETES = re.compile(
-    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu"
+_KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
+    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
     r"|FailedScheduling"
     r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
     r"|the )?(?:k8s|kubernetes|gke|eks)\b"
