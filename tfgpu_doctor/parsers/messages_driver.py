@@ -36,7 +36,8 @@ FORMS = (
         r"kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
         r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
     ),
-    form("nvml-mismatch", "driver/library version mismatch|system has unsupported display driver / cuda driver"),
+    form("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary"),
+    form("nvml-mismatch", "driver/library version mismatch|lib_rm_version_mismatch|system has unsupported display driver / cuda driver"),
     form(
         "driver-insufficient",
         "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"
@@ -81,7 +82,7 @@ FORMS = (
         "nvidia-smi",
         r"nvidia-smi(?:\.exe)?['\"]?:? *(?:command )?not found|command ['\"]?nvidia-smi['\"]? not found"
         r"|['\"]?nvidia-smi(?:\.exe)?['\"]? is not recognized|nvidia-smi: No such file"
-        r"|exec:? \"?nvidia-smi\"?: executable file not found",
+        r"|exec:? \\?[\"']?nvidia-smi\\?[\"']?: executable file not found",
     ),
     form(
         "nvml-blocked",
@@ -96,7 +97,13 @@ FORMS = (
         r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
     ),
     form("gpu-lost", "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen"),
-    form("smi-hangs", "nvidia-smi", r"nvidia-smi[^|\n]{0,60}\b(?:hangs?|hung|freezes|stuck|never returns|no output)\b"),
+    # ps shows a process of the driver in state D, uninterruptible sleep: it waits in the kernel and cannot be killed
+    form(
+        "smi-hangs",
+        "nvidia-",
+        r"nvidia-smi[^|\n]{0,60}\b(?:hangs?|hung|freezes|stuck|never returns|no output)\b"
+        r"|\sD[sLlN<+]{0,4} +[\w:]+ +\d+:\d\d +\S*nvidia-\w+",
+    ),
     form("hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds"),
     # --- the kernel module
     form(

@@ -42,6 +42,8 @@ _NVIDIA = re.compile(
     r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|\b[avhtlpk]\d{1,3}\b|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
     re.IGNORECASE,
 )
+_LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
+_PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^>]+>|\.\.\.|^\[|path/to")
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
@@ -116,6 +118,8 @@ def _of(seen: Seen[T] | None) -> Fact[T]:
 def _cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     """The NVIDIA cards that lspci lists, else those that somebody names."""
     cards = text.system.cards
+    if not cards and (line := _empty_lspci(text)):
+        return Known((), f"line {line}: lspci shows none of NVIDIA's")
     if not cards:
         return _stated_cards(text)
     found = tuple(
@@ -124,6 +128,14 @@ def _cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
         if one.vendor == "nvidia"
     )
     return Known(found, f"line {cards[0].line}: lspci")
+
+
+def _empty_lspci(text: Pasted) -> int | None:
+    """The line of an ``lspci | grep -i nvidia`` that found nothing: a prompt follows at once."""
+    for place, line in enumerate(text.lines[:-1]):
+        if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
+            return line.number
+    return None
 
 
 def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:

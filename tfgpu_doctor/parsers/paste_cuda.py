@@ -12,7 +12,7 @@ _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
 _CUDA_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?\b(?:CUDA"
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
     r"|GPU)(?: toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
     r"|\bCUDA(?: toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is |was )?(?:already )?(?:installed|there)\b"
     r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",

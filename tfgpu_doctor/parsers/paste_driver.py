@@ -65,6 +65,8 @@ def _cuinit(text: Pasted) -> Fact[CallResult]:
         if code is not None:
             words = next((n for n, c in CURESULTS.items() if c == code), None)
             return Known(CallResult(code=code, message=message.text[-120:], name=words), at(message))
+    if stub := text.said("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
+        return Known(CallResult(code=34, message="the stub library"), at(stub[0]))
     if compat := text.said("forward-compatibility"):
         return Known(CallResult(code=804, message="forward compatibility refused"), at(compat[0]))
     return NOT_SAID

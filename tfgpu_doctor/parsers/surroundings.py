@@ -35,7 +35,11 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
     r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
     r"|the )?(?:k8s|kubernetes|gke|eks)\b"
 )
-_APPTAINER = re.compile(r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull)\b|Singularity>|Apptainer>")
+_APPTAINER = re.compile(
+    r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|Singularity>|Apptainer>|/\.singularity\.d/"
+)
+_APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|shell|start)\b")
+_NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
 _DOCKER_WORD = re.compile(
     r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
     r"|docker (?:image|container|version|desktop)|/\.dockerenv|tensorflow docker|nvidia[- ]docker",
@@ -164,11 +168,12 @@ def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
 def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
     """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
     for place, line in enumerate(lines):
-        if _RUN.search(line.text) or _APPTAINER.search(line.text):
+        apptainer = _APPTAINER_RUN.search(line.text)
+        if _RUN.search(line.text) or apptainer:
             whole = [line.text]
             while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
                 whole.append(lines[place + len(whole)].text)
-            yield line.number, any(_ASKED.search(text) for text in whole)
+            yield line.number, any((_NV if apptainer else _ASKED).search(text) for text in whole)
     if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
         yield line_number, _first(_ASKED, lines) is not None
 

@@ -54,9 +54,11 @@ def container_no_gpu(
     # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
     stubbed = init is not None and init.code in STUB and said.has("kernel-driver-not-running")
     blocked = said.all("nvml-blocked")
+    # whoever hands a GPU in hands nvidia-smi in with it
+    bare = [m for m in said.all("smi-not-found") if "executable file not found" in m.text]
     started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
     fails = container is not None and driver_fails(said, init) and not asked and (started or not works)
-    without = stubbed or bool(blocked) or fails
+    without = stubbed or bool(blocked) or fails or (bool(bare) and container is not None)
     if (os == "wsl2" and not plain) or not (hook or plain or without):
         return None
     kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
@@ -74,7 +76,7 @@ def container_no_gpu(
     fixes = (*((_AT_RUN_TIME,) if building else ()), container_fix(kind), *((DECIDE,) if hook else ()))
     return Problem(
         cause=cause,
-        evidence=heard(*plain, *hook, *blocked, *said.all("image-build", "container-start"), *about_driver(said)),
+        evidence=heard(*plain, *hook, *blocked, *bare, *said.all("image-build", "container-start"), *about_driver(said)),
         fixes=fixes,
     )
 

@@ -257,7 +257,7 @@ def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | Non
     return Problem(
         cause="a folder of link-time stubs stands on the loader's path, or no driver is there (a container without a "
         "GPU); the stub answers every call with an error",
-        evidence=heard(*said.all("cuinit-failed")),
+        evidence=heard(*said.all("cuinit-failed", "stub-library")),
         fixes=(
             Fix(
                 text="See which libcuda is found first",
