@@ -42,6 +42,7 @@ COMPUTE_MODES = {
 T = TypeVar("T")
 
 # R610 and later write "KMD Version" and "CUDA UMD Version"; `-q` and `--version` write names before a wide colon
+_BANNER = re.compile(r"NVIDIA-SMI +\d")
 DRIVER_VERSION = re.compile(r"\b(?:Driver|KMD) Version\s*: *(\d+\.[\d.]*\d)", re.IGNORECASE)
 CUDA_VERSION = re.compile(r"\bCUDA (?:UMD )?Version\s*: *(\d+\.\d+)", re.IGNORECASE)
 FAILURES = re.compile(
@@ -76,7 +77,10 @@ class SmiText:
 
 def parse(text: str) -> SmiText:
     """Read the banner, the table and the known failures out of `text`, which may hold other lines, too."""
-    driver, cuda, failure = DRIVER_VERSION.search(text), CUDA_VERSION.search(text), FAILURES.search(text)
+    banner = _BANNER.search(text)  # "CUDA version: 11.2" above it is what somebody states
+    begin = banner.start() if banner else 0
+    driver, cuda = DRIVER_VERSION.search(text, begin), CUDA_VERSION.search(text, begin)
+    failure = FAILURES.search(text)
     return SmiText(
         driver_version=driver[1] if driver else None,
         cuda_version=cuda[1] if cuda else None,
