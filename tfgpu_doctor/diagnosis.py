@@ -102,7 +102,7 @@ def diagnose(
     fired: list[tuple[Rule, Problem]] = []
     undetermined: list[tuple[Rule, str]] = []
     for one in rules:
-        outcome = _apply(one, context)
+        outcome = _outcome(one, context)
         if isinstance(outcome, Problem):
             fired.append((one, outcome))
         elif isinstance(outcome, Unknown):
@@ -142,6 +142,17 @@ def _one_each(fired: list[tuple[Rule, Problem]]) -> list[tuple[Rule, Problem]]:
 
 def _grave(one: Rule, problem: Problem) -> int:
     return _SEVERITIES.index(problem.severity or one.severity)
+
+
+def _outcome(one: Rule, context: Context) -> Problem | Unknown | None:
+    """What the rule comes to; a value that is no version or number where one belongs makes the answer unknown.
+
+    The probes write no such values, but a saved report can hold any.
+    """
+    try:
+        return _apply(one, context)
+    except ValueError as error:
+        return Unknown(f"a value in the facts cannot be read: {str(error)[:200]}")
 
 
 def _apply(one: Rule, context: Context) -> Problem | Unknown | None:

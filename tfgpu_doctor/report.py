@@ -17,6 +17,9 @@ FailOn = Literal["error", "warning", "never"]
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
+_SHOWN = 300  # characters of a message that quotes a file
+
+
 class ReportError(Exception):
     """A saved report cannot be used; the message says where and why."""
 
@@ -114,11 +117,16 @@ def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") ->
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
     if kind != SCHEMA:
-        raise ReportError(f"{name} {_other_kind(kind, command)}")
+        raise ReportError(f"{name} {_other_kind(_short(kind), command)}")
     try:
         return msgspec.json.decode(data, type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a valid report: {error}") from error
+        raise ReportError(f"{name} is not a valid report: {_short(str(error))}") from error
+
+
+def _short(text: str) -> str:
+    """What stands in the file, at a length that a sentence bears: both ends."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
 
 def _why(data: bytes, error: Exception) -> str:
