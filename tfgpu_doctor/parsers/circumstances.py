@@ -20,6 +20,14 @@ _NOTEBOOK = re.compile(
     r"|\bpycharm\b|\bvs ?code\b",
     re.IGNORECASE,
 )
+_FROM_SOURCE = re.compile(
+    r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
+)
+_BUILT_BY_USER = re.compile(
+    r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
+    r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
+    re.IGNORECASE,
+)
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
 # what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
 _ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
@@ -61,6 +69,7 @@ def circumstances(text: Pasted) -> Iterator[Message]:
     yield from _of_installers(text)
     yield from _of_packages(text)
     yield from _eras(text)
+    yield from _source_build(text)
     pythons = {".".join(one.value.split(".")[:2]): one for one in text.all_stated("python")}
     if len(pythons) > 1:
         last = list(pythons.values())[-1]
@@ -130,6 +139,15 @@ def _of_packages(text: Pasted) -> Iterator[Message]:
     ):
         first = next(iter(found.values()))
         yield Message("two-tensorflows", first.line, text.text_of(first.line))
+
+
+def _source_build(text: Pasted) -> Iterator[Message]:
+    """TensorFlow was compiled by its user: the form says so, or a sentence."""
+    built = [one.line for one in text.all_stated("install") if _FROM_SOURCE.fullmatch(one.value.strip())]
+    if not built and (found := text.find(_BUILT_BY_USER)):
+        built = [found[1]]
+    if built:
+        yield Message("source-build", built[0], text.text_of(built[0]))
 
 
 def _eras(text: Pasted) -> Iterator[Message]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from tfgpu_doctor.facts import CallResult, Driver, Fact, Known, LibraryFile, Message, SmiResult
+from tfgpu_doctor.facts import CallResult, Driver, Fact, Gpu, Known, LibraryFile, Message, SmiResult
 from tfgpu_doctor.parsers import tensorflow_devices
 from tfgpu_doctor.parsers.pasted import NOT_SAID, Pasted, at, known
 from tfgpu_doctor.parsers.results import CURESULTS
+
+_LISTED = re.compile(
+    r"\s*(?:GPU (?P<index>\d{1,2}): (?P<name>[^()]{1,80}?)|(?P<mig>MIG) \S{1,20} +Device +\d+:) "
+    r"\(UUID: (?P<uuid>[\w/-]{1,80})\)"
+)
 
 
 def driver(text: Pasted) -> Driver:
@@ -88,8 +95,24 @@ def gpus(text: Pasted) -> Fact[Any]:
     """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
     if text.smi.gpus:
         return Known(text.smi.gpus, text.smi_at)
+    if listed := tuple(_listed_gpus(text)):
+        return Known(listed, "nvidia-smi -L")
     logged = tensorflow_devices.gpu_facts(text.seen)
     return Known(logged, f"line {text.seen.gpus[0].line}: TensorFlow's log") if logged else NOT_SAID
+
+
+def _listed_gpus(text: Pasted) -> Iterator[Gpu]:
+    """Rows of ``nvidia-smi -L``, with the MIG instances below each."""
+    rows = [(match, line.number) for line in text.lines if (match := _LISTED.match(line.text))]
+    for place, (match, line) in enumerate(rows):
+        if match["index"]:
+            below = itertools.takewhile(lambda row: row[0]["mig"], rows[place + 1 :])
+            yield Gpu(
+                index=int(match["index"]),
+                name=Known(match["name"], f"line {line}"),
+                uuid=Known(match["uuid"], f"line {line}"),
+                mig_instances=Known(tuple(row[0]["uuid"] for row in below), f"line {line}"),
+            )
 
 
 def _trimmed(version: str | None) -> str | None:

@@ -44,6 +44,7 @@ _CIRCUMSTANCES = frozenset(
             "exception",
             "allocation-not-a-failure",
             "emulated",
+            "source-build",
             "gpu-created",
             "no-gpu-registered",
             "built-without-cuda",

@@ -76,7 +76,9 @@ def container_no_gpu(
     fixes = (*((_AT_RUN_TIME,) if building else ()), container_fix(kind), *((DECIDE,) if hook else ()))
     return Problem(
         cause=cause,
-        evidence=heard(*plain, *hook, *blocked, *bare, *said.all("image-build", "container-start"), *about_driver(said)),
+        evidence=heard(
+            *plain, *hook, *blocked, *bare, *said.all("image-build", "container-start"), *about_driver(said)
+        ),
         fixes=fixes,
     )
 

@@ -64,6 +64,7 @@ def version_mismatch(
         not cuda.fails
         and release is not None
         and not said.has("asked-for-extra")
+        and not any(library.component == "cudart" for library in cuda.opened)  # then it loads what it was built for
         and said.speaks_only_of(*_OF_CUDNN)
         and all("cudnn" in name.lower() for name, _ in said.libraries("library-not-opened", "loader-error"))
     )

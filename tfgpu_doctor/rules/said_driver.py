@@ -57,7 +57,7 @@ def about_driver(said: Said) -> tuple[Message, ...]:
     "The NVIDIA driver's library libcuda is not found",
     needs=("derived.told",),
     wants=("host.os", "driver.kernel_module_loaded", "driver.kernel_module", "driver.nvidia_smi", "driver.cuda_init"),
-    requires=("container.no-gpu", "wsl.setup", "gpu.none", "tf.cpu-build"),
+    requires=("container.no-gpu", "wsl.setup", "gpu.none", "tf.cpu-build", "driver.stub-loaded"),
     docs="https://www.tensorflow.org/install/pip",
 )
 def missing(

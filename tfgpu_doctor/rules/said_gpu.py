@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Gpu, PciGpu, SmiResult, value_or
+from tfgpu_doctor.facts import Gpu, Message, PciGpu, SmiResult, value_or
 from tfgpu_doctor.fits import capability, runs_on
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
@@ -10,7 +10,9 @@ from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.gpu import CUDA_GPUS, VISIBLE_DEVICES
+from tfgpu_doctor.rules.library_names import known_library
 from tfgpu_doctor.rules.said import Said, heard
+from tfgpu_doctor.rules.said_libraries import at_least
 
 # what says that the driver, or the access to it, is the trouble, and no variable
 _NOT_HIDDEN = (
@@ -93,6 +95,18 @@ def _newer(card: str, release: Release | None) -> bool:
     )
 
 
+def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Message | None:
+    """The line in which a CUDA is opened that cannot compile for the card at all, so that the driver has to."""
+    for name, message in said.libraries("library-opened"):
+        library = known_library(name)
+        if library is None or library.component != "cudart" or not library.version:
+            continue
+        rows = [row for one in known if (row := context.matrix.architecture(one))]
+        if rows and all(row.min_cuda and not at_least(library.version, row.min_cuda) for row in rows):
+            return message
+    return None
+
+
 @rule(
     "gpu.arch-too-new",
     Severity.ERROR,
@@ -110,11 +124,12 @@ def arch_too_new(
     spoken = said.all(*_TOO_NEW)
     unfit = said.all(*_UNFIT, "invalid-handle")
     beyond = any(_newer(one, release) for one in known)
-    if not spoken and not (unfit and (beyond or not known)):
+    compiled = _compiled_at_start(context, said, known) if said.from_text else None
+    if not spoken and not compiled and not (unfit and (beyond or not known)):
         return None
     if said.has("ptx-too-new-for-driver") and not said.has("no-kernels-for-gpu"):
         return None
-    only_handle = not spoken and all(m.kind == "invalid-handle" for m in unfit)
+    only_handle = not spoken and not compiled and all(m.kind == "invalid-handle" for m in unfit)
     if only_handle and not beyond:
         return None
     why = "it has kernels for this card"
@@ -126,7 +141,10 @@ def arch_too_new(
     return Problem(
         cause="the build has no machine code (SASS) for this card: the driver compiles PTX for half an hour, "
         "or refuses it",
-        evidence=(*heard(*spoken, *unfit), *(evidence(f"compute capability {one}", "the text") for one in known[:1])),
+        evidence=(
+            *heard(*spoken, *unfit, compiled),
+            *(evidence(f"compute capability {one}", "the text") for one in known[:1]),
+        ),
         fixes=(*newer, cache),
     )
 

@@ -88,7 +88,8 @@ def gather(
     )
     named = next((x.version for x, _ in lost if x.component == "cudart" and x.version), None)
     other = next((x.cuda_version for x, _ in lost if x.cuda_version), None)
-    asked = release.cuda if release else None
+    # what somebody built himself was built for the CUDA that he had
+    asked = release.cuda if release and not said.has("source-build") else None
     # the name says 11.0 for every CUDA 11; the release knows its minor
     wanted = (
         asked

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tfgpu_doctor.facts import CudnnFile, Message, Package, TfDevice, Toolkit
+from tfgpu_doctor.facts import CudnnFile, Gpu, Message, Package, TfDevice, Toolkit
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
@@ -22,7 +22,7 @@ from tfgpu_doctor.rules.said_libraries import gather
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
 _WANTS = (
     *("derived.gpu_release", "cuda.toolkits", "cudnn.installed", "python.packages", "tensorflow.devices", "variables"),
-    "host.container",
+    *("host.container", "gpus"),
 )
 _DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
 _HANDLES = ("cudnn-handle", "no-dnn-library")
@@ -40,6 +40,7 @@ class Scene:
     devices: tuple[TfDevice, ...] | None
     variables: dict[str, str] | None
     container: str | None
+    gpus: tuple[Gpu, ...] | None
 
     @property
     def gpu_works(self) -> bool:
@@ -83,7 +84,7 @@ def _possibility(
     @rule(
         finding_id,
         Severity.WARNING,
-        f"{title[0].upper()}{title[1:]}",
+        title if title.startswith("cuDNN") else f"{title[0].upper()}{title[1:]}",
         needs=("derived.told",),
         wants=_WANTS,
         requires=("gpu.none", "tf.cpu-build", "tf.windows-native"),
@@ -137,7 +138,7 @@ _possibility(
     "this machine has no NVIDIA GPU",
     _DEVICE,
     _LISTS,
-    lambda s: s.said.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or _libcuda(s),
+    lambda s: () if s.gpus else s.said.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or _libcuda(s),
 )
 _possibility(
     "driver.not-loaded",
