@@ -1,0 +1,184 @@
+"""Real texts, and what the world does to them on their way into a bug report: plain functions of a source of chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import yaml
+
+TESTS = Path(__file__).parents[1]
+HOSTILE = (
+    "[red]",
+    "[/]",
+    "[link=https://example.org]click[/link]",
+    "\x1b[31m",
+    "\x1b]8;;https://example.org\x07",
+    "\x1b]0;title",
+    "\x9b31m",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<!-- ",
+    "</details>",
+    "@somebody #12 ![x](y) [a](b) | `` ``` ~~~ $x$ :tada:",
+    "\0",
+    "\u202e\u2066\u200f",
+    "\u200b\ufeff\u2060",
+    "\ud7ff\U0010ffff\ufffe",
+    "\u2028\u2029\x0b\x0c\x85",
+    "99999999999999999999999999999999",
+    "-1",
+    "CUDA 99999999999.9",
+    "CUDA Version: 99999999999.9",
+    "TensorFlow 2.99999999999999999999.1",
+    "tensorflow==1!2.0+local.post..rc",
+    "tensorflow 2.x.y.z-foo",
+    "Driver Version: 0.0.0.0.0",
+    "9223372036854775808",
+    "1e999",
+    "NaN",
+    "%s %n {0} {x!r} ${jndi:ldap://x}",
+    "../../../../etc/passwd",
+    "(" * 500,
+    "[" * 500 + "]" * 500,
+    "{" * 500,
+    '{"log":"' + "\\u001b[31m" * 20 + '\\n"}',
+    '{"log":' * 300,
+    "\\ud800",
+    '"\\ud800\\u0000\\n",',
+    "==" * 300,
+    "a." * 800,
+    "/" * 1500,
+    "1." * 800,
+    "٣.١٤ ৩.৫ ²³",  # digits to str.isdigit, or to \d, or to neither int()
+    "²",
+    "①.②",
+    "|" * 400,
+    "\r" * 300,
+    "> " * 300,
+    "\t" * 300,
+)
+ENCODINGS = (
+    "utf-16",
+    "utf-16-le",
+    "utf-16-be",
+    "utf-32",
+    "latin-1",
+    "cp1252",
+    "gbk",
+    "shift_jis",
+    "utf-7",
+    "utf-8-sig",
+)
+
+
+@cache
+def corpus() -> tuple[bytes, ...]:
+    """All pasted texts of the tests: cases, captures, and our own output."""
+    texts = [yaml.safe_load(path.read_text())["text"].encode() for path in sorted((TESTS / "cases").glob("*.yaml"))]
+    for folder in ("captures", "render/golden"):
+        files = sorted(path for path in (TESTS / folder).rglob("*") if path.suffix in (".txt", ".csv", ".md"))
+        texts += [path.read_bytes() for path in files if path.name != "README.md"]
+    return tuple(texts)
+
+
+def _truncate(data: bytes, chance: Random) -> bytes:
+    return data[: chance.randint(0, len(data))] if chance.random() < 0.5 else data[chance.randint(0, len(data)) :]
+
+
+def _flip(data: bytes, chance: Random) -> bytes:
+    flipped = bytearray(data)
+    for _ in range(chance.randint(1, 20) if data else 0):
+        flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+    return bytes(flipped)
+
+
+def _noise(data: bytes, chance: Random) -> bytes:
+    place = chance.randint(0, len(data))
+    return data[:place] + chance.randbytes(chance.randint(1, 200)) + data[place:]
+
+
+def _shuffle(data: bytes, chance: Random) -> bytes:
+    lines = data.split(b"\n")
+    chance.shuffle(lines)
+    return b"\n".join(lines)
+
+
+def _repeat(data: bytes, chance: Random) -> bytes:
+    lines = data.split(b"\n")
+    start = chance.randrange(len(lines))
+    lines[start:start] = lines[start : start + chance.randint(1, 5)] * chance.randint(1, 8)
+    return b"\n".join(lines)
+
+
+def _interleave(data: bytes, chance: Random) -> bytes:
+    mine, other = data.split(b"\n"), chance.choice(corpus())[:20_000].split(b"\n")
+    mixed = []
+    while mine or other:
+        source = mine if mine and (not other or chance.random() < 0.5) else other
+        mixed.append(source.pop(0))
+    return b"\n".join(mixed)
+
+
+def _encode(data: bytes, chance: Random) -> bytes:
+    return data.decode("utf-8", "replace").encode(chance.choice(ENCODINGS), "replace")
+
+
+def _insert(data: bytes, chance: Random) -> bytes:
+    hostile = chance.choice(HOSTILE).encode("utf-8", "surrogatepass")
+    for _ in range(chance.randint(1, 3)):
+        place = chance.randint(0, len(data))
+        data = data[:place] + hostile + data[place:]
+    return data
+
+
+def _every_word(data: bytes, chance: Random) -> bytes:
+    """Something hostile in the place of a word, wherever the word stands."""
+    words = data.split()
+    return data.replace(chance.choice(words), chance.choice(HOSTILE).encode()) if words else data
+
+
+def _numbers(data: bytes, chance: Random) -> bytes:
+    """Another number in the place of one digit, everywhere."""
+    new = chance.choice((b"0", b"99999999999999999999", b"-1", b"1.", b".", "²".encode(), "٣".encode(), b""))
+    return data.replace(str(chance.randrange(10)).encode(), new)
+
+
+def _case(data: bytes, chance: Random) -> bytes:
+    return chance.choice((data.upper, data.lower, data.swapcase))()
+
+
+def _line_ends(data: bytes, chance: Random) -> bytes:
+    return data.replace(b"\n", chance.choice((b"\r\n", b"\r", b"", b" ", b"\n\n", b"\\n", b"\x1e", b"\xe2\x80\xa8")))
+
+
+def _quote(data: bytes, chance: Random) -> bytes:
+    start = chance.choice(
+        (b"> ", b">>> ", b"    ", b"| ", b"2026-11-21T06:36:00.123Z ", b'{"log":"', b'      "', b"<p>")
+    )
+    return b"\n".join(start + line for line in data.split(b"\n"))
+
+
+def _narrow(data: bytes, chance: Random) -> bytes:
+    """As a terminal wraps it."""
+    width = chance.randint(1, 100)
+    return b"\n".join(
+        line[start : start + width] for line in data.split(b"\n") for start in range(0, max(len(line), 1), width)
+    )
+
+
+Mutation = Callable[[bytes, Random], bytes]
+MUTATIONS: tuple[Mutation, ...] = (
+    *(_truncate, _flip, _noise, _shuffle, _repeat, _interleave, _encode, _insert, _insert, _insert),
+    *(_every_word, _every_word, _numbers, _numbers, _case, _line_ends, _quote, _narrow),
+)
+LARGEST = 30_000  # bytes of a text that is mutated, so that each takes a moment only
+
+
+def mutate(data: bytes, steps: list[tuple[int, int]]) -> bytes:
+    """Apply mutations: each step is the number of one, and the seed of its chance."""
+    for number, seed in steps:
+        data = MUTATIONS[number % len(MUTATIONS)](data, Random(seed))[:LARGEST]
+    return data

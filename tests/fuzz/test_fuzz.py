@@ -1,0 +1,211 @@
+"""Whatever the text, whatever the saved report: an answer in time that keeps every promise. See way.py for what must
+hold, fuzz.py for looking further than these few hundred tries."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.fuzz import mutations, pumps, reports, way
+from tfgpu_doctor.parsers import (
+    commands,
+    form,
+    form_labels,
+    form_mentions,
+    form_values,
+    ldconfig,
+    libraries_seen,
+    lines,
+    messages,
+    nvidia_smi,
+    nvidia_smi_csv,
+    os_names,
+    paste,
+    pip_install,
+    pip_list,
+    surroundings,
+    system_outputs,
+    tensorflow_build,
+    tensorflow_devices,
+    tensorflow_gpus,
+    toolkit_outputs,
+    wrappings,
+)
+from tfgpu_doctor.redact import Redactor
+from tfgpu_doctor.render.console import clean
+from tfgpu_doctor.render.markdown import escape
+
+BOUNDED = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=400,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+OF_LINES = {
+    "commands": commands.parse,
+    "form": form.parse,
+    "libraries_seen": libraries_seen.parse,
+    "messages": messages.read,
+    "pip_install": pip_install.parse,
+    "pip_list": pip_list.parse,
+    "surroundings": surroundings.read,
+    "system_outputs": system_outputs.parse,
+    "tensorflow_build": tensorflow_build.parse,
+    "tensorflow_devices": tensorflow_devices.parse,
+    "tensorflow_gpus": tensorflow_gpus.gpus,
+    "toolkit_outputs": toolkit_outputs.parse,
+}
+OF_TEXT = {
+    "form_labels": form_labels.reader_of,
+    "form_mentions": form_mentions.mentions,
+    "cuda_and_cudnn": form_values.cuda_and_cudnn,
+    "tensorflow": form_values.tensorflow,
+    "gpu": form_values.gpu,
+    "system": form_values.system,
+    "ldconfig": ldconfig.parse,
+    "nvidia_smi": nvidia_smi.parse,
+    "nvidia_smi_csv": nvidia_smi_csv.parse,
+    "os_names": os_names.name,
+    "wrappings": wrappings.unwrap,
+}
+MUTATED = st.builds(
+    mutations.mutate,
+    st.sampled_from(range(len(mutations.corpus()))).map(lambda number: mutations.corpus()[number]),
+    st.lists(st.tuples(st.integers(0, len(mutations.MUTATIONS) - 1), st.integers(0, 1 << 30)), min_size=1, max_size=4),
+)
+WORDS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [*mutations.HOSTILE, "CUDA", "cuDNN", "TensorFlow", "2.13.0", "12.4", "libcudart.so.11.0", "|"]
+        ),
+        st.text(max_size=12),
+        st.from_regex(r"[\d.]{1,12}", fullmatch=True),
+    ),
+    max_size=12,
+)
+TEXT = st.builds(lambda words, glue: glue.join(words), WORDS, st.sampled_from(["", " ", "\n", ": ", "|", "\r\n"]))
+
+
+@BOUNDED
+@seed(4)
+@given(MUTATED, st.sampled_from([1 << 20, 4096, 7]))
+def test_a_text_that_something_happened_to(data: bytes, chunk: int) -> None:
+    way.walk(data, chunk=chunk, validate=len(data) % 8 == 0)
+
+
+@BOUNDED
+@given(st.one_of(st.binary(max_size=2000), TEXT.map(lambda text: text.encode("utf-8", "surrogatepass"))))
+def test_noise(data: bytes) -> None:
+    way.walk(data, validate=False)
+
+
+@pytest.mark.parametrize("name", OF_LINES)
+@settings(BOUNDED, max_examples=60)
+@given(data=st.one_of(TEXT.map(str.encode), MUTATED))
+def test_each_parser_of_lines_by_itself(name: str, data: bytes) -> None:
+    OF_LINES[name](lines.read([data]).lines)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", OF_TEXT)
+@settings(BOUNDED, max_examples=100)
+@given(text=st.one_of(TEXT, st.text(max_size=200), st.binary(max_size=60).map(lambda data: data.decode("latin-1"))))
+def test_each_parser_of_text_by_itself(name: str, text: str) -> None:
+    OF_TEXT[name](text)  # type: ignore[operator]
+
+
+@settings(BOUNDED, max_examples=300)
+@given(st.one_of(TEXT, st.text(max_size=300)))
+def test_cleaning_escaping_and_redacting_text(text: str) -> None:
+    assert clean(text).isprintable()
+    assert clean(clean(text)) == clean(text)
+    assert not re.search(r"(?<!\\)<(?!!-- -->)", escape(text))
+    once = Redactor((text,)).text(text)
+    assert Redactor((once,)).text(once) == once
+
+
+@pytest.mark.parametrize("first", range(0, 240, 40))
+def test_a_saved_report_that_something_happened_to(first: int) -> None:
+    accepted = 0
+    for number in range(first, first + 40):
+        accepted += reports.survives(reports.mutate(Random(number))) is not None
+    assert 0 < accepted < 40  # both ways are walked
+
+
+DEEP = {
+    "brackets": b'{"schema": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    "objects": b'{"schema": "tfgpu.report/1", "facts": ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001,
+    "a number": b'{"schema": "tfgpu.report/1", "created": ' + b"9" * 100_000 + b"}",
+    "a name": b'{"schema": "' + b"x" * 1_000_000 + b'"}',
+    "an unknown field": b'{"schema": "tfgpu.report/1", "' + b"y" * 1_000_000 + b'": 1}',
+    "keys twice": reports.good()[0].replace(b'"created"', b'"created": 1, "created"', 1),
+    "NaN": reports.good()[0].replace(b'"timings": {}', b'"timings": {"all": NaN}', 1),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_reports_out_of_all_bounds(name: str) -> None:
+    assert reports.survives(DEEP[name]) is None
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_no_line_keeps_an_expression_busy(place: int) -> None:
+    """For each expression of the parsers some lines made to keep it busy; see pumps.py."""
+    chosen = [pattern for name, pattern in pumps.patterns() if name.startswith("parsers.")][place::8]
+    assert chosen
+    slow = []
+    for pattern in chosen:
+        for text in dict.fromkeys(lines.clean(bomb) for bomb in list(pumps.bombs(pattern))[:60:4]):
+            started = time.process_time()
+            paste.read(lines.read([text.encode("utf-8", "replace")]))
+            if (taken := time.process_time() - started) > 1.0:  # 50 ms on an idle machine; what is wrong takes seconds
+                slow.append((taken, pattern.pattern, text[:80]))
+    assert not slow
+
+
+KNOWN_BOMBS = (  # each took one second or more before it was found
+    "a/rapidsai/x" * 333,
+    "nccl-shma." * 400,
+    "tensorflow_estimator1" * 190,
+    "gpu available" + " " * 3900 + "!",
+    "tensorflow" + " " * 3900 + "!",
+    " ( " * 1300,
+    "- " * 2000,
+)
+
+
+@pytest.mark.parametrize("number", range(len(KNOWN_BOMBS)))
+def test_lines_that_took_seconds_once(number: int) -> None:
+    started = time.process_time()
+    paste.read(lines.read([KNOWN_BOMBS[number].encode()]))
+    assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize("text", ["_" * 4000, "-" * 4000 + "!", "cuda." * 800, "a-" * 2000, "srun: a" + "1" * 3900])
+def test_redaction_takes_no_time_to_speak_of(text: str) -> None:
+    started = time.process_time()
+    Redactor((text,)).text(text)
+    assert time.process_time() - started < 1.0
+
+
+def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renderer that lets escapes and tags through is found out."""
+    from tfgpu_doctor.render import markdown, text
+
+    told = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> GTX 1080\nCould not find cuda drivers"
+    way.walk(told)
+    with monkeypatch.context() as patched:
+        patched.setattr(markdown, "escape", lambda text, longest=0: text)
+        with pytest.raises(AssertionError, match="no tag from outside"):
+            way.walk(told)
+    with monkeypatch.context() as patched:
+        patched.setattr(text, "clean", lambda text: text + "\x1b")
+        with pytest.raises(AssertionError, match="no control character"):
+            way.walk(told)
+    assert json.loads(way.walk(told).to_json())["facts"]["cuda"]["toolkits"]["value"][0]["version"] == "12.4"
