@@ -138,6 +138,10 @@ FIRES: dict[str, dict[str, str]] = {
             "tensorflow                2.12.0          eigen_py310h384437f_0",
         ),
         "conda's mkl": "tensorflow                2.3.0           mkl_py38h8557ec7_0",
+        "a device that is asked for": (
+            "Cannot assign a device for operation a: available devices are [ /job:localhost/task:0/device:CPU:0 ]. "
+            "The requested device appears to be a GPU, but CUDA is not enabled."
+        ),
         "TensorFlow says so": text(">>> tf.test.is_built_with_cuda()", "False"),
     },
     "tf.python-unsupported": {
@@ -154,6 +158,7 @@ FIRES: dict[str, dict[str, str]] = {
         "a wheel by name": (
             "ERROR: tensorflow-2.4.0-cp38-cp38-manylinux2010_x86_64.whl is not a supported wheel on this platform."
         ),
+        "1.12 on Python 3.7": text("    def TFE_ContextOptionsSetAsync(arg1, async):", "SyntaxError: invalid syntax"),
         "its metadata": "ERROR: Package 'tensorflow' requires a different Python: 3.7.3 not in '>=3.9,<3.13'",
         "as stated": text("TensorFlow version: 2.4.1", "Python version: 3.11"),
     },

@@ -85,10 +85,11 @@ FORMS = (
     form(
         "cudnn-handle",
         "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|failed to get "
-        "convolution algorithm",
+        "convolution algorithm|cudnn launch failure|cudnn backward|getconvolvealgorithms",
         r"(?:could not create cudnn handle|cudnnCreate\S*"
         r"|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
-        r"|cuDNN failed to initialize|CuDNN failed with status|Failed to get convolution algorithm",
+        r"|cuDNN failed to initialize|CuDNN failed with status|Failed to get convolution algorithm"
+        r"|cuDNN (?:Backward \w+ function )?launch failure|Check failed: \S*GetConvolveAlgorithms",
     ),
     form("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b"),
     form(

@@ -37,16 +37,19 @@ FORMS = (
         r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
     ),
     form("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary"),
-    form("nvml-mismatch", "driver/library version mismatch|lib_rm_version_mismatch|system has unsupported display driver / cuda driver"),
+    form(
+        "nvml-mismatch",
+        "driver/library version mismatch|lib_rm_version_mismatch|system has unsupported display driver / cuda driver",
+    ),
     form(
         "driver-insufficient",
         "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"
         "insufficient driver|"
-        "display driver version is older|this nvidia driver|does not support cuda",
+        "display driver version is older|not supported in the installed cuda driver",
         r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"
         r"|unsatisfied condition: cuda *>= *(?P<cuda>\d+(?:\.\d+)?)"
         r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
-        r"|driver version is older than",
+        r"|display driver version is older than|API call is not supported in the installed CUDA driver",
     ),
     form("possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"),
     form(
@@ -69,14 +72,18 @@ FORMS = (
     ),
     form(
         "invalid-visible-device",
-        "listed an invalid gpu id|invalid device ordinal|invalid device id|visible_device_list",
-        r"listed an invalid GPU id|invalid device ordinal|unknown device: "
+        "listed an invalid gpu id|invalid device ordinal|visible_device_list|are not visible to tensorflow",
+        r"listed an invalid GPU id|invalid device ordinal"
+        r"|Some requested devices in .{1,40} are not visible to TensorFlow"
         r"|Could not parse entry in 'visible_device_list'",
     ),
     form("forward-compatibility", "forward compatibility was attempted on non supported hw"),
     form("ptx-too-new-for-driver", "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version"),
     # --- nvidia-smi and NVML
-    form("smi-no-driver", "couldn't communicate with the nvidia driver|nvidia driver is not loaded"),
+    form(
+        "smi-no-driver",
+        "couldn't communicate with the nvidia driver|nvidia driver is not loaded|nvml: driver not loaded",
+    ),
     form(
         "smi-not-found",
         "nvidia-smi",
@@ -89,7 +96,10 @@ FORMS = (
         "failed to initialize nvml|gpu access blocked",
         r"Failed to initialize NVML: Unknown Error|GPU access blocked by the operating system",
     ),
-    form("nvml-not-found", "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot"),
+    form(
+        "nvml-not-found",
+        "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot|found no nvidia driver",
+    ),
     form("smi-no-devices", "no devices were found"),
     form(
         "nvml-failed",
@@ -109,12 +119,15 @@ FORMS = (
     form(
         "module-not-loaded",
         "modprobe|insmod|module nvidia|nvidia_drm|nouveau|dkms|required key|key was rejected|nvidia.ko|prime-select|"
-        "prime profile|secure boot|/dev/nvidia",
+        "prime profile|secure boot|/dev/nvidia|symbol module_layout|unsigned module|nvidia probe routine",
         r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
         r"|Required key not available|Key was rejected by service"
         r"|(?:Kernel driver in use|kernel modules?): (?P<driver>nouveau)\b"
         r"|Module nvidia(?:-\w+)? not found|nvidia.{0,40}: module verification failed"
-        r"|/dev/nvidia(?:\d|ctl|-uvm)\b.{0,40}no such file",
+        r"|/dev/nvidia(?:\d|ctl|-uvm)\b.{0,40}no such file"
+        r"|nvidia.{0,10}: disagrees about version of symbol module_layout"
+        r"|unsigned module loading is restricted|Loading of unsigned module is rejected"
+        r"|NVRM: The NVIDIA probe routine was not called",
     ),
     form(
         "module-init-failed",
@@ -142,16 +155,24 @@ FORMS = (
     # --- containers
     form("docker-no-gpu-driver", "could not select device driver"),
     form(
-        "docker-no-runtime", "unknown runtime specified nvidia|invalid runtime name: nvidia|unknown or invalid runtime"
+        "docker-no-runtime",
+        "unknown runtime specified nvidia|invalid runtime name: nvidia|unknown or invalid runtime|"
+        'unknown flag: --gpus|exec: "nvidia-container-runtime',
     ),
     form(
         "container-hook-failed",
         "nvidia-container-cli|nvidia-container-runtime-hook",
         r"nvidia-container-cli(?:\.real)?: *(?P<step>[\w ]+?error)?:? *(?P<why>[^\"\\]{3,160})",
     ),
-    form("container-no-cdi", "unresolvable cdi devices|cdi device injection failed"),
+    form(
+        "container-no-cdi",
+        "unresolvable cdi devices|cdi device injection failed|no known gpu vendor found|stat nvidia.com/gpu",
+    ),
     form("ngc-no-driver", "nvidia driver was not detected"),
-    form("kubernetes-no-gpu", "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu"),
+    form(
+        "kubernetes-no-gpu",
+        "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu|unavailable for nvidia.com/gpu",
+    ),
     form("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
     # --- what TensorFlow says of a card
     form(
@@ -169,6 +190,11 @@ FORMS = (
         "no-kernels-for-gpu",
         "not built with cuda kernel binaries",
         rf"not built with CUDA kernel binaries compatible with compute capability {_CAPABILITY}",
+    ),
+    form(
+        "built-without-cuda",
+        "cuda is not enabled|not compiled with cuda",
+        r"appears to be a GPU, but CUDA is not enabled|\(Note: TensorFlow was not compiled with CUDA",
     ),
     form("kernel-image-invalid", "kernel image is invalid"),
     form(

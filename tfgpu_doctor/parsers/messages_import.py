@@ -109,7 +109,7 @@ FORMS = (
     form(
         "protobuf-abi",
         "descriptors cannot|google.protobuf|descriptor pool|protobuf gencode|protocol buffer runtime|getprototype|"
-        "your generated code is out of date|descriptors should not",
+        "your generated code is out of date|descriptors should not|'serialized_options'",
         r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly"
         r"|cannot import name '(?P<name>builder|runtime_version|"
         r"symbol_database|_message|descriptor"
@@ -119,17 +119,18 @@ FORMS = (
         r"|compiled against version (?P<built>[\d.]+) of the Protocol Buffer runtime library"
         r"|no attribute 'GetPrototype'|google\.protobuf\.runtime_version\.VersionError"
         r"|your generated code is out of date|No module named 'google\.protobuf(?:\.\w+)*'"
-        r"|module 'google\.protobuf\.\w+' has no attribute",
+        r"|module 'google\.protobuf\.\w+' has no attribute|unexpected keyword argument 'serialized_options'",
     ),
     # --- Keras 2 and 3, Keras of another release
     form(
         "keras-generation",
-        "keras 3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported",
+        "keras 3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported|"
+        "only instances of `keras.layer`",
         r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
         r"|requires? (?:TF-)?Keras 2|install the backwards-compatible tf-keras|Keras 3 only supports V3"
         r"|install `?tf[-_]keras`?|do not have the tf_keras package"
         r"|File format not supported.{0,40}Keras 3|module 'keras\.src\.\w+' has no attribute"
-        r"|Keras cannot be imported.{0,40}",
+        r"|Only instances of `keras\.Layer` can be added|Keras cannot be imported.{0,40}",
     ),
     form(
         "keras-mismatch",
@@ -140,6 +141,7 @@ FORMS = (
         r"|tensorflow\.keras|keras)[\w.]*)'"
         r"|cannot import name '?(?P<other>\w+)'? from '?tensorflow\.(?:python|compat)[\w.]*'? .*keras"
         r"|No module named '(?P<missing>(?:keras|tensorflow\.python\.keras|tensorflow\.keras)\.[\w.]+)'"
+        r"|module '(?P<inside>tensorflow\.python\.keras[\w.]*)' has no attribute '(?P<absent>\w+)'"
         r"|module '(?P<where>keras[\w.]*)' has no attribute '(?P<attribute>\w+)'",
     ),
     form(

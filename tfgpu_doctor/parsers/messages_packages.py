@@ -30,6 +30,8 @@ FORMS = (
         r"Package '?(?P<package>(?:tensorflow|tf|keras|tensorboard)[\w.-]*)'? requires a different Python: "
         r"(?P<python>[\d.]+) not in '?(?P<need>[^']+)'?",
     ),
+    # "async" became a word of the language with Python 3.7
+    form("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
     # how the stub of 2.12.0 fails under newer Pythons
     form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
     form("package-removed", "tensorflow-gpu-2.12|tensorflow_gpu-2.12", r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz"),

@@ -37,8 +37,9 @@ FORMS = (
     form("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
     form(
         "host-out-of-memory",
-        "std::bad_alloc|oom-killer|out of memory: kill|memoryerror",
-        r"std::bad_alloc|oom-killer|Out of memory: Kill\w* process|^MemoryError",
+        "std::bad_alloc|oom-killer|oom-kill event|out of memory: kill|memoryerror",
+        r"std::bad_alloc|oom-killer|oom-kill event|Out of memory: Kill\w* process"
+        r"|^(?:[\w.]+\._?)?(?:Array)?MemoryError\b",
     ),
     # --- several GPUs
     form(
@@ -71,7 +72,7 @@ FORMS = (
         "peer access|p2p|peer-to-peer|peer to peer|peer_access|peeraccess|too_many_peers",
         r"(?:failed|unable|could not) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
         r"|CUDA_ERROR_PEER_ACCESS\w*|NCCL_P2P_DISABLE *= *1|P2P.{0,40}(?:fail|hang|not supported|disabled|error)"
-        r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS",
+        r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS|peer access pairs were reported by the driver, but no peering",
     ),
     # --- devices and their work
     form("nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError"),

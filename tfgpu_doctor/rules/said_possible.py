@@ -7,6 +7,7 @@ the finding of the same id an error, which then stands in place of the possibili
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -155,7 +156,7 @@ _possibility(
     lambda s: tuple(
         m
         for m in s.said.all("cublas-handle", "cudnn-handle", "cudnn-status")
-        if "ALLOC" in m.text or "NOT_INIT" in m.text
+        if re.search(r"ALLOC|NOT_INIT|launch failed", m.text)
     ),
 )
 _possibility(
