@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.parsers.message_samples import HARMLESS
 from tests.rules import logs, said_rows_cuda, said_rows_import, said_rows_machine, said_rows_possible, said_rows_runtime
-from tfgpu_doctor.diagnosis import diagnose
+from tfgpu_doctor.diagnosis import diagnose, make_report
 from tfgpu_doctor.facts import Facts, Known, Unknown
 from tfgpu_doctor.parsers import lines, messages, paste
 from tfgpu_doctor.report import Finding, Severity
@@ -127,6 +128,25 @@ def test_a_working_gpu_leaves_nothing_open(finding: str) -> None:
     text = logs.created()
     assert finding not in [one.id for one in findings(text)]
     assert not fires(OPEN[finding], facts_of(""))
+
+
+# ---------------------------------------------------------------------------------------------- harmless lines
+
+
+@pytest.mark.parametrize("text", [pytest.param(line, id=values["what"]) for _, line, values in HARMLESS])
+def test_harmless_lines_are_notes(text: str) -> None:
+    for pasted in (text, logs.text(text, logs.created())):
+        found = findings(pasted)
+        assert [one.id for one in found if one.severity is Severity.ERROR] == []
+        assert {"benign.log", "tensorrt.missing-benign"} & {one.id for one in found}
+
+
+def test_all_harmless_lines_together_are_fine() -> None:
+    report = make_report(
+        facts_of(logs.text(*(line for _, line, _ in HARMLESS), logs.created())), MATRIX, source="text", timings={}
+    )
+    assert report.verdict == "ok"
+    assert {one.severity for one in report.findings} == {Severity.NOTE}
 
 
 # ---------------------------------------------------------------------------------------------- completeness
