@@ -60,6 +60,11 @@ _SITE = re.compile(
 # what print(tf.__version__) and print(tf.config.list_physical_devices("GPU")) leave in a log
 _TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
+_TF_PINNED = re.compile(
+    r"\b(?:install|create|add)\b.{0,80}\btensorflow(?:-gpu|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
+)
+_NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
+_SHOWN_BESIDE = re.compile(r"list_physical_devices\(['\"]GPU['\"]\).{0,20}# ?.{0,40}?(?<!\[)\[\](?!\])")
 _BARE_LIST = re.compile(r"^\[\]$")
 _TF_SENTENCE = re.compile(
     r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
@@ -194,7 +199,12 @@ def _platform(text: Pasted) -> Fact[str]:
 def _tensorflow(text: Pasted) -> TensorFlow:
     version = text.stated_fact("tensorflow")
     if isinstance(version, Unknown):
-        found = text.find(_TF_IMAGE) or text.find(_WHEEL) or text.find(_TF_SENTENCE, but=NOT_HERE)
+        found = (
+            text.find(_TF_IMAGE)
+            or text.find(_WHEEL)
+            or text.find(_TF_SENTENCE, but=NOT_HERE)
+            or text.find(_TF_PINNED, but=_NO_INSTALL)
+        )
         version = Known(found[0]["version"], f"line {found[1]}") if found else _listed_version(text)
     if isinstance(version, Unknown) and text.find(_TF_LOG) and (bare := text.find(_BARE_VERSION)):
         version = Known(bare[0]["version"], f"line {bare[1]}, a version that stands alone beside TensorFlow's log")
@@ -255,6 +265,8 @@ def _devices(text: Pasted) -> Fact[Any]:
         return Known(counted, f"line {text.seen.some_gpu}: {source}")
     if text.seen.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.seen.no_gpu}: {source}")
+    if shown := text.find(_SHOWN_BESIDE):
+        return Known((), f"line {shown[1]}: what the command printed, as a remark beside it")
     if text.find(_TF_LOG) and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log")
     return NOT_SAID

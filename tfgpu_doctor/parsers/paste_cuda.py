@@ -19,14 +19,14 @@ _CUDA_SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _CUDNN_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\buse\b|^"
-    r"|\bmy\b)[^.;]{0,40}?\bcuDNN(?: ver\w*)?(?: is)?[ *_:=-]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
+    r"(?:\binstall\w*|\bha(?:ve|s)\b|\busing\b|\bwith\b|\buse\b|^|\bprovides\b|\bcontains\b|\bships\b|\bonly\b"
+    r"|\bmy\b)[^.;]{0,40}?\b(?:lib)?cuDNN(?: ver\w*)?(?: is)?[ *_:=.-]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
     re.IGNORECASE,
 )
 _AROUND = 20  # characters before and after that may turn a statement into a wish
 # a sentence about what a program wants or a page says, no statement of what is there
 NOT_HERE = re.compile(
-    r"looking for|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for"
+    r"looking for|looks? (?:\w+ )?for|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for"
     r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
     r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
     re.IGNORECASE,

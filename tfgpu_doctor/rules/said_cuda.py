@@ -126,11 +126,18 @@ def lib_path(
         _works(devices, said)
         or _not_asked(said, cuda)
         or not cuda.fails
-        or not (cuda.fitting or broken or _told_to_be_there(said, release))
+        or not (cuda.fitting or broken or cuda.only_cupti or _told_to_be_there(said, release))
     ):
         return None
     if _relied_on_missing_extra(said, release):
         return None
+    if cuda.only_cupti:
+        return Problem(
+            cause="CUDA's profiler library CUPTI comes with the toolkit, in extras/CUPTI/lib64, where the loader does "
+            "not look; everything else of CUDA was opened before",
+            evidence=cuda.evidence,
+            fixes=_CUPTI_PATH if context.remedies.os != "windows" else _path_fixes(context),
+        )
     have = ", ".join(dict.fromkeys(where for _, where in cuda.fitting)) or "elsewhere"
     return Problem(
         cause="a library is there and damaged: copied wrongly, or a text file in place of a link"
@@ -163,7 +170,7 @@ def missing(
     cuda = gather(said, release, toolkits, packages, variables)
     if _works(devices, said) or _not_asked(said, cuda) or not cuda.fails:
         return None
-    if (cuda.there or _told_to_be_there(said, release)) and not _relied_on_missing_extra(said, release):
+    if (cuda.there or cuda.only_cupti or _told_to_be_there(said, release)) and not _relied_on_missing_extra(said, release):
         return None
     without_extra = release is not None and release.extra is not None
     cause = (
@@ -217,6 +224,14 @@ def _fixes(context: Context, release: Release | None, cuda: Cuda) -> tuple[Fix, 
         ),
         *context.remedies.reinstall_best("it brings its CUDA libraries along from pip"),
     )
+
+
+_CUPTI_PATH = (
+    Fix(
+        text="Put CUPTI's folder on the loader's path before Python starts",
+        commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
+    ),
+)
 
 
 def _path_fixes(context: Context) -> tuple[Fix, ...]:

@@ -77,7 +77,7 @@ def version_mismatch(
     lost = _lost(said)
     unnamed = _unnamed(said, release)
     there = _there(installed, packages)
-    wanted = (lost[0][0].version if lost else None) or (release.cudnn if release else None)
+    wanted = next((library.version for library, _ in lost if library.version), None) or (release.cudnn if release else None)
     other = [one for one in there if wanted and _major(one[0]) != _major(wanted)]
     same = [one for one in there if wanted and _major(one[0]) == _major(wanted)]
     # a cuDNN that opens and is older than the one compiled against is refused when it is first used

@@ -41,6 +41,11 @@ class Cuda:
         return tuple(one for one in self.there if self.wanted is None or fits(self.wanted, one[0]))
 
     @property
+    def only_cupti(self) -> bool:
+        """Whether the profiler's library alone is missed: the toolkit brings it along, in a folder of its own."""
+        return bool(self.lost) and all(library.component == "cupti" for library, _ in self.lost)
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What was said of it."""
         lines = heard(*(m for _, m in self.lost), *self.complaints, most=3)
@@ -108,7 +113,8 @@ def gather(
 
 def _ends_without(message: Message, said: Said) -> bool:
     """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
-    return said.has("aborted") or (message.kind == "loader-error" and "dlerror" not in message.text)
+    fatal = re.search(r"(?:^|[: _])F (?:tensorflow|external)/", message.text) is not None
+    return said.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
 
 
 def _about_cudnn(said: Said) -> bool:
