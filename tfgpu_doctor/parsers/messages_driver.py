@@ -20,7 +20,7 @@ FORMS = (
         r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?",
     ),
     form("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
-    form("no-cuda-device", "no cuda-capable device|no supported devices found for platform cuda|no gpu/tpu found"),
+    form("no-cuda-device", "no cuda-capable device|cuda_error_no_device|no supported devices found for platform cuda|no gpu/tpu found"),
     form("kernel-driver-not-running", "kernel driver does not appear to be running"),
     form(
         "kernel-version",
@@ -122,8 +122,8 @@ FORMS = (
         "prime profile|secure boot|/dev/nvidia|symbol module_layout|unsigned module|nvidia probe routine",
         r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
         r"|Required key not available|Key was rejected by service"
-        r"|(?:Kernel driver in use|kernel modules?): (?P<driver>nouveau)\b"
-        r"|Module nvidia(?:-\w+)? not found|nvidia.{0,40}: module verification failed"
+        r"|(?:Kernel driver in use: |Kernel modules?: (?=nouveau\s*$))(?P<driver>nouveau)\b"  # others may be listed, too
+        r"|Module nvidia(?:-\w+)? not found"
         r"|/dev/nvidia(?:\d|ctl|-uvm)\b.{0,40}no such file"
         r"|nvidia.{0,10}: disagrees about version of symbol module_layout"
         r"|unsigned module loading is restricted|Loading of unsigned module is rejected"
