@@ -32,6 +32,7 @@ _CHUNK = 1 << 20
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
 _OF_A_REPORT = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _LARGEST_REPORT = 100 << 20  # bytes
+_CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
 # how files begin that hold no text, and what to do with them
 _NO_TEXT = (
     (b"\x1f\x8b", "is gzip, unpack it first: gunzip -c FILE | tfgpu explain -"),
@@ -104,7 +105,7 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     with _open(source) as stream:
         chunks = _chunks(stream, source)
         first = next(chunks, b"")
-        if wrong := next((why for magic, why in _NO_TEXT if first.startswith(magic)), None):
+        if wrong := _no_text(first):
             advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
             raise click.UsageError(f"{_name(source)} {advice}")
         if _OF_A_REPORT.match(first):
@@ -118,6 +119,20 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
             err=True,
         )
     return make_report(paste.read(excerpt), load_matrix(matrix_file), source="text", timings={})
+
+
+def _no_text(first: bytes) -> str | None:
+    """What a file is that holds no text; None when it may hold some.
+
+    Noise would be read, too, and a "T4" in it would become a GPU. Text has hardly a control character besides those
+    that move on or colour; NUL, with which UTF-16 and logs that were cut by copying are full, does not count.
+    """
+    known = next((why for magic, why in _NO_TEXT if first.startswith(magic)), None)
+    if known or first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return known
+    head = first[:1_000_000].replace(b"\0", b"")
+    control = len(head) - len(head.translate(None, _CONTROL))
+    return "is binary, no text: paste the text itself" if control > 9 and control > len(head) * 0.03 else None
 
 
 def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:

@@ -116,7 +116,8 @@ def _utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
             first = False
             if name := _utf16(chunk):
                 decoder = codecs.getincrementaldecoder(name)(errors="replace")
-        yield decoder.decode(chunk).encode("utf-8", "replace") if decoder else chunk
+        # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
+        yield decoder.decode(chunk).encode("utf-8", "replace") if decoder else chunk.replace(b"\0", b"")
 
 
 def _utf16(head: bytes) -> str | None:
