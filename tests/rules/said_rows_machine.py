@@ -259,6 +259,7 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
             log("2.4", DRIVER, NO_DEVICE, "W"),
             log("2.4", DIAGNOSTICS, "kernel reported version is: 535.113.1", "I"),
         ),
+        "a module of another maker": "nvidia: module verification failed: signature and/or required key missing",
         "the card is gone": text("NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", _NO_SMI),
     },
     "driver.version-mismatch": {

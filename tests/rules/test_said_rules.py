@@ -141,6 +141,29 @@ def test_harmless_lines_are_notes(text: str) -> None:
         assert {"benign.log", "tensorrt.missing-benign"} & {one.id for one in found}
 
 
+WORKING = {
+    "a setting": "CUDA_VISIBLE_DEVICES=0 python train.py",
+    "an installation": "pip install tensorflow-gpu==2.4.0\nSuccessfully installed tensorflow-gpu-2.4.0",
+    "a container": "$ docker run --gpus all -it tensorflow/tensorflow:2.13.0-gpu",
+    "Kubernetes": "$ kubectl get pods\nNAME READY STATUS\ntrain-0 1/1 Running",
+    "the kernel": "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024",
+    "the bus": "01:00.0 VGA: NVIDIA GA102\n\tKernel driver in use: nvidia\n\tKernel modules: nouveau, nvidia",
+    "NCCL": "box:1:2 [0] NCCL INFO P2P Chunksize set to 131072\nNCCL version 2.21.5+cuda12.4",
+    "shared memory": "$ df -h /dev/shm\nshm 64M 0 64M 0% /dev/shm",
+    "the allocator": "Stats: \nLimit:                  23000000000\nInUse: 1",
+    "nvidia-smi": logs.smi(),
+    "advice": "You can set CUDA_VISIBLE_DEVICES=-1 to force the CPU.",
+    "another error": "ValueError: Shapes (32, 10) and (32, 1) are incompatible",
+    "another module": "ModuleNotFoundError: No module named 'sklearn'",
+}
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_a_gpu_that_works_is_not_accused(name: str) -> None:
+    found = findings(logs.text(WORKING[name], logs.created()))
+    assert [one.id for one in found if one.severity is Severity.ERROR] == []
+
+
 def test_all_harmless_lines_together_are_fine() -> None:
     report = make_report(
         facts_of(logs.text(*(line for _, line, _ in HARMLESS), logs.created())), MATRIX, source="text", timings={}

@@ -93,7 +93,8 @@ _SETTING = re.compile(
 )
 _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
 _ADVICE = re.compile(
-    r"\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: |environment variable `?[A-Z_]+=.*(?:to|work)"
+    r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
+    r"|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: |environment variable `?[A-Z_]+=.*(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
 _IN_PYTHON = re.compile(
