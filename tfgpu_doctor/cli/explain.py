@@ -179,9 +179,10 @@ def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise click.UsageError(f"cannot read {_name(source)}: {reason}") from error
-        if not chunk:
+        if chunk:
+            yield chunk
+        if not chunk or (source == "-" and len(chunk) < _CHUNK):  # at a terminal, asking again wants a second Ctrl-D
             return
-        yield chunk
 
 
 def _name(source: str) -> str:

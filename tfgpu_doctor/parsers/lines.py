@@ -124,6 +124,8 @@ def _utf16(head: bytes) -> str | None:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     sample = head[:2000]
+    if sample.count(0) > len(sample) * 0.6:  # mostly NUL: no UTF-16 either
+        return None
     if len(sample) >= 20 and sample[1::2].count(0) > len(sample) // 2 * 0.7:
         return "utf-16-le"
     return "utf-16-be" if len(sample) >= 20 and sample[0::2].count(0) > len(sample) // 2 * 0.7 else None

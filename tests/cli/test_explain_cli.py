@@ -1,0 +1,291 @@
+"""`tfgpu explain` as people call it: whatever is named, piped or typed, an answer or one clear sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_main import tfgpu
+
+EXPLAIN = [sys.executable, "-m", "tfgpu_doctor", "explain"]
+NO_DEVICE = (
+    "2022-07-07 15:53:15.1: E cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE: "
+    "no CUDA-capable device is detected"
+)
+LIBDEVICE = "error: Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+
+
+def explain(data: bytes | str, *arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """Pipe a text into it; never a traceback."""
+    text = data.encode() if isinstance(data, str) else data
+    settings: dict[str, object] = {"env": {**os.environ, "COLUMNS": "80"}, **options}
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(  # type: ignore[call-overload]
+        [*EXPLAIN, *arguments], input=text, capture_output=True, timeout=120, check=False, **settings
+    )
+    assert b"Traceback" not in done.stderr and b"internal error" not in done.stderr, done.stderr.decode()
+    return done
+
+
+def ids(done: subprocess.CompletedProcess[bytes]) -> list[str]:
+    return [finding["id"] for finding in json.loads(done.stdout)["findings"]]
+
+
+# ------------------------------------------------------------------------------------------------- what is named
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "blank").write_text(" \n\n\t\n")
+    for name, message in (
+        ("empty", "empty is empty: paste a log"),
+        ("blank", "blank is empty: paste a log"),
+        (".", "cannot read .: Is a directory"),
+        ("nowhere/log", "cannot read nowhere/log: No such file or directory"),
+        ("cuda.mising", "neither a file nor the id of a finding. Did you mean cuda.missing"),
+        ("a" * 5000, "name too long"),
+    ):
+        done = tfgpu("explain", name, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in " ".join(done.stderr.split())
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may read everything")
+def test_without_permission(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(NO_DEVICE)
+    path.chmod(0)
+    done = tfgpu("explain", str(path))
+    assert done.returncode == 2
+    assert "Permission denied" in done.stderr
+
+
+def test_a_file_named_like_a_finding_is_read(tmp_path: Path) -> None:
+    (tmp_path / "cuda.missing").write_text(NO_DEVICE)
+    done = tfgpu("explain", "cuda.missing", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "gpu.hidden" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (gzip.compress(NO_DEVICE.encode()), "is gzip, unpack it first: gunzip -c"),
+        (b"PK\x03\x04" + bytes(40), "is a zip archive"),
+        (PNG, "is a picture"),
+        (Path(sys.executable).resolve().read_bytes()[:100_000], "no text"),
+        (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is binary, no text"),
+    ],
+)
+def test_what_is_no_text_is_named(data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "it's a log"
+    path.write_bytes(data)
+    for done in (explain(data, "-"), explain(b"", str(path))):
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert message in " ".join(done.stderr.decode().split())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: path.write_text(NO_DEVICE))
+    writer.start()
+    done = tfgpu("explain", str(path))
+    writer.join(10)
+    assert done.returncode == 1
+    assert "gpu.hidden" in done.stdout
+
+
+# ------------------------------------------------------------------------------------------------ standard input
+
+
+def test_standard_input_by_default_and_by_name() -> None:
+    assert explain(NO_DEVICE).stdout == explain(NO_DEVICE, "-").stdout != b""
+
+
+def test_closed_standard_input() -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *EXPLAIN], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"standard input is closed: name a file" in done.stderr
+
+
+def test_typed_at_a_terminal() -> None:
+    master, slave = pty.openpty()
+    child = subprocess.Popen(EXPLAIN, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stderr is not None
+    prompt = child.stderr.readline()
+    assert b"then press Ctrl-D" in prompt
+    os.write(master, NO_DEVICE.encode() + b"\n\x04")
+    out, err = child.communicate(timeout=60)
+    os.close(master)
+    os.close(slave)
+    assert (child.returncode, err) == (1, b"")
+    assert b"gpu.hidden" in out and b"press" not in out
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero")
+@pytest.mark.parametrize("source", ["/dev/zero", "-"])
+def test_ctrl_c_ends_a_stream_without_end(source: str) -> None:
+    stream = subprocess.Popen(["yes", "train step 12 loss 0.5"], stdout=subprocess.PIPE) if source == "-" else None
+    stdin = stream.stdout if stream else subprocess.DEVNULL
+    child = subprocess.Popen([*EXPLAIN, source], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.5)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    if stream:
+        stream.kill()
+        stream.communicate()
+    assert (child.returncode, out, err.strip()) == (130, b"", b"tfgpu: interrupted")
+
+
+# ------------------------------------------------------------------------------------------- what logs come wrapped in
+
+
+def test_json_of_a_containers_log() -> None:
+    record = {"log": NO_DEVICE + "\n", "stream": "stderr", "time": "2026-11-21T06:36:00.1Z"}
+    plain = ids(explain(NO_DEVICE, "--format", "json"))
+    assert plain
+    for text in (
+        json.dumps(record),
+        json.dumps({"severity": "ERROR", "message": "\x1b[31m" + NO_DEVICE}),
+        json.dumps({"insertId": "x", "textPayload": NO_DEVICE}),
+        "2026-11-21T06:36:00.123456789Z stderr F " + NO_DEVICE,
+        "web_1  | " + NO_DEVICE,
+    ):
+        assert ids(explain(text, "--format", "json")) == plain
+
+
+def notebook() -> dict[str, object]:
+    error = {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["\x1b[0;31mE\x1b[0m", f"{LIBDEVICE}\n"]}
+    stream = {"output_type": "stream", "name": "stderr", "text": ["one\n", NO_DEVICE + "\n"]}
+    code = {"cell_type": "code", "source": ["import tensorflow as tf\n", "tf.ones(1)"], "outputs": [stream, error]}
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo" * 9999, "text/plain": ["<Figure>"]}}
+    cells = [code, {"cell_type": "markdown", "source": "text"}, {"cell_type": "code", "outputs": [picture]}]
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+@pytest.mark.parametrize("indent", [None, 1, 2])
+def test_a_notebook(indent: int | None) -> None:
+    text = json.dumps(notebook(), indent=indent)
+    found = ids(explain(text, "--format", "json"))
+    assert found and found == ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))
+    if indent:  # one that is cut off is read as far as it goes
+        assert set(found) <= set(ids(explain(text[: text.index('"markdown"')], "--format", "json")))
+
+
+def test_a_saved_page_of_an_issue() -> None:
+    page = (
+        "<!DOCTYPE html>\n<html><body><div class='x'>hello<br>"
+        f"<pre><code><span>{NO_DEVICE.replace('failed', '<b>failed</b>')}</span>\n"
+        "Can&#39;t find libdevice directory ${CUDA_DIR}/nvvm/libdevice</code></pre></div>\n"
+    )
+    assert ids(explain(page, "--format", "json")) == ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "latin-1", "shift_jis", "gbk"])
+def test_encodings(encoding: str) -> None:
+    assert explain(f"{NO_DEVICE}\n".encode(encoding)).returncode == 1
+
+
+def test_a_log_behind_the_nuls_of_a_truncated_copy() -> None:
+    assert explain(bytes(3_000_000) + NO_DEVICE.encode()).returncode == 1
+
+
+# --------------------------------------------------------------------------------------------------- size
+
+
+def test_a_huge_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    bar = "{}/1563 [====>.........] - ETA: 1s - loss: 0.{}\n"
+    block = "".join(bar.format(step, step * 7) for step in range(1563)).encode()
+    with path.open("wb") as log:
+        for _ in range(400):  # 27 MB
+            log.write(block)
+        log.write(f"{NO_DEVICE}\n".encode())
+        for _ in range(50):
+            log.write(block)
+    done = explain(b"", str(path))
+    assert done.returncode == 1
+    assert b"gpu.hidden" in done.stdout
+    assert b"lines read" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("piece", [b"a b", b" ", b"\r50%", b"(", b"\x1b[31m", b"> ", b"[", b"\xff"])
+def test_a_line_of_20_mb(piece: bytes) -> None:
+    started = time.monotonic()
+    done = explain(NO_DEVICE.encode() + b"\n" + piece * (20_000_000 // len(piece)))
+    assert done.returncode == 1
+    assert time.monotonic() - started < 30
+
+
+# ------------------------------------------------------------------------------------------- where the result goes
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_a_closed_pipe(form: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*EXPLAIN, "--format", form], input=NO_DEVICE.encode(), stdout=writer, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_a_full_disk(form: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*EXPLAIN, "--format", form], input=NO_DEVICE.encode(), stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert done.returncode == 3
+    assert done.stderr == b"tfgpu: cannot write the result: No space left on device\n"
+
+
+HOSTILE = (
+    f"{NO_DEVICE}\nGPU: GeForce [red]GTX[/] 1080 \x1b]8;;http://x\x07 <script>\nTensorFlow version: 2.13.0 \u202e\n"
+)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"NO_COLOR": "1", "FORCE_COLOR": ""},
+        {"COLUMNS": "40"},
+        {"COLUMNS": "1"},
+        {"TERM": "dumb"},
+    ],
+)
+def test_poor_terminals(environ: dict[str, str]) -> None:
+    done = explain(HOSTILE, env={**os.environ, "COLUMNS": "80", **environ})
+    assert (done.returncode, done.stderr) == (1, b"")
+    shown = done.stdout.decode("ascii" if "LANG" in environ or "PYTHONIOENCODING" in environ else "utf-8")
+    assert "gpu.hidden" in "".join(shown.split())
+    assert "\x1b" not in shown
+    if environ == {"COLUMNS": "40"}:
+        copied = [line for line in shown.splitlines() if not line.startswith("           ") and "see  " not in line]
+        assert max(map(len, copied)) <= 40  # commands and links are never wrapped
+
+
+def test_nothing_is_written_where_it_runs(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "captures" / "form", tmp_path / "in")
+    before = sorted(tmp_path.rglob("*"))
+    explain(NO_DEVICE, cwd=tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
