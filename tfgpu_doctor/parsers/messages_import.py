@@ -1,21 +1,55 @@
 """Messages with which Python fails to import TensorFlow, or the process dies of it.
 
-Sources: TensorFlow's pywrap_tensorflow.py, self_check.py and cpu_feature_guard.cc; CPython; glibc's ld.so; NumPy,
-protobuf, Keras and Transformers at their releases.
+Sources: TensorFlow's pywrap_tensorflow.py, self_check.py and cpu_feature_guard.cc; CPython; glibc's and musl's ld.so;
+the shells' words for signals in the languages of glibc. What speaks of a package beside TensorFlow stands in
+messages_dependencies.py.
 """
 
 from __future__ import annotations
 
+from tfgpu_doctor.parsers import messages_dependencies
 from tfgpu_doctor.parsers.messages import form
+
+_NEVER_ENDS = (
+    r"\bhang(?:s|ing)?\b|\bhung\b|\bfreez(?:es?|ing)\b|\bfroze\b|\bstuck\b|\bforever\b|\bdead ?locks?\b|\bblocks\b"
+    r"|\bnever (?:ends|returns|finishes|completes|comes back|terminates)\b"
+    r"|\bdoes(?:n't| not) (?:end|return|finish|complete|come back|terminate)\b"
+)
+# what bash and zsh print of SIGILL, in the languages of glibc's catalogue that are met most
+_ILLEGAL = (
+    r"illegal (?:hardware )?instruction|Ungültiger Maschinenbefehl|Instruction (?:non permise|illégale)"
+    r"|Instrucción ilegal|Instrução ilegal|Istruzione (?:non consentita|illegale)"
+    r"|(?:Недопустимая|Неправильная) инструкция"
+    r"|非法指令|不正な命令|잘못된 명령어|Nieprawidłowa instrukcja|Ongeldige instructie|Geçersiz yönerge"
+)
+# modules of the standard library that TensorFlow and NumPy import in turn, and that people name their files after
+_STANDARD = (
+    r"abc|argparse|ast|asyncio|base64|bisect|calendar|cmd|code|codecs|collections|contextlib|copy|csv|ctypes|dataclasses"
+    r"|datetime|decimal|email|enum|functools|glob|gzip|hashlib|heapq|html|http|inspect|io|json|keyword|linecache|locale"
+    r"|logging|math|multiprocessing|numbers|operator|os|parser|pathlib|pickle|platform|profile|queue|random|re|resource"
+    r"|secrets|select|shutil|signal|site|socket|ssl|stat|statistics|string|struct|subprocess|symbol|sys|tempfile"
+    r"|textwrap|threading|time|timeit|token|tokenize|trace|traceback|types|typing|unittest|uuid|warnings|weakref|zipfile"
+)
 
 FORMS = (
     form("tf-module-missing", "no module named", r"No module named '?tensorflow\.(?:python|core|_api|compat)\b"),
     form(
         "import-hangs",
         "mutex.cc|import",
-        r"\[mutex\.cc : \d+\] RAW: Lock blocking"
-        r"|import(?:ing)? tensorflow\b.{0,80}\b(?:hangs?|freezes?|never (?:ends|returns|finishes)|stuck|forever)\b"
-        r"|\b(?:hangs?|stuck|freezes)\b.{0,60}\bimport(?:ing)? tensorflow",
+        r"\[mutex\.cc : \d+\] RAW: Lock blocking|\bimport(?:ing)? (?:of )?tensor ?flow\b.{0,80}?(?:"
+        + _NEVER_ENDS
+        + r")"
+        r"|\btensor ?flow import(?:ing)?\b.{0,40}?(?:" + _NEVER_ENDS + r")"
+        r"|(?:" + _NEVER_ENDS + r").{0,60}\b(?:import(?:ing|s|ed)?|import of|loading) (?:the )?"
+        r"(?:tensor ?flow|tf|keras)\b|\bnever (?:returns|comes back) from (?:the )?import\b",
+    ),
+    # a thread that waits for protobuf's start in gdb's stack: two copies of it in one process
+    form(
+        "import-hangs",
+        "google::protobuf|absl::",
+        r"^\s*#\d+ .{0,40}\b(?:google::protobuf::internal::(?:OnShutdown|InitProtobuf|InitSCC|AddDescriptors|call_once)"
+        r"|google::protobuf::GoogleOnceInit|google::protobuf::DescriptorPool::(?:Find|Internal|Try)\w+"
+        r"|absl::(?:lts_\d+::)?Mutex::(?:Block|Lock))",
     ),
     form(
         "emulated",
@@ -33,9 +67,10 @@ FORMS = (
     ),
     form(
         "dll-load-failed",
-        "dll load failed|dll) initialization routine failed|not a valid win32 application",
-        r"DLL load failed(?: while importing (?P<module>\w+))?(?:: *(?P<why>.*))?|DLL\) initialization routine failed"
-        r"|not a valid Win32 application",
+        "dll load failed|dll) initialization routine failed|not a valid win32 application|could not find module",
+        r"DLL load failed(?! with error code -?(?:1073741795|3221225501))(?: while importing (?P<module>\w+))?"
+        r"(?:: *(?P<why>.*))?|DLL\) initialization routine failed|not a valid Win32 application"
+        r"|Could not find module '[^']{0,200}tensorflow[^']{0,200}\.(?:dll|pyd)'",
     ),
     form(
         "native-traceback",
@@ -47,20 +82,30 @@ FORMS = (
     form("dll-from-cuda", "error loading \"|error loading '", r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']"),
     form(
         "msvc-missing",
-        "msvcp140|vcruntime140|visual c++",
+        "msvcp140|vcruntime140|visual c++|concrt140|api-ms-win-crt",
         r"Could not find (?:the DLL\(s\) )?'(?P<library>(?:msvcp|vcruntime)140(?:_1)?\.dll)"
-        r"|(?P<dll>(?:MSVCP|VCRUNTIME)140(?:_1)?\.dll) (?:was not found|is missing)"
+        r"|(?P<dll>(?:(?:MSVCP|VCRUNTIME|CONCRT)140(?:_\d)?|api-ms-win-crt-[\w-]{1,40})\.dll) "
+        r"(?:was not found|is missing|not found)"
         r"|install.{0,40}Visual C\+\+ Redistributable",
     ),
     form(
         "glibc-too-old",
-        "not found (required|glibc_|glibcxx_|cxxabi_",
-        r"version [`'\"]?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)'? not found",
+        "not found (required|glibc_|glibcxx_|cxxabi_|kernel too old|error relocating|"
+        "error loading shared library ld-linux",
+        r"(?:version +|: *)[`'\"\u2018\u201c]?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)[`'\"\u2019\u201d]? "
+        r"(?:was )?not found"
+        r"|FATAL: kernel too old|Error relocating [^:]{0,200}(?:tensorflow|pywrap)[^:]{0,200}: \S+: symbol not found"
+        r"|Error loading shared library ld-linux-[\w-]+\.so",
     ),
     form(
         "illegal-instruction",
-        "illegal instruction|illegal hardware instruction|sigill|code 132|code: 132|0xc000001d|signal 4",
-        r"illegal (?:hardware )?instruction|\bSIGILL\b|(?:exit|non-zero) code:? 132\b|0xC000001D|signal 4\b",
+        "illegal instruction|illegal hardware instruction|sigill| 132|=132|code:132|0xc000001d|1073741795|3221225501|"
+        "signal 4|signal: 4|invalid opcode|maschinenbefehl|instruction non|instruction ill|instrucci|instru|инструкция|"
+        "指令|命令|명령어|instrukcja|instructie|yönerge|returncode=-4|exit code -4",
+        _ILLEGAL
+        + r"|\bSIGILL\b|(?:exit(?:ed)?(?: with)?(?: code| status)?|non-zero code|(?:status|return) code|exitCode)"
+        r"[:=]? ?132\b|0xC000001D|(?:-1073741795|3221225501)\b|signal:? 4\b"
+        r"|trap invalid opcode.{0,200}(?:tensorflow|pywrap)|(?:returncode=|exit code )-4\b",
     ),
     form(
         "cpu-instructions-missing",
@@ -82,10 +127,22 @@ FORMS = (
     form(
         "shadowed",
         "partially initialized module|is not a package|source directory|cannot import name 'pywrap_tensorflow'|"
-        "cannot import name 'build_info'",
+        "cannot import name 'build_info'|(unknown location)|from 'tensorflow' (|same name as the standard library|"
+        "same name as the library",
         r"Do not import tensorflow from its source directory|cannot import name '(?:pywrap_tensorflow|build_info)'"
         r"|partially initialized module '?tensorflow'? has no attribute|'tensorflow' is not a package"
-        r"|cannot import name .{1,60} from partially initialized module 'tensorflow'",
+        r"|cannot import name .{1,60} from partially initialized module 'tensorflow'"
+        r"|cannot import name '\w{1,60}' from 'tensorflow' \((?:unknown location|(?![^()]{0,300}(?:site|dist)-packages)"
+        r"[^()]{1,300}\.py)\)"
+        r"|since it has the same name as (?:the standard library module named|the library you intended to import)"
+        r"|partially initialized module '(?:" + _STANDARD + r"|numpy|keras)' has no attribute"
+        r"|cannot import name '\w{1,60}' from partially initialized module '(?:" + _STANDARD + r")'",
+    ),
+    form(
+        "traceback",
+        "file ",
+        r"^\s*File \"(?P<file>(?![^\"]{0,300}(?:[/\\]lib(?:64)?[/\\]|(?:site|dist)-packages|python\d|Frameworks|\.zip))"
+        r"(?:[^\"]{0,300}[/\\])?(?P<standard>" + _STANDARD + r")\.py)\", line \d+, in <module>",
     ),
     form("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\""),
     form(
@@ -93,70 +150,7 @@ FORMS = (
         "module 'tensorflow' has no attribute",
         r"module 'tensorflow' has no attribute '(?P<name>\w+)'",
     ),
-    # --- NumPy
-    form(
-        "numpy-abi",
-        "compiled using numpy 1.x|_array_api not found|multiarray failed to import|umath failed to import|"
-        "numpy.ndarray size changed|numpy.dtype size changed|module compiled against|numpy 2.0 release|"
-        "numpy' has no attribute|np.complex_|_multiarray_umath",
-        r"compiled using NumPy 1\.x cannot be run in(?:\s*NumPy (?P<numpy>[\d.]+\d))?|_ARRAY_API not found"
-        r"|numpy\.core\.(?:multiarray|umath) failed to import|numpy\.(?:ndarray|dtype) size changed"
-        r"|module compiled against (?:ABI|API) version \S+ but this version of numpy is \S+"
-        r"|was removed in the NumPy 2\.0 release|module 'numpy' has no attribute '(?P<name>\w+)'"
-        r"|No module named 'numpy\.core\._multiarray_umath'",
-    ),
-    # --- protobuf
-    form(
-        "protobuf-abi",
-        "descriptors cannot|google.protobuf|descriptor pool|protobuf gencode|protocol buffer runtime|getprototype|"
-        "your generated code is out of date|descriptors should not|'serialized_options'",
-        r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly"
-        r"|cannot import name '(?P<name>builder|runtime_version|"
-        r"symbol_database|_message|descriptor"
-        r"|enum_type_wrapper)' from '?(?:partially initialized module '?)?google\.protobuf"
-        r"|Couldn't build proto file into descriptor pool|incompatible Protobuf Gencode/Runtime"
-        r"|requires version (?P<need>[\d.]+) of the Protocol Buffer runtime library"
-        r"|compiled against version (?P<built>[\d.]+) of the Protocol Buffer runtime library"
-        r"|no attribute 'GetPrototype'|google\.protobuf\.runtime_version\.VersionError"
-        r"|your generated code is out of date|No module named 'google\.protobuf(?:\.\w+)*'"
-        r"|module 'google\.protobuf\.\w+' has no attribute|unexpected keyword argument 'serialized_options'",
-    ),
-    # --- Keras 2 and 3, Keras of another release
-    form(
-        "keras-generation",
-        "keras 3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported|"
-        "only instances of `keras.layer`",
-        r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
-        r"|requires? (?:TF-)?Keras 2|install the backwards-compatible tf-keras|Keras 3 only supports V3"
-        r"|install `?tf[-_]keras`?|do not have the tf_keras package"
-        r"|File format not supported.{0,40}Keras 3|module 'keras\.src\.\w+' has no attribute"
-        r"|Only instances of `keras\.Layer` can be added|Keras cannot be imported.{0,40}",
-    ),
-    form(
-        "keras-mismatch",
-        "keras|tensorflow.compat.v2|dtensor",
-        r"module '?tensorflow\.compat\.v2(?:\.\w+)*'? has no attribute '?(?P<name>__internal__|\w+)"
-        r"|cannot import name '?dtensor'?|cannot import name '(?P<inner>\w+)' from 'tensorflow\.compat\.v2[\w.]*'"
-        r"|cannot import name '(?P<symbol>\w+)' from '(?P<module>(?:tensorflow\.python\.keras"
-        r"|tensorflow\.keras|keras)[\w.]*)'"
-        r"|cannot import name '?(?P<other>\w+)'? from '?tensorflow\.(?:python|compat)[\w.]*'? .*keras"
-        r"|No module named '(?P<missing>(?:keras|tensorflow\.python\.keras|tensorflow\.keras)\.[\w.]+)'"
-        r"|module '(?P<inside>tensorflow\.python\.keras[\w.]*)' has no attribute '(?P<absent>\w+)'"
-        r"|module '(?P<where>keras[\w.]*)' has no attribute '(?P<attribute>\w+)'",
-    ),
-    form(
-        "estimator-mismatch",
-        "tensorflow_estimator|tensorboard|monitoring|metric",
-        r"(?:tensorflow_estimator|tensorboard).{0,160}(?:ImportError|AttributeError)"
-        r"|(?:ImportError|AttributeError).{0,80}(?:tensorflow_estimator|tensorboard)"
-        r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name"
-        r"|Another metric with the same name",
-    ),
-    form(
-        "tf-internals-missing",
-        "cannot import name",
-        r"cannot import name '?(?P<name>\w+)'? from '?(?P<module>tensorflow\.python[\w.]*|tensorflow_core[\w.]*)",
-    ),
+    *messages_dependencies.FORMS,
     # --- endings
     form(
         "exception",
@@ -166,7 +160,11 @@ FORMS = (
         r"(?:: *(?P<message>.*))?$",
     ),
     form("traceback", "traceback (most recent call last)"),
-    form("import-line", "import tensorflow", r"^\s*(?:>>> |In \[\d+\]: |File .*)?import tensorflow\b"),
+    form(
+        "import-line",
+        "import tensorflow|from tensorflow",
+        r"^\s*(?:>>> |In \[\d+\]: |File .*)?(?:import tensorflow\b|from tensorflow[\w.]* import\b)",
+    ),
     form(
         "aborted",
         "aborted|core dumped|process finished with exit code|fatal python error",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from tfgpu_doctor.parsers.messages import form
 
+_HAVE_INSTALLED = (
+    r"\b(?:I|we|have|I've|already|successfully|properly|correctly)\b[^.?!]{0,20}\binstalled\b[^.?!]{0,30}\btensor ?flow(?![-\w])"
+    r"|\btensor ?flow(?:-gpu)?\b[^.?!,]{0,20}\b(?:is|was|has been|got) (?:already |successfully |correctly |properly )?installed\b"
+)
+
 FORMS = (
     form(
         "package-removed",
@@ -42,6 +47,22 @@ FORMS = (
         r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv"
         r"|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
     ),
+    form(
+        "other-environment",
+        "[gcc|[clang|[msc",
+        r"^\s*Python (?P<banner>\d\.\d{1,2})\.\d+.{0,100}\[(?:GCC|Clang|MSC)",
+    ),
+    # reticulate, over which R uses TensorFlow
+    form(
+        "module-not-found",
+        "installation of tensorflow|[not found]",
+        r"(?:^|: )(?:Valid i|I)nstallation of TensorFlow not found|^\s*tensorflow: +\[NOT FOUND\]",
+        module="tensorflow",
+    ),
+    form(
+        "tensorflow-installed", "install_keras(|install_tensorflow(", r"^[\s>]*(?:\w+::)?install_(?:keras|tensorflow)\("
+    ),
+    form("tensorflow-installed", "install", _HAVE_INSTALLED),
     form(
         "other-environment",
         "activate|virtualenv|which python|which pip|sys.executable|conda create|works in|in the terminal|command line",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Package, value_or
+from tfgpu_doctor.facts import Message, Package, value_or
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
@@ -172,13 +172,16 @@ def import_dll(context: Context, said: Said, release: Release | None, os: str | 
 )
 def shadowed(context: Context, said: Said) -> Problem | None:
     """A file of the user's, or an empty folder that an uninstall left, is found first."""
-    certain = said.all("shadowed", "own-tensorflow-file")
+    certain = (*said.all("shadowed", "own-tensorflow-file"), *_standard_module(said))
     empty = [m for m in said.all("no-attribute") if m.values.get("name") in _ALWAYS_THERE]
     if not (certain or empty):
         return None
     if not certain and said.has("native-runtime-failed"):
         return None
     where = f"{context.remedies.python} -c 'import tensorflow; print(tensorflow)'"
+    standard = _standard_module(said)
+    if standard and not said.has("own-tensorflow-file"):
+        return _standard_hidden(standard[0])
     return Problem(
         cause="a file tensorflow.py or a folder tensorflow beside the program, or what a broken installation left, is "
         "found before the package",
@@ -191,6 +194,28 @@ def shadowed(context: Context, said: Said) -> Problem | None:
                     context.remedies.pip_uninstall("tensorflow"),
                     *context.remedies.pip_install("--force-reinstall", "tensorflow[and-cuda]"),
                 ),
+            ),
+        ),
+    )
+
+
+def _standard_module(said: Said) -> tuple[Message, ...]:
+    """A file named as a module of Python's own, which TensorFlow imports in turn: it stands below that import."""
+    begins = next((m.line for m in said.all("import-line")), None)
+    own = (m for m in said.all("traceback") if "standard" in m.values)
+    return tuple(m for m in own if begins is not None and m.line > begins)
+
+
+def _standard_hidden(message: Message) -> Problem:
+    name = message.values["standard"]
+    return Problem(
+        title=f"A file {name}.py of yours hides Python's module {name}",
+        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
+        evidence=heard(message),
+        fixes=(
+            Fix(
+                text="Rename it, and remove what Python compiled of it",
+                commands=(f"mv {name}.py my_{name}.py", f"rm -rf __pycache__/{name}.*.pyc {name}.pyc"),
             ),
         ),
     )
@@ -247,7 +272,15 @@ def not_installed(context: Context, said: Said, packages: tuple[Package, ...] | 
 
 def _installed_somewhere(said: Said, packages: tuple[Package, ...] | None) -> bool:
     listed = any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ())
-    return listed or said.has("tensorflow-installed", "notebook", "other-environment", "started-elsewhere")
+    other = [m for m in said.all("other-environment") if "banner" not in m.values]
+    return (
+        listed or bool(other) or _two_pythons(said) or said.has("tensorflow-installed", "notebook", "started-elsewhere")
+    )
+
+
+def _two_pythons(said: Said) -> bool:
+    """Whether interpreters of two versions were started."""
+    return len(set(said.values("other-environment", "banner"))) > 1
 
 
 @rule(

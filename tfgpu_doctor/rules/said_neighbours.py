@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from packaging.version import Version
+
 from tfgpu_doctor.facts import Message, Package
 from tfgpu_doctor.fits import numpy_bound
 from tfgpu_doctor.matrix import Release
@@ -24,10 +26,12 @@ _TOLD = ("derived.told",)
     docs="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
 )
 def abi_numpy(context: Context, said: Said, release: Release | None) -> Problem | None:
-    """NumPy refuses a module that was compiled for another NumPy."""
-    seen = said.all("numpy-abi")
+    """NumPy refuses a module that was compiled for another NumPy, or takes a symbolic tensor for an array."""
+    seen = (*said.all("numpy-abi"), *(m for m in said.all("symbolic-to-numpy") if _of_numpy_1_20(m, release)))
     if not seen:
         return None
+    if not said.has("numpy-abi"):
+        return _too_new_for_2_5(context, said)
     bound = (numpy_bound(release) if release else None) or "<2"
     has = next(iter(said.values("numpy-abi", "numpy")), None)
     return Problem(
@@ -40,6 +44,28 @@ def abi_numpy(context: Context, said: Said, release: Release | None) -> Problem 
                 commands=context.remedies.pip_install(f"numpy{bound}"),
             ),
             *context.remedies.reinstall_best("or a release that fits NumPy 2")[:1],
+        ),
+    )
+
+
+def _of_numpy_1_20(message: Message, release: Release | None) -> bool:
+    """Whether NumPy is to blame: recurrent layers of a TensorFlow before 2.6 call np.prod on a symbolic shape."""
+    if release and Version(release.version) >= Version("2.6"):
+        return False
+    return release is not None or re.search(r"lstm|gru|rnn|bidirectional", message.values["tensor"], re.I) is not None
+
+
+def _too_new_for_2_5(context: Context, said: Said) -> Problem:
+    return Problem(
+        title="NumPy 1.20 or newer under a TensorFlow before 2.6",
+        cause="from NumPy 1.20 on np.prod turns a symbolic tensor into an array, which TensorFlow before 2.6 refuses",
+        evidence=heard(*said.all("symbolic-to-numpy"), need="numpy<1.20, or TensorFlow 2.6"),
+        fixes=(
+            Fix(
+                text="Install a NumPy that fits, and start Python anew",
+                commands=context.remedies.pip_install("numpy<1.20"),
+            ),
+            *context.remedies.reinstall_best("or a release that fits a newer NumPy")[:1],
         ),
     )
 
@@ -113,13 +139,12 @@ def abi_keras(context: Context, said: Said, release: Release | None) -> Problem 
 )
 def package_conflict(context: Context, said: Said, packages: tuple[Package, ...] | None) -> Problem | None:
     """A module of TensorFlow or Keras lacks what its neighbour expects, or two TensorFlows are listed."""
-    lacks = [m for m in said.all("no-attribute") if m.values.get("name") == "compat"]  # a newer tensorflow-estimator
-    mixed = [m for m in said.all("keras-mismatch") if not _generation(m)]
-    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
-    seen = (*mixed, *said.all(*kinds), *_conflicts(said), *lacks)
+    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "addon-mismatch", "small-dependency")
+    seen = (*_keras_apart(said), *said.all(*kinds), *_conflicts(said), *_lacks(said))
     if not seen:
         return None
     return Problem(
+        severity=Severity.WARNING if all(_only_warns(m) for m in seen) else None,
         cause="keras, tensorboard, tensorflow-estimator and TensorFlow come from different releases, or two "
         "TensorFlows "
         "wrote into one folder",
@@ -143,6 +168,36 @@ def package_conflict(context: Context, said: Said, packages: tuple[Package, ...]
             ),
         ),
     )
+
+
+def _keras_apart(said: Said) -> tuple[Message, ...]:
+    """A Keras that asks for what the TensorFlow beside it does not have yet, or no longer."""
+    mixed = tuple(m for m in said.all("keras-mismatch") if not _generation(m))
+    absent = any(m.values.get("module") == "tensorflow" for m in said.all("module-not-found"))
+    return mixed if absent else (*mixed, *said.all("keras-needs-tensorflow"))
+
+
+def _lacks(said: Said) -> list[Message]:
+    """Names of TensorFlow 1 that an old Keras misses in TensorFlow 2; `compat`, that a newer estimator misses in 1."""
+    old_keras = "through" in {key for m in said.all("traceback") for key in m.values}
+    return [
+        m for m in said.all("no-attribute") if m.values["name"] == "compat" or (old_keras and m.values["name"] in _OF_1)
+    ]
+
+
+# of those that Keras before 2.3 asks for, what TensorFlow 2 does not have
+_OF_1 = frozenset(
+    {
+        *("get_default_graph", "placeholder", "Session", "ConfigProto", "global_variables_initializer", "log"),
+        *("get_default_session", "placeholder_with_default", "is_variable_initialized", "variables_initializer"),
+        *("reset_default_graph", "assign", "assign_add", "matrix_inverse", "sparse_tensor_to_dense", "to_float"),
+    }
+)
+
+
+def _only_warns(message: Message) -> bool:
+    """Whether an extra of TensorFlow says that some of its operations are not there."""
+    return message.values.get("addon") == "tensorflow_io" and "caused by" in message.text
 
 
 def _generation(message: Message) -> bool:
