@@ -107,6 +107,11 @@ FORMS = (
         r"Keras requires TensorFlow (?P<need>\d[\d.]*\d) or higher"
         r"|version of (?P<who>TensorFlow [A-Z]\w+) requires TensorFlow version >= (?P<least>[\d.]+\d)",
     ),
+    form(
+        "other-backend",
+        "backend",
+        r"\bUsing (?P<backend>Theano|CNTK|PyTorch|MXNet|JAX|Numpy|OpenVINO) backend\b",
+    ),
     # stand-alone Keras before 2.4 has one module for all that it asks of TensorFlow
     form(
         "traceback",

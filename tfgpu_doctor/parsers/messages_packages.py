@@ -5,8 +5,19 @@ from __future__ import annotations
 from tfgpu_doctor.parsers.messages import form
 
 _HAVE_INSTALLED = (
-    r"\b(?:I|we|have|I've|already|successfully|properly|correctly)\b[^.?!]{0,20}\binstalled\b[^.?!]{0,30}\btensor ?flow(?![-\w])"
-    r"|\btensor ?flow(?:-gpu)?\b[^.?!,]{0,20}\b(?:is|was|has been|got) (?:already |successfully |correctly |properly )?installed\b"
+    r"\b(?:I|we|have|I've|already|successfully|properly|correctly)\b[^.?!]{0,20}\binstalled\b[^.?!]{0,30}"
+    r"\btensor ?flow(?![-\w])"
+    r"|\btensor ?flow(?:-gpu)?\b[^.?!,]{0,20}\b(?:is|was|has been|got) (?:already |successfully |correctly |properly )?"
+    r"installed\b"
+)
+# what Python took away, and what it got, in some version: code on either side of it cannot run
+_OF_ANOTHER_PYTHON = (
+    r"No module named '?(?:distutils|imp)'?\s*$|module 'pkgutil' has no attribute 'ImpImporter'"
+    r"|module 'inspect' has no attribute '(?:getargspec|formatargspec|ArgSpec)'"
+    r"|cannot import name '(?:formatargspec|getargspec)' from 'inspect'"
+    r"|cannot import name '(?:Mutable)?(?:Mapping|Sequence|Iterable|Callable|Hashable|Set)' from 'collections'"
+    r"|module 'collections' has no attribute '(?:Mutable)?(?:Mapping|Sequence|Iterable|Callable|Hashable|Set)'"
+    r"|future feature annotations is not defined"
 )
 
 FORMS = (
@@ -37,10 +48,64 @@ FORMS = (
     ),
     # "async" became a word of the language with Python 3.7
     form("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
+    form(
+        "requires-python",
+        "distutils|named imp|'imp'|'impimporter'|module 'inspect'|from 'inspect'|'collections'|future feature",
+        _OF_ANOTHER_PYTHON,
+    ),
+    # poetry, uv and conda
+    form(
+        "requires-python",
+        "requires python",
+        r"\b(?P<package>tensorflow[\w-]{0,30}) (?:\(\S{1,40}\) )?requires Python (?P<need>[<>=~!\d][^a-z]{0,60}?), "
+        r"so it will not be satisfied",
+    ),
+    form(
+        "requires-python",
+        "tensorflow",
+        r"\b(?P<package>tensorflow(?:-[a-z]{1,20})?)[-=\d][^\s]{0,80} (?:would require|requires) python "
+        r"(?P<need>[\d<>=*.,|]{1,60})",
+    ),
+    form(
+        "requires-python",
+        "python installation in your environment",
+        r"incompatible with the existing python installation in your environment",
+    ),
+    # the extras of 2.14 and 2.15.0 name wheels of TensorRT that only NVIDIA's own index has
+    form(
+        "extra-not-on-index",
+        "tensorrt",
+        r"(?:satisfies the requirement|No matching distribution found for) tensorrt(?:-libs|-bindings)?=="
+        r"(?P<version>8\.[\d.]+\d)",
+    ),
+    form(
+        "install-broke-off",
+        "long path support|could not install packages|do not match the hashes|no matches found",
+        r"Windows Long Path support enabled|Could not install packages due to an (?:EnvironmentError|OSError)"
+        r"|THESE PACKAGES DO NOT MATCH THE HASHES|zsh: no matches found: tensorflow",
+    ),
+    form(
+        "index-unreachable",
+        "retrying (retry|could not fetch url|ssl module in python is not available",
+        r"Retrying \(Retry\(total=\d|Could not fetch URL https?://|ssl module in Python is not available",
+    ),
+    # libtensorflow, over which other languages use TensorFlow, comes in two builds
+    form(
+        "built-without-cuda",
+        "libtensorflow",
+        r"\blibtensorflow(?:_jni)?-cpu-|\blibtensorflow\S{0,60}[^|]{0,40}\| *grep -c[^|]{0,40}cu(?:da|blas|dnn)\S* +0$"
+        r"|\blibtensorflow(?:_jni)?-?cpu\b.{0,60}\.(?:tar\.gz|zip)",
+    ),
     # how the stub of 2.12.0 fails under newer Pythons
     form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
     form("package-removed", "tensorflow-gpu-2.12|tensorflow_gpu-2.12", r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz"),
-    form("two-tensorflows", "tensorflow-gpu", r"[Bb]oth `?tensorflow`? and `?tensorflow-gpu`?"),
+    form(
+        "two-tensorflows",
+        "tensorflow-gpu",
+        r"\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
+        r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
+        r"(?:the )?(?:cpu|gpu) versions? of tensorflow",
+    ),
     form(
         "tensorflow-installed",
         "install| add ",

@@ -249,7 +249,7 @@ def _asked_for(packages: tuple[Package, ...]) -> dict[str, str]:
 
 def _same_minor(name: str, tensorflow: str) -> str | None:
     version = _version(tensorflow)
-    if name == "tensorflow-estimator" and version >= Version("2.16"):
+    if name == "tensorflow-estimator" and not Version("1.13") <= version < Version("2.16"):
         return None
     if name == "tensorboard" and version >= Version("2.21"):
         return None  # 2.21 no longer requires it

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Message, Package, value_or
+from tfgpu_doctor.facts import value_or
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.rules import said_absent, said_shadowed  # noqa: F401 - they register
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.imports import CONTAINER, ERRORS_GUIDE
@@ -157,164 +158,6 @@ def import_dll(context: Context, said: Said, release: Release | None, os: str | 
             Fix(
                 text="See which CUDA DLLs Windows finds",
                 commands=("where cudart64_*.dll cublas64_*.dll cudnn64_*.dll",),
-            ),
-        ),
-    )
-
-
-@rule(
-    "tf.shadowed",
-    Severity.ERROR,
-    "Something else is imported under the name tensorflow",
-    needs=_TOLD,
-    requires=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"),
-    docs="https://docs.python.org/3/tutorial/modules.html#the-module-search-path",
-)
-def shadowed(context: Context, said: Said) -> Problem | None:
-    """A file of the user's, or an empty folder that an uninstall left, is found first."""
-    certain = (*said.all("shadowed", "own-tensorflow-file"), *_standard_module(said))
-    empty = [m for m in said.all("no-attribute") if m.values.get("name") in _ALWAYS_THERE]
-    if not (certain or empty):
-        return None
-    if not certain and said.has("native-runtime-failed"):
-        return None
-    where = f"{context.remedies.python} -c 'import tensorflow; print(tensorflow)'"
-    standard = _standard_module(said)
-    if standard and not said.has("own-tensorflow-file"):
-        return _standard_hidden(standard[0])
-    return Problem(
-        cause="a file tensorflow.py or a folder tensorflow beside the program, or what a broken installation left, is "
-        "found before the package",
-        evidence=heard(*certain, *empty),
-        fixes=(
-            Fix(text="See what is imported", commands=(where,)),
-            Fix(
-                text="Rename your own file or folder; if it lies in site-packages, install TensorFlow anew",
-                commands=(
-                    context.remedies.pip_uninstall("tensorflow"),
-                    *context.remedies.pip_install("--force-reinstall", "tensorflow[and-cuda]"),
-                ),
-            ),
-        ),
-    )
-
-
-def _standard_module(said: Said) -> tuple[Message, ...]:
-    """A file named as a module of Python's own, which TensorFlow imports in turn: it stands below that import."""
-    begins = next((m.line for m in said.all("import-line")), None)
-    own = (m for m in said.all("traceback") if "standard" in m.values)
-    return tuple(m for m in own if begins is not None and m.line > begins)
-
-
-def _standard_hidden(message: Message) -> Problem:
-    name = message.values["standard"]
-    return Problem(
-        title=f"A file {name}.py of yours hides Python's module {name}",
-        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
-        evidence=heard(message),
-        fixes=(
-            Fix(
-                text="Rename it, and remove what Python compiled of it",
-                commands=(f"mv {name}.py my_{name}.py", f"rm -rf __pycache__/{name}.*.pyc {name}.pyc"),
-            ),
-        ),
-    )
-
-
-# what every TensorFlow since 1.0 has, so that a module without it is another one
-_ALWAYS_THERE = {
-    "__version__",
-    "constant",
-    "Variable",
-    "keras",
-    "config",
-    "test",
-    "nn",
-    "python",
-    "io",
-    "float32",
-    "random",
-    "train",
-    "Tensor",
-    "reduce_sum",
-    "data",
-    "function",
-    "device",
-}
-
-
-@rule(
-    "tf.not-installed",
-    Severity.ERROR,
-    "TensorFlow is not installed in this Python",
-    needs=_TOLD,
-    wants=("python.packages",),
-    requires=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"),
-    docs="https://www.tensorflow.org/install/pip",
-)
-def not_installed(context: Context, said: Said, packages: tuple[Package, ...] | None) -> Problem | None:
-    """No module named tensorflow, and nothing says that it was installed."""
-    seen = [m for m in said.all("module-not-found") if m.values.get("module") == "tensorflow"]
-    if not seen or _installed_somewhere(said, packages):
-        return None
-    return Problem(
-        cause="the Python that ran has no tensorflow; it may be installed in another one",
-        evidence=heard(*seen),
-        fixes=(
-            *context.remedies.reinstall_best("into this very Python"),
-            Fix(
-                text="See which Python runs, and what it has",
-                commands=("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow"),
-            ),
-        ),
-    )
-
-
-def _installed_somewhere(said: Said, packages: tuple[Package, ...] | None) -> bool:
-    listed = any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ())
-    other = [m for m in said.all("other-environment") if "banner" not in m.values]
-    return (
-        listed or bool(other) or _two_pythons(said) or said.has("tensorflow-installed", "notebook", "started-elsewhere")
-    )
-
-
-def _two_pythons(said: Said) -> bool:
-    """Whether interpreters of two versions were started."""
-    return len(set(said.values("other-environment", "banner"))) > 1
-
-
-@rule(
-    "tf.wrong-env",
-    Severity.ERROR,
-    "Another Python runs than the one that TensorFlow was installed into",
-    needs=_TOLD,
-    wants=("python.packages",),
-    requires=("tf.python-unsupported", "tf.package-removed"),
-    docs="https://packaging.python.org/en/latest/tutorials/installing-packages/",
-)
-def wrong_env(context: Context, said: Said, packages: tuple[Package, ...] | None) -> Problem | None:
-    """No module named tensorflow, although pip or conda installed it: Jupyter, an IDE or a second Python."""
-    seen = [m for m in said.all("module-not-found") if m.values.get("module") == "tensorflow"]
-    if not seen or not _installed_somewhere(said, packages):
-        return None
-    return Problem(
-        cause="pip, conda or the terminal use one Python, the program or the notebook's kernel another",
-        evidence=heard(*seen, *said.all("tensorflow-installed", "notebook", "other-environment")),
-        fixes=(
-            Fix(
-                text="Compare the interpreters, in the program or notebook and in the terminal",
-                commands=(
-                    "python -c 'import sys; print(sys.executable)'",
-                    "python -m pip -V",
-                    "jupyter kernelspec list",
-                ),
-            ),
-            Fix(
-                text="Install into the very Python that runs, or make its environment a kernel",
-                commands=(
-                    "python -m pip install 'tensorflow[and-cuda]'",
-                    "python -m pip install ipykernel && python -m ipykernel install --user --name tf",
-                ),
             ),
         ),
     )

@@ -15,6 +15,7 @@ from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
 
 _TOLD = ("derived.told",)
+_TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
 @rule(
@@ -27,11 +28,10 @@ _TOLD = ("derived.told",)
 )
 def abi_numpy(context: Context, said: Said, release: Release | None) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy, or takes a symbolic tensor for an array."""
-    seen = (*said.all("numpy-abi"), *(m for m in said.all("symbolic-to-numpy") if _of_numpy_1_20(m, release)))
+    symbolic = [m for m in said.all("symbolic-to-numpy") if _of_numpy_1_20(m, release)]
+    seen = (*said.all("numpy-abi"), *_of_another_major(said, "numpy"))
     if not seen:
-        return None
-    if not said.has("numpy-abi"):
-        return _too_new_for_2_5(context, said)
+        return _too_new_for_2_5(context, said) if symbolic else None
     bound = (numpy_bound(release) if release else None) or "<2"
     has = next(iter(said.values("numpy-abi", "numpy")), None)
     return Problem(
@@ -80,7 +80,7 @@ def _too_new_for_2_5(context: Context, said: Said) -> Problem:
 )
 def abi_protobuf(context: Context, said: Said, release: Release | None) -> Problem | None:
     """protobuf refuses generated code of another age."""
-    seen = said.all("protobuf-abi")
+    seen = (*said.all("protobuf-abi"), *_of_another_major(said, "protobuf"))
     if not seen:
         return None
     bound = (release.protobuf if release else None) or "<3.21"
@@ -168,6 +168,18 @@ def package_conflict(context: Context, said: Said, packages: tuple[Package, ...]
             ),
         ),
     )
+
+
+def _of_another_major(said: Said, name: str) -> tuple[Message, ...]:
+    """pip's warning that TensorFlow's own requirement is not met, by a whole major version."""
+    found = []
+    for message in said.all("requirement-conflict"):
+        values = message.values
+        below = re.search(r"<=?(\d+)", values.get("need", ""))
+        has = re.match(r"\d+", values.get("has", ""))
+        if _TENSORFLOW.match(values.get("package", "")) and values.get("other") == name and below and has:
+            found += [message] if int(has[0]) > int(below[1]) or (has[0] == below[1] and "<=" not in below[0]) else []
+    return tuple(found)
 
 
 def _keras_apart(said: Said) -> tuple[Message, ...]:

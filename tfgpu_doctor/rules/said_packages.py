@@ -103,6 +103,8 @@ def python_unsupported(
     seen += said.all("wheel-not-supported", "requires-python")
     if not seen:
         return _stated_only(context, said, python, release)
+    if said.has("index-unreachable") and all(offered(m) == [] or offered(m) is None for m in seen):
+        return None  # pip saw no list at all
     told = next((m for m in seen if offered(m)), None)
     guessed = python_of(context.matrix, offered(told) or [], _wanted(told)[0], platform) if told else None
     wanted = next((v for m in seen if (v := _wanted(m)[1])), None)
@@ -187,16 +189,47 @@ def cpu_build(context: Context, said: Said) -> Problem | None:
     seen = (*(chosen if variants and variants[-1] in chosen else ()), *said.all("built-without-cuda"))
     if not seen or said.has("gpu-created", "library-opened"):
         return None
+    other_language = any("libtensorflow" in m.text for m in seen)
     return Problem(
         severity=Severity.WARNING if said.stops_import else None,
-        cause="conda has CPU and GPU builds of one version and takes the one that its solver and the "
-        "machine's driver allow",
+        cause="libtensorflow, the library under the bindings of other languages, comes in a CPU and a GPU build, and "
+        "the bindings take the former where nobody asks for the other"
+        if other_language
+        else "conda has CPU and GPU builds of one version and takes the one that its solver and the machine's driver "
+        "allow",
         evidence=heard(*seen),
         fixes=(
             *context.remedies.reinstall_best("it can use the GPU"),
             Fix(
                 text="Or ask conda for the GPU build by name (the override lets it solve without a driver in sight)",
                 commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
+            ),
+        ),
+    )
+
+
+@rule(
+    "tf.known-bug",
+    Severity.ERROR,
+    "The extra and-cuda of this release cannot be installed",
+    needs=("derived.told",),
+    wants=("derived.release",),
+    docs=PIP_GUIDE,
+)
+def extra_not_on_index(context: Context, said: Said, release: Release | None) -> Problem | None:
+    """2.14 and 2.15.0 ask for TensorRT packages of which the public index has no wheel for this Python."""
+    seen = said.all("extra-not-on-index")
+    if not seen:
+        return None
+    version = release.version if release else "2.15.0"
+    return Problem(
+        title=f"The extra and-cuda of TensorFlow {version} cannot be installed",
+        cause="it names versions of TensorRT that the public index does not have; 2.15.1 does without TensorRT",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(
+                text="Install the next release, whose extra needs no TensorRT",
+                commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
             ),
         ),
     )
