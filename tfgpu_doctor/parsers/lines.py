@@ -46,7 +46,7 @@ _ESCAPES = re.compile(
 )
 # one character over and over: no message holds as much, and expressions that try each way to share it take for ever
 _RUN = re.compile(rf"([^\s])\1{{{LONGEST_RUN},}}|\s{{{LONGEST_RUN},}}")
-_QUOTED = re.compile(r"^(?:\s*> )+(?=\S)|^\s*>(?=[^>\s])")
+_QUOTED = re.compile(r"^(?:\s*> )+(?=\s*\S)|^\s*>(?=[^>\s])")
 
 
 class Line(NamedTuple):
