@@ -20,7 +20,10 @@ FORMS = (
         r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?",
     ),
     form("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
-    form("no-cuda-device", "no cuda-capable device|cuda_error_no_device|no supported devices found for platform cuda|no gpu/tpu found"),
+    form(
+        "no-cuda-device",
+        "no cuda-capable device|cuda_error_no_device|no supported devices found for platform cuda|no gpu/tpu found",
+    ),
     form("kernel-driver-not-running", "kernel driver does not appear to be running"),
     form(
         "kernel-version",
@@ -100,6 +103,8 @@ FORMS = (
         "nvml-not-found",
         "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot|found no nvidia driver",
     ),
+    # nvidia-smi runs, and does not find libcuda beside it
+    form("smi-no-libcuda", "cuda version: err|cuda version: n/a", r"CUDA Version: *(?:ERR!|N/A)"),
     form("smi-no-devices", "no devices were found"),
     form(
         "nvml-failed",
@@ -119,7 +124,8 @@ FORMS = (
     form(
         "module-not-loaded",
         "modprobe|insmod|module nvidia|nvidia_drm|nouveau|dkms|required key|key was rejected|nvidia.ko|prime-select|"
-        "prime profile|secure boot|/dev/nvidia|symbol module_layout|unsigned module|nvidia probe routine",
+        "prime profile|secure boot|/dev/nvidia|symbol module_layout|unsigned module|nvidia probe routine|"
+        "the kernel module 'nvidia|uvm kernel module",
         r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
         r"|Required key not available|Key was rejected by service"
         r"|(?:Kernel driver in use: |Kernel modules?: (?=nouveau\s*$))(?P<driver>nouveau)\b"  # others may be listed, too
@@ -127,7 +133,8 @@ FORMS = (
         r"|/dev/nvidia(?:\d|ctl|-uvm)\b.{0,40}no such file"
         r"|nvidia.{0,10}: disagrees about version of symbol module_layout"
         r"|unsigned module loading is restricted|Loading of unsigned module is rejected"
-        r"|NVRM: The NVIDIA probe routine was not called",
+        r"|NVRM: The NVIDIA probe routine was not called"
+        r"|[Uu]nable to load the kernel module 'nvidia|Could not load UVM kernel module",
     ),
     form(
         "module-init-failed",

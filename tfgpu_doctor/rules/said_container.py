@@ -55,10 +55,16 @@ def container_no_gpu(
     stubbed = init is not None and init.code in STUB and said.has("kernel-driver-not-running")
     blocked = said.all("nvml-blocked")
     # whoever hands a GPU in hands nvidia-smi in with it
-    bare = [m for m in said.all("smi-not-found") if "executable file not found" in m.text]
+    entered = min((m.line for m in said.all("container-start")), default=None)
+    bare = [
+        m
+        for m in said.all("smi-not-found")
+        if "executable file not found" in m.text or (entered is not None and m.line > entered)
+    ]
     started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
     fails = container is not None and driver_fails(said, init) and not asked and (started or not works)
-    without = stubbed or bool(blocked) or fails or (bool(bare) and container is not None)
+    no_libcuda = said.all("smi-no-libcuda") if started and os != "wsl2" else ()
+    without = stubbed or bool(blocked) or fails or (bool(bare) and container is not None) or bool(no_libcuda)
     if (os == "wsl2" and not plain) or not (hook or plain or without):
         return None
     kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
@@ -77,12 +83,19 @@ def container_no_gpu(
     return Problem(
         cause=cause,
         evidence=heard(
-            *plain, *hook, *blocked, *bare, *said.all("image-build", "container-start"), *about_driver(said)
+            *plain,
+            *hook,
+            *blocked,
+            *bare,
+            *no_libcuda,
+            *said.all("image-build", "container-start"),
+            *about_driver(said),
         ),
         fixes=fixes,
     )
 
 
+_FAIL_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 _AT_RUN_TIME = Fix(
     text="Start the program with CMD or ENTRYPOINT instead of RUN, and leave the stub library of CUDA alone",
 )
@@ -100,7 +113,7 @@ def wsl(
     context: Context, said: Said, os: str, init: CallResult | None, smi: SmiResult | None, container: str | None
 ) -> Problem | None:
     """Under WSL2 the driver is Windows'; what fails there is how it comes in."""
-    fails = driver_fails(said, init) or said.has("container-hook-failed", "driver-insufficient", "nvml-failed")
+    fails = driver_fails(said, init) or said.has(*_FAIL_IN_WSL)
     if os != "wsl2" or not fails or said.has("nvml-mismatch", "hidden-by-variable"):
         return None
     path = "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"
@@ -125,6 +138,6 @@ def wsl(
     return Problem(
         cause="WSL2 takes libcuda from /usr/lib/wsl/lib and the card through /dev/dxg; one of them is "
         "missing, old or shadowed",
-        evidence=heard(*said.all("container-hook-failed"), *about_driver(said)),
+        evidence=heard(*said.all("container-hook-failed", "smi-no-libcuda"), *about_driver(said)),
         fixes=tuple(fixes),
     )

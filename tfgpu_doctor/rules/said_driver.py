@@ -48,7 +48,7 @@ def driver_fails(said: Said, init: CallResult | None) -> bool:
 def about_driver(said: Said) -> tuple[Message, ...]:
     lost = [m for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
     kinds = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
-    return (*lost, *said.all(*kinds, "smi-not-found", "ngc-no-driver"))
+    return (*lost, *said.all(*kinds, "smi-not-found", "smi-no-libcuda", "ngc-no-driver"))
 
 
 @rule(
@@ -70,7 +70,7 @@ def missing(
     init: CallResult | None,
 ) -> Problem | None:
     """libcuda cannot be opened; the kernel's half may be there all the same."""
-    absent = bool(no_libcuda(said)) or (init is not None and init.code == 303)
+    absent = bool(no_libcuda(said)) or said.has("smi-no-libcuda") or (init is not None and init.code == 303)
     if not absent and not (said.has("smi-not-found") and said.has("cuinit-failed", "no-cuda-device")):
         return None
     works = smi is not None and smi.exit_code == 0
