@@ -6,6 +6,7 @@ the words in which people complain of slowness.
 
 from __future__ import annotations
 
+from tfgpu_doctor.parsers import messages_faults, messages_memory, messages_speed
 from tfgpu_doctor.parsers.messages import form
 
 _SIZE = r"[\d.]+ ?[KMGT]?i?B?"
@@ -138,4 +139,7 @@ FORMS = (
         "clock|mhz|power cap|p8",
         r"(?:SM|Graphics|GPU) clocks? (?:stuck|locked|stays?|remains?|low) ?(?:at)? ?\d+ ?MHz|stuck at \d+ ?MHz",
     ),
+    *messages_memory.FORMS,
+    *messages_faults.FORMS,
+    *messages_speed.FORMS,
 )

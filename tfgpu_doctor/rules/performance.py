@@ -6,6 +6,7 @@ from tfgpu_doctor.facts import Gpu, value_or
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
+from tfgpu_doctor.rules.said import Said, heard
 
 BUSY = 80  # per cent; below that, low clocks are what an idle card saves power with
 LOW = 0.6  # of the highest clock; a card at its power limit stays above, but for small ones
@@ -54,3 +55,31 @@ def _is_slow(gpu: Gpu) -> bool:
         return False
     reasons: tuple[str, ...] = value_or(gpu.throttle_reasons, ())
     return clock < LOW * most and _EXPECTED.isdisjoint(reasons)
+
+
+@rule(
+    "gpu.throttled",
+    Severity.WARNING,
+    "The GPU slows down when it is hot",
+    needs=("derived.told",),
+    docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
+)
+def slower_with_time(context: Context, said: Said) -> Problem | None:
+    """A job that is slower the longer it runs: heat, or a graph to which every step adds."""
+    seen = said.all("slower-with-time")
+    if not seen:
+        return None
+    return Problem(
+        possible=True,
+        cause="a card that grows hot lowers its clocks; a program that adds to its graph, or keeps what it computed, "
+        "slows down as well",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(
+                text="To decide, watch temperature and clocks while it runs",
+                commands=(
+                    "nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks.max.sm,utilization.gpu --format=csv -l 5",
+                ),
+            ),
+        ),
+    )

@@ -77,7 +77,9 @@ def version_mismatch(
     lost = _lost(said)
     unnamed = _unnamed(said, release)
     there = _there(installed, packages)
-    wanted = next((library.version for library, _ in lost if library.version), None) or (release.cudnn if release else None)
+    wanted = next((library.version for library, _ in lost if library.version), None) or (
+        release.cudnn if release else None
+    )
     other = [one for one in there if wanted and _major(one[0]) != _major(wanted)]
     same = [one for one in there if wanted and _major(one[0]) == _major(wanted)]
     # a cuDNN that opens and is older than the one compiled against is refused when it is first used
@@ -274,7 +276,9 @@ def init_failed(context: Context, said: Said, release: Release | None) -> Proble
     if not (said.has("cudnn-handle", "no-dnn-library") or status):
         return None
     growth = "export TF_FORCE_GPU_ALLOW_GROWTH=true"
+    full = said.has("out-of-memory", "dst-not-initialized", "other-holder")  # a finding about memory says so itself
     return Problem(
+        severity=Severity.WARNING if full else None,
         cause="mostly no memory of the GPU is left for it: TensorFlow's own pre-allocation or another "
         "process holds it; "
         "else the cuDNN or CUDA is too old for the card",

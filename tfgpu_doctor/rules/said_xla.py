@@ -9,6 +9,7 @@ from tfgpu_doctor.rules.said import Said, heard
 
 _DOCS = "https://openxla.org/xla/flags_guidance"
 _FATAL = ("jit-failed", "exception", "ptxas-failed", "aborted")
+_OTHERWISE = ("out-of-memory", "invalid-ptx", "no-kernel-image", "cuda-error")  # why a compilation fails, too
 
 
 def _cuda_data_dir(context: Context) -> Fix:
@@ -40,11 +41,18 @@ def _nvcc(context: Context) -> Fix:
 def libdevice_missing(context: Context, said: Said) -> Problem | None:
     """XLA compiles mathematical functions with NVIDIA's libdevice.10.bc, which comes with nvcc."""
     seen = said.all("libdevice-not-found")
-    if not seen:
+    failed = [m for m in said.all("jit-failed") if "PTX" not in m.text]
+    # "JIT compilation failed" is how this reaches Python, where the line with the reason was not pasted
+    possible = (
+        not seen and bool(failed) and not said.has("ptxas-refused", "ptxas-not-found", "ptxas-failed", *_OTHERWISE)
+    )
+    if not seen and not possible:
         return None
     return Problem(
+        possible=possible,
+        severity=Severity.WARNING if possible else None,
         cause="the file libdevice.10.bc, which XLA links into its kernels, lies in none of the folders where it looks",
-        evidence=heard(*seen, *said.all("jit-failed")),
+        evidence=heard(*seen, *failed),
         fixes=(_nvcc(context), _cuda_data_dir(context)),
     )
 
