@@ -131,7 +131,7 @@ def _with_possible(findings: tuple[Finding, ...], possible: list[Finding]) -> tu
 
 
 def _one_each(fired: list[tuple[Rule, Problem]]) -> list[tuple[Rule, Problem]]:
-    """A finding once, where a rule over facts and one over messages come to the same: the gravest, else the first."""
+    """A finding once, where a rule over facts and one over messages agree: what is certain, the gravest, the first."""
     chosen: dict[str, tuple[Rule, Problem]] = {}
     for one, problem in fired:
         old = chosen.get(one.id)
@@ -140,8 +140,8 @@ def _one_each(fired: list[tuple[Rule, Problem]]) -> list[tuple[Rule, Problem]]:
     return list(chosen.values())
 
 
-def _grave(one: Rule, problem: Problem) -> int:
-    return _SEVERITIES.index(problem.severity or one.severity)
+def _grave(one: Rule, problem: Problem) -> tuple[bool, int]:
+    return problem.possible, _SEVERITIES.index(problem.severity or one.severity)
 
 
 def _outcome(one: Rule, context: Context) -> Problem | Unknown | None:
