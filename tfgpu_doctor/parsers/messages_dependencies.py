@@ -15,6 +15,10 @@ _NATIVE = (
     r"|graphics|lattice|quantum|model_optimization)|horovod|tfx_bsl|struct2tensor|tf_sentencepiece|larq_compute_engine"
     r"|waymo_open_dataset|tensorflow_metal|tensorflow-plugins|reverb"
 )
+_BESIDE = (
+    r"tensorboard|tensorflow_(?:hub|estimator|probability|text|addons|datasets|io|transform|model_optimization|serving)|keras"
+    r"|tf_keras|tf_slim|tensorflowjs|keras_(?:tuner|nlp|cv|applications|preprocessing|contrib)|kerastuner|tf2onnx"
+)
 # whose objects a model of the other Keras refuses
 _OF_THE_OTHER_KERAS = (
     r"tf_keras|tensorflow_hub|keras_nlp|keras_cv|transformers|keras\.engine|keras\.layers|keras\.optimizers"
@@ -28,9 +32,10 @@ FORMS = (
         "compiled using numpy 1.x|_array_api not found|multiarray failed to import|umath failed to import|"
         " size changed|module compiled against|numpy 2.0 release|numpy' has no attribute|np.complex_|"
         "_multiarray_umath|numpy._core|unable to convert function return value|c-extensions failed|"
-        "module 'numpy.",
+        "module 'numpy.|pybfloat16_type",
         r"compiled using NumPy 1\.x cannot be run in(?:\s*NumPy (?P<numpy>[\d.]+\d))?|_ARRAY_API not found"
-        r"|numpy\.core\.(?:multiarray|umath) failed to import|(?<!Warning: )numpy\.\w{1,20} size changed"
+        r"|numpy\.core\.(?:multiarray|umath|_multiarray_umath) failed to import"
+        r"|PyBfloat16_Type\.tp_base != nullptr|(?<!Warning: )numpy\.\w{1,20} size changed"
         r"|module compiled against (?:ABI|API) version \S+ but this version of numpy is \S+"
         r"|was removed in the NumPy 2\.0 release|module 'numpy(?:\.(?:core|random|lib)[\w.]*)?' has no attribute "
         r"'(?P<name>\w+)'|No module named '?numpy\._core\b"
@@ -86,7 +91,7 @@ FORMS = (
         r"|Unrecognized keyword arguments(?: passed to \w+)?: [\[{]'(?:batch_shape|optional|batch_input_shape)'"
         r"|Could not locate class '(?:Functional|Sequential)'"
         r"|Invalid filepath extension for saving|filepath. provided must end in .\.keras"
-        r"|'tuple' object has no attribute 'as_list'",
+        r"|'tuple' object has no attribute 'as_list'|module 'tf_keras[\w.]*' has no attribute",
     ),
     # --- Keras of another release
     form(
@@ -119,14 +124,21 @@ FORMS = (
         r"(?:site|dist)-packages[/\\]keras[/\\]backend[/\\]tensorflow_backend\.py",
         through="keras before 2.4",
     ),
+    # frames of packages that are released together with TensorFlow, or for certain releases of it
+    form(
+        "traceback",
+        "-packages",
+        r"(?:site|dist)-packages[/\\](?P<neighbour>(?:" + _BESIDE + r")[/\\]\S{1,200}[^\n]{0,40})",
+    ),
     # --- others that belong to one release
     form(
         "estimator-mismatch",
-        "tensorflow_estimator|tensorboard|monitoring|metric",
+        "tensorflow_estimator|tensorboard|monitoring|metric|tf.estimator package",
         r"(?:tensorflow_estimator|tensorboard).{0,160}(?:ImportError|AttributeError)"
         r"|(?:ImportError|AttributeError).{0,80}(?:tensorflow_estimator|tensorboard)"
         r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name"
-        r"|Another metric with the same name|module 'tensorflow_estimator[\w.]{0,80}' has no attribute",
+        r"|Another metric with the same name|module 'tensorflow_estimator[\w.]{0,80}' has no attribute"
+        r"|tf\.estimator package not installed",
     ),
     form(
         "addon-mismatch",

@@ -147,8 +147,10 @@ FORMS = (
     form("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\""),
     form(
         "no-attribute",
-        "module 'tensorflow' has no attribute",
-        r"module 'tensorflow' has no attribute '(?P<name>\w+)'",
+        "module 'tensorflow",
+        r"module 'tensorflow' has no attribute '(?P<name>\w+)'"
+        r"|module 'tensorflow(?:_core)?\.(?!python|tools|compat\.v2|_api\.v2\.compat\.v2)(?P<part>[\w.]{1,80})' "
+        r"has no attribute '(?P<inner>\w+)'",
     ),
     *messages_dependencies.FORMS,
     # --- endings

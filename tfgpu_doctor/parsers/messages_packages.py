@@ -71,6 +71,12 @@ FORMS = (
         "python installation in your environment",
         r"incompatible with the existing python installation in your environment",
     ),
+    form(
+        "no-distribution",
+        "installation candidates",
+        r"Unable to find installation candidates for (?P<wanted>tensorflow[\w-]{0,40}) "
+        r"\((?P<candidate>\d[\w.]{0,20})\)",
+    ),
     # the extras of 2.14 and 2.15.0 name wheels of TensorRT that only NVIDIA's own index has
     form(
         "extra-not-on-index",

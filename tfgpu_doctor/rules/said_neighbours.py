@@ -191,12 +191,18 @@ def _keras_apart(said: Said) -> tuple[Message, ...]:
 
 def _lacks(said: Said) -> list[Message]:
     """Names of TensorFlow 1 that an old Keras misses in TensorFlow 2; `compat`, that a newer estimator misses in 1."""
-    old_keras = "through" in {key for m in said.all("traceback") for key in m.values}
+    old_keras = bool(said.values("traceback", "through"))
+    frames = [m.line for m in said.all("traceback") if "neighbour" in m.values]
     return [
-        m for m in said.all("no-attribute") if m.values["name"] == "compat" or (old_keras and m.values["name"] in _OF_1)
+        m
+        for m in said.all("no-attribute")
+        if m.values.get("name") == "compat"
+        or (old_keras and m.values.get("name") in _OF_1)
+        or any(0 < m.line - frame <= _NEAR for frame in frames)
     ]
 
 
+_NEAR = 14  # lines from the last frame to the exception, as IPython shows them
 # of those that Keras before 2.3 asks for, what TensorFlow 2 does not have
 _OF_1 = frozenset(
     {
