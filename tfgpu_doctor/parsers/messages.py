@@ -55,7 +55,7 @@ def read(lines: Sequence[Line], forms: Iterable[Form] | None = None) -> tuple[Me
     chosen = tuple(forms) if forms is not None else _catalogue()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Message] = {}
     number: dict[str, int] = {}
-    for line, form_, match in _matches(lines, chosen):
+    for line, form_, match in _matches(lines, _present(lines, chosen)):
         values = {**form_.fixed, **{k: v.strip() for k, v in match.groupdict().items() if v and v.strip()}}
         key = (form_.kind, tuple(values.items()))
         if key in found:
@@ -66,6 +66,13 @@ def read(lines: Sequence[Line], forms: Iterable[Form] | None = None) -> tuple[Me
             number[form_.kind] = number.get(form_.kind, 0) + 1
             found[key] = Message(form_.kind, line.number, line.text.strip()[:SHOWN], values)
     return tuple(sorted(found.values(), key=lambda message: message.line))
+
+
+def _present(lines: Sequence[Line], forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    """The forms of which the text holds a needle at all, in a line or over the seam of two: few, and found at once."""
+    texts = [line.text.lower() for line in lines]
+    ways = ("\n".join(texts), "".join(texts), " ".join(text.lstrip() for text in texts))
+    return tuple(one for one in forms if any(needle in way for needle in one.needles for way in ways))
 
 
 def _matches(lines: Sequence[Line], forms: tuple[Form, ...]) -> Iterator[tuple[Line, Form, re.Match[str]]]:
