@@ -73,6 +73,12 @@ FIRES: dict[str, dict[str, str]] = {
             log("2.17", _STUB, NO_CUDART, "I"),
         ),
         "a text file in place of a link": "ImportError: /usr/lib/libcublas.so.10.0: file too short",
+        "the profiler's library ends the program": text(
+            "F tensorflow/stream_executor/lib/statusor.cc:34] Attempting to fetch value instead of handling "
+            "error Failed "
+            "precondition: could not dlopen DSO: libcupti.so.9.0; dlerror: libcupti.so.9.0: cannot open shared object "
+            "file: No such file or directory"
+        ),
         "started from PyCharm": text("It only fails in PyCharm:", not_opened("2.4", "libcudart.so.10.1")),
     },
     "cudnn.version-mismatch": {
@@ -85,6 +91,12 @@ FIRES: dict[str, dict[str, str]] = {
         ),
         "the number of the file": text("cuDNN version: 7.6.5", not_opened("2.4", "libcudnn.so.8")),
         "its own status": "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
+        "parts of two": "/usr/lib/libcudnn_cnn_infer.so.8: undefined symbol: "
+        "_ZTIN10cask_cudnn14BaseKernelInfoE, version "
+        "libcudnn_ops_infer.so.8",
+        "the container has the old one": text(
+            "The container contains cuDNN 8.9 only.", not_opened("2.17", "libcudnn.so.9")
+        ),
     },
     "cudnn.dep-missing": {
         "zlib on Windows": "Could not locate zlibwapi.dll. Please make sure it is in your library path!",

@@ -16,6 +16,7 @@ _NO_SMI = (
 _IN_DOCKER = "$ docker run -it --rm tensorflow/tensorflow:2.11.0-gpu python -c 'import tensorflow as tf'"
 _IN_DOCKER_WITH_GPUS = "$ docker run --gpus all -it --rm tensorflow/tensorflow:2.11.0-gpu python job.py"
 _HOOK = "docker: Error response from daemon: OCI runtime create failed: error running hook #0: nvidia-container-cli: "
+_NO_PROGRAM = "bash: nvidia-smi: command not found"
 _MIG_TABLE = text(
     "$ nvidia-smi -L",
     "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-1111-2222-3333-444444444444)",
@@ -53,6 +54,8 @@ FIRES: dict[str, dict[str, str]] = {
             "NVRM: NVIDIA 580.65.06 driver release.",
         ),
         "uvm is not there": log("2.13", DRIVER, "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error"),
+        "NVIDIA's installer": "ERROR: Unable to load the kernel module 'nvidia.ko'.  This happens most frequently when",
+        "nvidia-docker 1": "nvidia-docker | 2016/10/02 10:11:12 Error: Could not load UVM kernel module",
     },
     "driver.version-mismatch": {
         "nvidia-smi": "Failed to initialize NVML: Driver/library version mismatch",
@@ -72,6 +75,7 @@ FIRES: dict[str, dict[str, str]] = {
             "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "
             "system has unsupported display driver / cuda driver combination",
         ),
+        "NVML's name of it": "pynvml.NVMLError: NVML_ERROR_LIB_RM_VERSION_MISMATCH",
         "two numbers in nvidia-smi's banner": smi(tool="470.57.02", driver="495.29.05"),
     },
     "driver.too-old": {
@@ -101,8 +105,10 @@ FIRES: dict[str, dict[str, str]] = {
             "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: CUDA_ERROR_STUB_LIBRARY: "
             "CUDA driver is a stub library",
         ),
+        "another program": "cudaGetDeviceCount: CUDA driver is a stub library",
     },
     "driver.unresponsive": {
+        "a process that nothing ends": "root   812  0.0  0.0  16488  4060 ?   D   07:12   0:00 /usr/bin/nvidia-smi",
         "in words": "After that nvidia-smi hangs until I restart the machine.",
         "the kernel": "[ 2418.1] INFO: task nvidia-smi:2211 blocked for more than 120 seconds.",
         "Python waits": "INFO: task python3:9911 blocked for more than 241 seconds.",
@@ -133,6 +139,16 @@ FIRES: dict[str, dict[str, str]] = {
             log("2.4", DIAGNOSTICS, NO_KERNEL_DRIVER, "I"),
         ),
         "the host's driver": f"{_HOOK}initialization error: nvml error: driver not loaded: unknown.",
+        "no nvidia-smi inside": text(_IN_DOCKER_WITH_GPUS, "root@0123456789ab:/# nvidia-smi", _NO_PROGRAM),
+        "a command that is not there": 'Error: starting container process caused "exec: \\"nvidia-smi\\": '
+        "executable file "
+        'not found in $PATH" in pod trainer-0, kind: Pod',
+        "no libcuda inside": text(_IN_DOCKER_WITH_GPUS, smi().replace("CUDA Version: 12.4", "CUDA Version: N/A ")),
+        "Slurm grants one, Apptainer hands none in": text(
+            "$ srun --gres=gpu:1 apptainer exec tf.sif python3 job.py",
+            not_opened("2.4", "libcuda.so.1"),
+            log("2.4", DRIVER, UNKNOWN_303, "W"),
+        ),
     },
     "wsl.setup": {
         "2.10": text(
@@ -147,6 +163,10 @@ FIRES: dict[str, dict[str, str]] = {
                 DRIVER,
                 "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (303)",
             ),
+        ),
+        "nvidia-smi finds no libcuda": text(
+            "Ubuntu 22.04 in WSL 2",
+            "| NVIDIA-SMI 545.46                 Driver Version: 546.80       CUDA Version: ERR!     |",
         ),
         "Docker Desktop": text(
             "PS C:\\> wsl -d Ubuntu",
@@ -198,6 +218,10 @@ FIRES: dict[str, dict[str, str]] = {
             log("2.4", DRIVER, "Internal: CUDA_ERROR_INVALID_HANDLE: invalid resource handle"),
             "TensorFlow version: 2.4.1",
         ),
+        "a CUDA from before the card": text(
+            "Successfully opened dynamic library libcudart.so.10.1",
+            log("2.4", DEVICE, "pciBusID: 0000:01:00.0 name: GeForce RTX 3080 computeCapability: 8.6", "I"),
+        ),
         "no kernel for Hopper": text(
             log("2.4", DEVICE, "pciBusID: 0000:01:00.0 name: NVIDIA H100 PCIe computeCapability: 9.0", "I"),
             log("2.4", DRIVER, "Internal: no kernel image is available for execution on the device"),
@@ -208,6 +232,11 @@ FIRES: dict[str, dict[str, str]] = {
         "another maker's card": text("GPU model and memory: AMD Radeon RX 6800 16GB", log("2.13", DRIVER, NO_DEVICE)),
         "graphics of the processor": text(
             "### GPU model and memory", "", "Intel UHD Graphics 620", "", not_opened("2.4", "libcudart.so.11.0")
+        ),
+        "lspci finds nothing": text(
+            "[u@node07 ~]$ lspci | grep -i nvidia",
+            "[u@node07 ~]$ python -c 'import tensorflow'",
+            not_opened("2.4", "libcuda.so.1"),
         ),
     },
     "gpu.hidden": {

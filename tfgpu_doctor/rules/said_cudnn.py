@@ -88,10 +88,11 @@ def version_mismatch(
     quiet = (
         release is not None and not said.complains and devices is not None and not any(d.kind == "GPU" for d in devices)
     )
-    if not (told or versions or ((lost or unnamed or quiet) and other and not same) or low):
+    mixed = said.all("cudnn-symbol")  # one part of cuDNN asks another for what that has not
+    if not (told or versions or mixed or ((lost or unnamed or quiet) and other and not same) or low):
         return None
     need = f"cuDNN {release.cudnn}" if release and release.cudnn else None
-    seen = [*heard(*told, *versions, *(m for _, m in lost), *said.all("no-dnn-library"), most=3)]
+    seen = [*heard(*told, *versions, *mixed, *(m for _, m in lost), *said.all("no-dnn-library"), most=3)]
     seen += [
         evidence(f"cuDNN {version}", where, need, needed_by(release) if release else None)
         for version, where in [*other, *low][:2]
@@ -113,7 +114,7 @@ def version_mismatch(
         commands=("ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn",),
     )
     return Problem(
-        title=title,
+        title=title or ("Parts of two cuDNN releases are mixed" if mixed and not told else None),
         cause="cuDNN is compatible within a major version, from the minor that TensorFlow was compiled with upwards",
         evidence=tuple(seen),
         fixes=(first, *fixes),
