@@ -68,7 +68,7 @@ FORMS = (
     ),
     form(
         "other-holder",
-        "mib |",
+        "mib",
         r"\| +\d{1,2} +(?:\S{1,5} +\S{1,5} +)?(?P<pid>\d{1,9}) +[CGM+]{1,3} +[^|\n]{0,60}python[^|\n]{0,40}? +"
         r"(?P<held>\d{4,6}) ?MiB +\|",
     ),
