@@ -75,7 +75,7 @@ FORMS = (
         "keras-generation",
         "keras 3|keras3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported|"
         "`keras.layer`|kerastensor|optimizer identifier|instance of class layer|keras optimizer, please|"
-        "argument(s) not recognized|batch_shape|could not locate class|unknown layer: 'functional'|as_list|"
+        "argument(s) not recognized|unrecognized keyword arguments|could not locate class|as_list|"
         "`.keras` extension|end in `.keras`|keras model instance",
         r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
         r"|not (?:yet )?supported (?:in|by|with) Keras ?3"
@@ -88,7 +88,8 @@ FORMS = (
         r"|Could not interpret optimizer identifier: *<(?:" + _OF_THE_OTHER_KERAS + r")"
         r"|valid Keras Model instance\. Received: <(?:" + _OF_THE_OTHER_KERAS + r")"
         r"|deprecated in the new Keras optimizer|Argument\(s\) not recognized: \{'(?:lr|decay)'"
-        r"|Unrecognized keyword arguments(?: passed to \w+)?: [\[{]'(?:batch_shape|optional|batch_input_shape)'"
+        r"|Unrecognized keyword arguments: \['(?:batch_shape|optional|batch_input_shape)'"
+        r"|Unrecognized keyword arguments passed to \w{1,60}: \{'"
         r"|Could not locate class '(?:Functional|Sequential)'"
         r"|Invalid filepath extension for saving|filepath. provided must end in .\.keras"
         r"|'tuple' object has no attribute 'as_list'|module 'tf_keras[\w.]*' has no attribute",
@@ -154,10 +155,11 @@ FORMS = (
     ),
     form(
         "small-dependency",
-        "typing_extensions|ml_dtypes|wrapt|'gast'|flatbuffers|'absl|h5py|hdf5",
+        "typing_extensions|ml_dtypes|wrapt|'gast'|flatbuffers|'absl|h5py|hdf5|jaxlib",
         r"cannot import name '(?P<name>\w+)' from '(?P<module>typing_extensions|ml_dtypes|wrapt|gast|flatbuffers|absl"
         r"|h5py)\b|module '(?P<where>ml_dtypes|wrapt|gast|flatbuffers|absl|h5py)[\w.]*' has no attribute "
         r"'(?P<absent>\w+)'"
-        r"|HDF5 library version mismatched error",
+        r"|HDF5 library version mismatched error|jaxlib (?:is )?version \S{1,20} (?:but this version of jax requires"
+        r"|is newer than and incompatible)",
     ),
 )

@@ -11,9 +11,14 @@ from tfgpu_doctor.parsers import messages_dependencies
 from tfgpu_doctor.parsers.messages import form
 
 _NEVER_ENDS = (
-    r"\bhang(?:s|ing)?\b|\bhung\b|\bfreez(?:es?|ing)\b|\bfroze\b|\bstuck\b|\bforever\b|\bdead ?locks?\b|\bblocks\b"
+    r"\bhang(?:s|ing)?\b|\bhung\b|(?<!pip )(?<!pip3 )\bfreez(?:es?|ing)\b|\bfroze\b|\bstuck\b|\bforever\b|\bdead ?locks?\b|\bblocks\b"
     r"|\bnever (?:ends|returns|finishes|completes|comes back|terminates)\b"
     r"|\bdoes(?:n't| not) (?:end|return|finish|complete|come back|terminate)\b"
+)
+# what TensorFlow's wheels require, so that one of them missing means a broken installation
+_NEEDED = (
+    r"absl|gast|astor|astunparse|termcolor|opt_einsum|flatbuffers|wrapt|h5py|grpc|ml_dtypes|namex|optree|google_pasta"
+    r"|pasta|keras_preprocessing|keras_applications|werkzeug"
 )
 # what bash and zsh print of SIGILL, in the languages of glibc's catalogue that are met most
 _ILLEGAL = (
@@ -32,7 +37,11 @@ _STANDARD = (
 )
 
 FORMS = (
-    form("tf-module-missing", "no module named", r"No module named '?tensorflow\.(?:python|core|_api|compat)\b"),
+    form(
+        "tf-module-missing",
+        "no module named",
+        r"No module named '?(?:tensorflow\.(?:python|core|_api|compat)\b|(?:" + _NEEDED + r")'?\s*$)",
+    ),
     form(
         "import-hangs",
         "mutex.cc|import",
@@ -90,9 +99,9 @@ FORMS = (
     ),
     form(
         "glibc-too-old",
-        "not found (required|glibc_|glibcxx_|cxxabi_|kernel too old|error relocating|"
+        "not found (required|glibc_|glibc 2.|glibcxx_|cxxabi_|kernel too old|error relocating|"
         "error loading shared library ld-linux",
-        r"(?:version +|: *)[`'\"\u2018\u201c]?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)[`'\"\u2019\u201d]? "
+        r"(?:version +|: *|^\s*)[`'\"\u2018\u201c]?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)[_ ][\d.]+)[`'\"\u2019\u201d]? "
         r"(?:was )?not found"
         r"|FATAL: kernel too old|Error relocating [^:]{0,200}(?:tensorflow|pywrap)[^:]{0,200}: \S+: symbol not found"
         r"|Error loading shared library ld-linux-[\w-]+\.so",

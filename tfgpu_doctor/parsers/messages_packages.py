@@ -20,6 +20,9 @@ _OF_ANOTHER_PYTHON = (
     r"|future feature annotations is not defined"
 )
 
+_SHELL = r"terminal|command line|console|shell|cmd|command prompt|ipython|REPL"
+_NOTEBOOK = r"jupyter(?:lab)?|notebooks?|kernel|vs ?code|pycharm|spyder"
+
 FORMS = (
     form(
         "package-removed",
@@ -68,8 +71,9 @@ FORMS = (
     ),
     form(
         "requires-python",
-        "python installation in your environment",
-        r"incompatible with the existing python installation in your environment",
+        "python installation in your environment|-> python",
+        r"incompatible with the existing python installation in your environment"
+        r"|^[\s*-]{1,12}(?P<package>tensorflow[\w-]{0,30})\S{0,60} -> python ?\[version='(?P<need>[^']{1,200})'",
     ),
     form(
         "no-distribution",
@@ -104,7 +108,12 @@ FORMS = (
     ),
     # how the stub of 2.12.0 fails under newer Pythons
     form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
-    form("package-removed", "tensorflow-gpu-2.12|tensorflow_gpu-2.12", r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz"),
+    form(
+        "package-removed",
+        "-gpu-2.1|_gpu-2.1|gpu_",
+        r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz|tf[-_]nightly[-_]gpu-2\.1\d\S{0,40}\.tar\.gz"
+        r"|(?:tensorflow|tf[-_]nightly)[-_]gpu_[0-9a-f]{20,40}[/\\]setup\.py",
+    ),
     form(
         "two-tensorflows",
         "tensorflow-gpu",
@@ -123,12 +132,26 @@ FORMS = (
         "[gcc|[clang|[msc",
         r"^\s*Python (?P<banner>\d\.\d{1,2})\.\d+.{0,100}\[(?:GCC|Clang|MSC)",
     ),
+    form(
+        "other-environment",
+        "gpu",
+        r"\bGPUs?\b.{0,100}\b(?:"
+        + _SHELL
+        + r")\b.{0,60}\b(?:but|while|not|however|whereas)\b.{0,60}\b(?:"
+        + _NOTEBOOK
+        + r")\b"
+        r"|\b(?:" + _NOTEBOOK + r")\b.{0,60}\b(?:not|cannot|can't|doesn't|no|without)\b.{0,30}\bGPU\b.{0,60}"
+        r"\b(?:but|while|however|whereas|although)\b.{0,60}\b(?:" + _SHELL + r")\b",
+        gpu="elsewhere",
+    ),
     # reticulate, over which R uses TensorFlow
     form(
         "module-not-found",
-        "installation of tensorflow|[not found]",
-        r"(?:^|: )(?:Valid i|I)nstallation of TensorFlow not found|^\s*tensorflow: +\[NOT FOUND\]",
+        "installation of tensorflow|[not found]|python module tensorflow",
+        r"(?:^|: )(?:Valid i|I)nstallation of TensorFlow not found|^\s*tensorflow: +\[NOT FOUND\]"
+        r"|Python module tensorflow[\w.]{0,20} was not found",
         module="tensorflow",
+        by="reticulate",
     ),
     form(
         "tensorflow-installed", "install_keras(|install_tensorflow(", r"^[\s>]*(?:\w+::)?install_(?:keras|tensorflow)\("

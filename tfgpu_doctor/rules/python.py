@@ -221,7 +221,7 @@ def _strangers(packages: tuple[Package, ...], release: Release | None) -> list[E
     for package in packages:
         if release is None or package.name not in _COMPANIONS:
             continue
-        need = release.keras if package.name == "keras" else _same_minor(package.name, release.version)
+        need = _keras_for(release) if package.name == "keras" else _same_minor(package.name, release.version)
         need = asked.get(package.name, need)  # 2.4 asks for tensorboard ~=2.4, which is anything below 3
         if need and not allows(need, package.version):
             found.append(
@@ -233,6 +233,11 @@ def _strangers(packages: tuple[Package, ...], release: Release | None) -> list[E
                 )
             )
     return found
+
+
+def _keras_for(release: Release) -> str | None:
+    """2.6 put no upper bound on Keras, and cannot be imported with a newer one (keras 2.7 asks for what 2.7 has)."""
+    return "~=2.6.0" if release.keras and release.version.startswith("2.6.") else release.keras
 
 
 def _asked_for(packages: tuple[Package, ...]) -> dict[str, str]:

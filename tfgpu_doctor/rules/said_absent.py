@@ -6,7 +6,7 @@ from tfgpu_doctor.facts import Message, Package
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
-from tfgpu_doctor.rules.said import Said, heard
+from tfgpu_doctor.rules.said import STOPS_IMPORT, Said, heard
 
 _TOLD = ("derived.told",)
 _LONG_PATHS = "HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem"
@@ -23,7 +23,7 @@ _LONG_PATHS = "HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem"
 )
 def not_installed(context: Context, said: Said, packages: tuple[Package, ...] | None) -> Problem | None:
     """No module named tensorflow, and nothing says that it was installed; or its installation broke off."""
-    seen = [m for m in said.all("module-not-found") if m.values.get("module") == "tensorflow"]
+    seen = _not_here(said)
     if not seen and (broken := _broke_off(said)):
         return _not_finished(context, broken)
     if not seen or _installed_somewhere(said, packages):
@@ -39,6 +39,13 @@ def not_installed(context: Context, said: Said, packages: tuple[Package, ...] | 
             ),
         ),
     )
+
+
+def _not_here(said: Said) -> list[Message]:
+    """No module of that name; R says so of a TensorFlow that is there and cannot be imported, too."""
+    seen = [m for m in said.all("module-not-found") if m.values.get("module") == "tensorflow"]
+    broken = any(said.has(kind) for kind in STOPS_IMPORT if kind != "module-not-found")
+    return [m for m in seen if not (broken and "by" in m.values)]
 
 
 def _broke_off(said: Said) -> tuple[Message, ...]:
@@ -92,12 +99,18 @@ def _two_pythons(said: Said) -> bool:
 )
 def wrong_env(context: Context, said: Said, packages: tuple[Package, ...] | None) -> Problem | None:
     """No module named tensorflow, although pip or conda installed it: Jupyter, an IDE or a second Python."""
-    seen = [m for m in said.all("module-not-found") if m.values.get("module") == "tensorflow"]
+    if not said.complains and (elsewhere := [m for m in said.all("other-environment") if "gpu" in m.values]):
+        return _another_python(elsewhere)
+    seen = _not_here(said)
     if not seen or not _installed_somewhere(said, packages):
         return None
+    return _another_python([*seen, *said.all("tensorflow-installed", "notebook", "other-environment")])
+
+
+def _another_python(seen: list[Message]) -> Problem:
     return Problem(
         cause="pip, conda or the terminal use one Python, the program or the notebook's kernel another",
-        evidence=heard(*seen, *said.all("tensorflow-installed", "notebook", "other-environment")),
+        evidence=heard(*seen),
         fixes=(
             Fix(
                 text="Compare the interpreters, in the program or notebook and in the terminal",
