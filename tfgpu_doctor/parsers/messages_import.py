@@ -11,7 +11,8 @@ from tfgpu_doctor.parsers import messages_dependencies
 from tfgpu_doctor.parsers.messages import form
 
 _NEVER_ENDS = (
-    r"\bhang(?:s|ing)?\b|\bhung\b|(?<!pip )(?<!pip3 )\bfreez(?:es?|ing)\b|\bfroze\b|\bstuck\b|\bforever\b|\bdead ?locks?\b|\bblocks\b"
+    r"\bhang(?:s|ing)?\b|\bhung\b|(?<!pip )(?<!pip3 )\bfreez(?:es?|ing)\b|\bfroze\b|\bstuck\b|\bforever\b"
+    r"|\bdead ?locks?\b|\bblocks\b"
     r"|\bnever (?:ends|returns|finishes|completes|comes back|terminates)\b"
     r"|\bdoes(?:n't| not) (?:end|return|finish|complete|come back|terminate)\b"
 )

@@ -77,6 +77,12 @@ FORMS = (
     ),
     form(
         "no-distribution",
+        "could not find any downloads|no distributions at all|suitable distribution for",
+        r"(?:Could not find any downloads that satisfy the requirement|No distributions at all found for"
+        r"|Could not find suitable distribution for Requirement\.parse\(') ?(?P<requirement>tensorflow[\w.=<>-]{0,40})",
+    ),
+    form(
+        "no-distribution",
         "installation candidates",
         r"Unable to find installation candidates for (?P<wanted>tensorflow[\w-]{0,40}) "
         r"\((?P<candidate>\d[\w.]{0,20})\)",
@@ -119,7 +125,9 @@ FORMS = (
         "tensorflow-gpu",
         r"\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
         r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
-        r"(?:the )?(?:cpu|gpu) versions? of tensorflow",
+        r"(?:the )?(?:cpu|gpu) versions? of tensorflow"
+        r"|\btensorflow[-_]gpu\b.{0,80}\b(?:overwrit|overrid|overrul)\w{1,4}\b"
+        r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b",
     ),
     form(
         "tensorflow-installed",
