@@ -54,6 +54,15 @@ POSSIBLE = {
             )
         },
     ),
+    "driver.too-old": Possible(
+        open={
+            "1.12": text(
+                log("1.15", DNN, "Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
+                log("1.15", DNN, "Possibly insufficient driver version: 390.87.0"),
+            )
+        },
+        replaced={"the runtime says so": "CUDA driver version is insufficient for CUDA runtime version"},
+    ),
     "cudnn.lib-path": Possible(
         open={"2.4": not_opened("2.4", "libcudnn.so.8"), "Windows": _DLL},
         replaced={"started elsewhere": text("only in PyCharm", not_opened("2.4", "libcudnn.so.8"))},

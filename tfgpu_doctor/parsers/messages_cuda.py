@@ -104,6 +104,7 @@ FORMS = (
         rf"(?:Could not (?:load library|locate)"
         rf"|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
     ),
+    form("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
     form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries
     form(

@@ -128,7 +128,7 @@ FORMS = (
         "the kernel module 'nvidia|uvm kernel module",
         r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
         r"|Required key not available|Key was rejected by service"
-        r"|(?:Kernel driver in use: |Kernel modules?: (?=nouveau\s*$))(?P<driver>nouveau)\b"  # others may be listed, too
+        r"|(?:Kernel driver in use: |Kernel modules?: (?=nouveau\s*$))(?P<driver>nouveau)\b"  # others may be there
         r"|Module nvidia(?:-\w+)? not found"
         r"|/dev/nvidia(?:\d|ctl|-uvm)\b.{0,40}no such file"
         r"|nvidia.{0,10}: disagrees about version of symbol module_layout"
@@ -189,6 +189,11 @@ FORMS = (
         rf"{_CAPABILITY}\. The minimum required Cuda (?:compute )?capability is (?P<need>\d+\.\d+)",
     ),
     form(
+        "gpu-ignored",
+        "minimum required compute capability",
+        r"No CUDA device found with minimum required compute capability (?P<need>\d+\.\d+)",
+    ),
+    form(
         "gpu-few-multiprocessors",
         "tf_min_gpu_multiprocessor_count|cuda multiprocessor count",
         r"with (?:Cuda multiprocessor count|core count): (?P<count>\d+)",
@@ -206,8 +211,8 @@ FORMS = (
     form("kernel-image-invalid", "kernel image is invalid"),
     form(
         "cuda-capability",
-        "computecapability|compute capability",
-        r"compute ?capability:? *(?P<capability>\d{1,2}\.\d)\b",
+        "computecapability|compute capability|cc ",
+        r"(?:compute ?capability|\bCC):? *(?P<capability>\d{1,2}\.\d)\b",
     ),
     form("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
     form("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),

@@ -45,6 +45,7 @@ _NVIDIA = re.compile(
 _LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
 _PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^>]+>|\.\.\.|^\[|path/to")
+_LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
 _GPU_PACKAGE = re.compile(
@@ -61,7 +62,8 @@ _SITE = re.compile(
 _TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
 _TF_PINNED = re.compile(
-    r"\b(?:install|create|add)\b.{0,80}\btensorflow(?:-gpu|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
+    r"\b(?:install|create|add)\b.{0,80}\btensorflow(?:-gpu"
+    r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
 )
 _NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
 _SHOWN_BESIDE = re.compile(r"list_physical_devices\(['\"]GPU['\"]\).{0,20}# ?.{0,40}?(?<!\[)\[\](?!\])")
@@ -201,6 +203,7 @@ def _tensorflow(text: Pasted) -> TensorFlow:
     if isinstance(version, Unknown):
         found = (
             text.find(_TF_IMAGE)
+            or text.find(_LIBTENSORFLOW)
             or text.find(_WHEEL)
             or text.find(_TF_SENTENCE, but=NOT_HERE)
             or text.find(_TF_PINNED, but=_NO_INSTALL)

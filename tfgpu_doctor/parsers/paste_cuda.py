@@ -12,7 +12,8 @@ _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
 _CUDA_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\bupgraded to\b|\bset ?up\b|^|\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\b(?:up|down)graded to\b|\b(?:went|moved|switched) to\b|\bset ?up\b|^"
+    r"|, |\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
     r"|GPU)(?: toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
     r"|\bCUDA(?: toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is |was )?(?:already )?(?:installed|there)\b"
     r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",
@@ -20,13 +21,23 @@ _CUDA_SENTENCE = re.compile(
 )
 _CUDNN_SENTENCE = re.compile(
     r"(?:\binstall\w*|\bha(?:ve|s)\b|\busing\b|\bwith\b|\buse\b|^|\bprovides\b|\bcontains\b|\bships\b|\bonly\b"
-    r"|\bmy\b)[^.;]{0,40}?\b(?:lib)?cuDNN(?: ver\w*)?(?: is)?[ *_:=.-]*v?(?P<version>\d{1,2}(?:\.\d+){0,2})\b",
+    r"|\bmy\b)[^.;]{0,40}?\b(?:lib)?cuDNN(?: ver\w*)?(?: is)?[ *_:=.-]*v?"
+    r"(?P<version>\d{1,2}(?:\.\d+){0,2})\b(?!-(?:windows|linux|osx))",  # not the CUDA in an archive's name
     re.IGNORECASE,
 )
+_RUNTIME_FILE = re.compile(
+    r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)",
+    re.IGNORECASE,
+)
+_SENTENCE = 400  # a line that is longer is a program's
+_OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
+_ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
+_HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
 _AROUND = 20  # characters before and after that may turn a statement into a wish
 # a sentence about what a program wants or a page says, no statement of what is there
 NOT_HERE = re.compile(
-    r"looking for|looks? (?:\w+ )?for|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for|Download and install|built (?:for"
+    r"looking for|looks? (?:\w+ )?for|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
+    r"|Download and install|built (?:for"
     r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
     r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
     re.IGNORECASE,
@@ -45,6 +56,7 @@ def cuda(text: Pasted) -> Cuda:
     kits += [Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated") for one in stated]
     kits += _mentioned_toolkits(text, bool(kits))
     kits += _listed_runtimes(text)
+    kits += _named_files(text)
     nvcc = next((one for one in printed if one.via == "nvcc"), None)
     return Cuda(
         toolkits=Known(_distinct(kits), kits[0].source) if kits else NOT_SAID,
@@ -53,13 +65,25 @@ def cuda(text: Pasted) -> Cuda:
 
 
 def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
-    """CUDA's runtime in listings of files: libcudart.so.10.1 is there."""
+    """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
     for one in text.libraries:
-        if one.found and one.component == "cudart" and one.version:
-            version = ".".join(one.version.split(".")[:2])
+        version = ".".join((one.version or "").split(".")[:2])
+        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
             yield Toolkit(
                 path=one.path or one.soname, version=version, source=f"line {one.line}: {one.via}", via=one.via
             )
+
+
+def _named_files(text: Pasted) -> Iterator[Toolkit]:
+    """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
+    programs = {message.line for message in text.said("library-not-opened", "loader-error", "library-opened")}
+    for line in text.lines:
+        if line.number in programs or NOT_HERE.search(line.text) or len(line.text) > _SENTENCE:
+            continue
+        for match in _RUNTIME_FILE.finditer(line.text):
+            digits = match["digits"] or ""
+            version = match["version"] or f"{digits[:-1]}.{digits[-1]}"
+            yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
 
 
 def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
@@ -70,6 +94,8 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
                 yield Toolkit(
                     path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
                 )
+        if text.libraries and _HEADER.search(line.text):
+            continue
         if not stated and (said := _said_to_be_there(_CUDA_SENTENCE, line.text)):
             version = said["version"] or said["there"] or said["path"]
             yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")

@@ -53,6 +53,10 @@ _WSL = re.compile(
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
     re.IGNORECASE,
 )
+_WINDOWS_BANNER = re.compile(r"Microsoft Windows \[Version")
+_UBUNTU_APP = re.compile(
+    r"\bUbuntu\b.{0,20}(?:app|terminal|distro|window|bash)|^\s*\$ (?:ls|cat|sudo|nvidia-smi|python3?|pip3?)\b"
+)
 _SYSTEMS = (
     (
         "windows",
@@ -143,6 +147,8 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     wsl = _first(_WSL, lines)
+    if wsl is None and (windows := _first(_WINDOWS_BANNER, lines)) and _first(_UBUNTU_APP, lines):
+        wsl = windows
     if wsl is not None:
         return "wsl2", wsl
     if stated:

@@ -10,8 +10,9 @@ from tfgpu_doctor.rules.container import TOOLKIT_GUIDE, container_fix
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
-from tfgpu_doctor.rules.said_driver import DECIDE, STUB, about_driver, driver_fails
+from tfgpu_doctor.rules.said_driver import DECIDE, STUB, about_driver, driver_fails, no_libcuda
 
+_NO_LIBCUDA = 303  # what TensorFlow gives for cuInit when it cannot open libcuda (CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)
 _OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition", re.IGNORECASE)
 
 
@@ -62,9 +63,12 @@ def container_no_gpu(
         if "executable file not found" in m.text or (entered is not None and m.line > entered)
     ]
     started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
-    fails = container is not None and driver_fails(said, init) and not asked and (started or not works)
-    no_libcuda = said.all("smi-no-libcuda") if started and os != "wsl2" else ()
-    without = stubbed or bool(blocked) or fails or (bool(bare) and container is not None) or bool(no_libcuda)
+    # with GPUs that were asked for it starts only over a working driver; a libcuda that is lost was not handed in
+    within = container is not None and (started or not works)
+    lost = bool(no_libcuda(said)) and (init is None or init.code == _NO_LIBCUDA)
+    fails = within and ((driver_fails(said, init) and not asked) or (asked and lost))
+    half = said.all("smi-no-libcuda") if started and os != "wsl2" else ()
+    without = stubbed or bool(blocked) or fails or (bool(bare) and container is not None) or bool(half)
     if (os == "wsl2" and not plain) or not (hook or plain or without):
         return None
     kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
@@ -87,7 +91,7 @@ def container_no_gpu(
             *hook,
             *blocked,
             *bare,
-            *no_libcuda,
+            *half,
             *said.all("image-build", "container-start"),
             *about_driver(said),
         ),

@@ -94,7 +94,7 @@ def _moved_within_major(cuda: Cuda) -> str | None:
                 f"the other libraries of CUDA {wanted.cuda_major} open, only {wanted.name} carries its minor version: "
                 "another minor is installed"
             )
-    only_solver = set(lost) == {"cusolver"} and lost["cusolver"].version == "10"
+    only_solver = set(lost) == {"cusolver"} and lost["cusolver"].version in ("10", "11")
     newer = any(at_least(version, "11.1") for version, _ in cuda.there)
     if "cusolver" in lost and ("11" in majors or newer or only_solver):
         return "CUDA 11.0 has libcusolver.so.10, 11.1 and later have libcusolver.so.11: another minor is installed"
@@ -170,7 +170,9 @@ def missing(
     cuda = gather(said, release, toolkits, packages, variables)
     if _works(devices, said) or _not_asked(said, cuda) or not cuda.fails:
         return None
-    if (cuda.there or cuda.only_cupti or _told_to_be_there(said, release)) and not _relied_on_missing_extra(said, release):
+    if (cuda.there or cuda.only_cupti or _told_to_be_there(said, release)) and not _relied_on_missing_extra(
+        said, release
+    ):
         return None
     without_extra = release is not None and release.extra is not None
     cause = (
@@ -188,7 +190,7 @@ def missing(
 
 def _told_to_be_there(said: Said, release: Release | None) -> bool:
     """pip installed it, or the program runs where the shell's settings do not reach it, or macOS drops the path."""
-    from_pip = said.has("asked-for-extra") and release is not None and release.extra is not None
+    from_pip = said.has("asked-for-extra") and (release is None or release.extra is not None)
     return from_pip or said.has("started-elsewhere", "restricted-program")
 
 

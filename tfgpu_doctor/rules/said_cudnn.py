@@ -77,9 +77,11 @@ def version_mismatch(
     lost = _lost(said)
     unnamed = _unnamed(said, release)
     there = _there(installed, packages)
-    wanted = next((library.version for library, _ in lost if library.version), None) or (
-        release.cudnn if release else None
+    checked = said.all("self-check")
+    wanted = next((library.version for library, _ in lost if library.version), None) or next(
+        iter(said.values("self-check", "cudnn")), None
     )
+    wanted = wanted or (release.cudnn if release else None)
     other = [one for one in there if wanted and _major(one[0]) != _major(wanted)]
     same = [one for one in there if wanted and _major(one[0]) == _major(wanted)]
     # a cuDNN that opens and is older than the one compiled against is refused when it is first used
@@ -89,7 +91,7 @@ def version_mismatch(
         release is not None and not said.complains and devices is not None and not any(d.kind == "GPU" for d in devices)
     )
     mixed = said.all("cudnn-symbol")  # one part of cuDNN asks another for what that has not
-    if not (told or versions or mixed or ((lost or unnamed or quiet) and other and not same) or low):
+    if not (told or versions or mixed or ((lost or checked or unnamed or quiet) and other and not same) or low):
         return None
     need = f"cuDNN {release.cudnn}" if release and release.cudnn else None
     seen = [*heard(*told, *versions, *mixed, *(m for _, m in lost), *said.all("no-dnn-library"), most=3)]

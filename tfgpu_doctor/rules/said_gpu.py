@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Gpu, Message, PciGpu, SmiResult, value_or
+from tfgpu_doctor.facts import CallResult, Gpu, Message, PciGpu, SmiResult, value_or
 from tfgpu_doctor.fits import capability, runs_on
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
@@ -101,8 +101,10 @@ def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Messag
         library = known_library(name)
         if library is None or library.component != "cudart" or not library.version:
             continue
+        # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name tells the major alone
+        newest = library.version if library.version.startswith(("8.", "9.", "10.")) else f"{library.cuda_major}.99"
         rows = [row for one in known if (row := context.matrix.architecture(one))]
-        if rows and all(row.min_cuda and not at_least(library.version, row.min_cuda) for row in rows):
+        if rows and all(row.min_cuda and not at_least(newest, row.min_cuda) for row in rows):
             return message
     return None
 
@@ -184,17 +186,19 @@ def none(
     Severity.ERROR,
     "The GPU is hidden from TensorFlow",
     needs=("derived.said",),
-    wants=("variables",),
+    wants=("variables", "driver.cuda_init"),
     requires=("container.no-gpu", "wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"),
     docs=VISIBLE_DEVICES,
 )
-def hidden(context: Context, said: Said, variables: dict[str, str] | None) -> Problem | None:
+def hidden(context: Context, said: Said, variables: dict[str, str] | None, init: CallResult | None) -> Problem | None:
     """The program, TensorFlow or the scheduler says that a GPU is left out."""
     seen = said.all("hides-every-gpu", "hidden-by-variable", "slurm-no-gpu")
     if said.from_text or "CUDA_VISIBLE_DEVICES" in (variables or {}):  # on a machine, unset is known to be unset
         seen = (*seen, *said.all("invalid-visible-device"))
     # the driver is there, as far as is said, and CUDA counts no device
     none = said.all("no-cuda-device") if said.from_text and not said.has(*_NOT_HIDDEN) else ()
+    if init is not None and init.code not in (0, 100, 101):
+        none = ()  # cuInit has another reason
     if said.has("gpu-created") and not said.has("hides-every-gpu"):
         return None
     if not seen and not none:

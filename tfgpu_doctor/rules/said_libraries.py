@@ -84,12 +84,13 @@ def gather(
     )
     opened = tuple(library for name, _ in said.libraries("library-opened") if (library := known_library(name)))
     ignorable = () if lost else said.all("cudart-ignorable")  # it follows the line that names libcudart
-    complaints = (*said.all("cudart-not-found"), *ignorable, *said.all("gpu-libraries-not-opened"))
+    stub = said.all("cudart-symbol") if release else ()  # the stub in place of libcudart; no other library is said
+    complaints = (*said.all("cudart-not-found"), *stub, *ignorable, *said.all("gpu-libraries-not-opened"))
     # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
     cudnn_only = (
         (bool(opened) or said.has("log-era") or _silent_about_cudart(release))
         and not lost
-        and not said.has("cudart-not-found", "cudart-ignorable")
+        and not said.has("cudart-not-found", "cudart-ignorable", "cudart-symbol")
     )
     named = next((x.version for x, _ in lost if x.component == "cudart" and x.version), None)
     other = next((x.cuda_version for x, _ in lost if x.cuda_version), None)
@@ -113,7 +114,7 @@ def gather(
 
 def _ends_without(message: Message, said: Said) -> bool:
     """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
-    fatal = re.search(r"(?:^|[: _])F (?:tensorflow|external)/", message.text) is not None
+    fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
     return said.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
 
 

@@ -149,6 +149,13 @@ _possibility(
     lambda s: s.said.all("no-cuda-device", "no-device-node"),
 )
 _possibility(
+    "driver.too-old",
+    "the driver is older than the CUDA in use needs",
+    "TensorFlow says so whenever cuDNN cannot start, also when memory is the reason",
+    _run("To decide, compare the driver with what that CUDA needs", "nvidia-smi", "tfgpu matrix cuda"),
+    lambda s: s.said.all("possibly-old-driver"),
+)
+_possibility(
     "memory.taken",
     "another process holds the GPU's memory",
     "a handle that cannot be created mostly means that no memory is left",
