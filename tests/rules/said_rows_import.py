@@ -29,6 +29,13 @@ _DLL = (
 )
 
 FIRES: dict[str, dict[str, str]] = {
+    "tf.known-bug": {
+        "2.15.0 asks for TensorRT 8.6.1": (
+            "ERROR: Could not find a version that satisfies the requirement tensorrt-libs==8.6.1; extra == "
+            '"and-cuda" (from tensorflow[and-cuda]) (from versions: 9.0.1.post11.dev4, 9.2.0.post12.dev5)'
+        ),
+        "2.14 for 8.5.3": "ERROR: No matching distribution found for tensorrt==8.5.3.1",
+    },
     "tf.glibc-too-old": {
         "glibc": "ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found (required by /env/lib/libtf.so.2)",
         "libstdc++": (
@@ -165,6 +172,10 @@ FIRES: dict[str, dict[str, str]] = {
 }
 
 LOOK_ALIKES: dict[str, dict[str, str]] = {
+    "tf.known-bug": {
+        "its own wheel": "Downloading tensorrt_libs-8.6.1-py2.py3-none-manylinux_2_17_x86_64.whl (803.1 MB)",
+        "a newer one": "ERROR: No matching distribution found for tensorrt==11.0.0",
+    },
     "tf.glibc-too-old": {"its version": "ldd (Ubuntu GLIBC 2.35-0ubuntu3.4) 2.35"},
     "tf.import-avx": {
         "the CPU's offer": (

@@ -12,6 +12,7 @@ from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.environment import CUDA_VARIABLES, truth, unset
 from tfgpu_doctor.rules.memory import how_many
+from tfgpu_doctor.rules.said import Said, heard
 
 LD_SO = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
 KERAS_2 = "https://keras.io/getting_started/"
@@ -175,4 +176,25 @@ def nccl(
         cause="; ".join(slow.values()),
         evidence=tuple(evidence(f"{name}={variables[name]}", where, "unset, unless it is meant") for name in slow),
         fixes=(Fix(text="Take it away where it is not meant", commands=tuple(unset(context, name) for name in slow)),),
+    )
+
+
+@rule(
+    "env.keras-backend",
+    Severity.WARNING,
+    "Keras does not run on TensorFlow",
+    needs=("derived.told",),
+    docs=KERAS_2,
+)
+def another_backend(context: Context, said: Said) -> Problem | None:
+    """Keras says on import which framework it computes with."""
+    seen = said.all("other-backend")
+    if not seen:
+        return None
+    name = seen[0].values["backend"]
+    return Problem(
+        title=f"Keras computes with {name}, not with TensorFlow",
+        cause="KERAS_BACKEND or ~/.keras/keras.json names it, so that what TensorFlow sees of the GPU does not matter",
+        evidence=heard(*seen),
+        fixes=(Fix(text="Name TensorFlow, before Python starts", commands=("export KERAS_BACKEND=tensorflow",)),),
     )
