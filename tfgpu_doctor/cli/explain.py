@@ -82,9 +82,11 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     targets = pair_outputs(formats, outputs, REPORT_FORMATS)
-    if source is not None and _ID.fullmatch(source) and not Path(source).exists():
-        _page(source, targets)
+    if source is not None and _ID.fullmatch(source.lower()) and not Path(source).exists():
+        _page(source.lower(), targets)
         return
+    if source is not None and source.isalnum() and not Path(source).exists():
+        _layer(source)
     from tfgpu_doctor.cli.doctor import write
     from tfgpu_doctor.report import exit_code
 
@@ -189,6 +191,21 @@ def _name(source: str) -> str:
     return "standard input" if source == "-" else source
 
 
+def _layer(word: str) -> None:
+    """Say which findings there are, where a layer is named in place of a finding.
+
+    Raises:
+        click.UsageError: the word is a layer, or the part of ids before the dot.
+    """
+    from tfgpu_doctor import pages
+
+    layer = word.lower()
+    ids = [one for one in pages.all_ids() if one.startswith(f"{layer}.")]
+    ids = ids or list(pages.LAYERS[layer][1] if layer in pages.LAYERS else ())
+    if ids:
+        raise click.UsageError(f"{word} is no file. Findings of that name: {', '.join(ids)}")
+
+
 def _page(finding_id: str, targets: list[Output]) -> None:
     """Print what is known of a finding.
 
@@ -204,9 +221,9 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
     for target in targets:
         if target.format == "json":
-            import msgspec
+            from tfgpu_doctor.pages.headline import page_json
 
-            target.write_bytes(msgspec.json.format(msgspec.json.encode(page), indent=2) + b"\n")
+            target.write_bytes(page_json(page))
         else:
             from tfgpu_doctor.render.page_text import render
 

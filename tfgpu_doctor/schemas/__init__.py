@@ -15,6 +15,7 @@ def derived() -> dict[str, str]:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare_records import Comparison
     from tfgpu_doctor.matrix_schema import MatrixFile
+    from tfgpu_doctor.pages.headline import PageDocument
     from tfgpu_doctor.plan_records import Plan
     from tfgpu_doctor.report import Report
 
@@ -24,6 +25,7 @@ def derived() -> dict[str, str]:
         "bench-1.json": BenchResult,
         "compare-1.json": Comparison,
         "matrix-1.json": MatrixFile,
+        "page-1.json": PageDocument,
     }
     return {name: _text(kind, name) for name, kind in kinds.items()}
 
