@@ -40,10 +40,8 @@ FIRST: dict[str, tuple[str, ...]] = {
             "	() -> handle",
         ),
         text(
-            (
-                "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 "
-                "from C header, got 88 from PyObject"
-            )
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 "
+            "from C header, got 88 from PyObject"
         ),
         text(
             (
@@ -55,17 +53,13 @@ FIRST: dict[str, tuple[str, ...]] = {
     ),
     "tf.abi-protobuf": (
         text(
-            (
-                "ImportError: cannot import name 'descriptor_pb2' from 'google.protobuf' "
-                "(/usr/lib/python3/dist-packages/google/protobuf/__init__.py)"
-            )
+            "ImportError: cannot import name 'descriptor_pb2' from 'google.protobuf' "
+            "(/usr/lib/python3/dist-packages/google/protobuf/__init__.py)"
         ),
         text("ImportError: No module named google.protobuf"),
         text(
-            (
-                "[libprotobuf FATAL google/protobuf/descriptor.cc:1371] CHECK failed: "
-                "GeneratedDatabase()->Add(encoded_file_descriptor, size):"
-            )
+            "[libprotobuf FATAL google/protobuf/descriptor.cc:1371] CHECK failed: "
+            "GeneratedDatabase()->Add(encoded_file_descriptor, size):"
         ),
         text(
             "    raise VersionError",
@@ -79,47 +73,34 @@ FIRST: dict[str, tuple[str, ...]] = {
     "tf.abi-keras": (
         text("ValueError: Could not interpret optimizer identifier: <keras.src.optimizers.adam.Adam object at 0x7f00>"),
         text(
-            (
-                "ValueError: A KerasTensor cannot be used as input to a TensorFlow function. A "
-                "KerasTensor is a symbolic placeholder for a shape and dtype"
-            )
+            "ValueError: A KerasTensor cannot be used as input to a TensorFlow function. A "
+            "KerasTensor is a symbolic placeholder for a shape and dtype"
         ),
         text("AttributeError: module 'tf_keras' has no attribute 'activations'"),
         text(
-            (
-                "ImportError: `keras.optimizers.legacy` is not supported in Keras 3. When using "
-                "`tf.keras`, to continue using a `tf.keras.optimizers.legacy` optimizer, you can install the `tf_keras` package (Keras 2)"
-            )
+            "ImportError: `keras.optimizers.legacy` is not supported in Keras 3. When using "
+            "`tf.keras`, you can install the `tf_keras` package (Keras 2)"
         ),
         text("ModuleNotFoundError: No module named 'keras.src.engine'"),
         text("ValueError: Unrecognized keyword arguments passed to GRU: {'time_major': False}"),
     ),
     "tf.package-conflict": (
         text(
-            (
-                "AttributeError: module 'tensorflow._api.v2.compat.v2.__internal__' has no attribute "
-                "'register_load_context_function'"
-            )
+            "AttributeError: module 'tensorflow._api.v2.compat.v2.__internal__' has no attribute "
+            "'register_load_context_function'"
         ),
         text(
-            (
-                "  File "
-                '"/home/k/.local/lib/python3.8/site-packages/tensorboard/plugins/beholder/beholder.py", line 199, in <module>'
-            ),
+            ('  File "/v/site-packages/tensorboard/plugins/beholder/beholder.py", line 199, in <module>'),
             "    class BeholderHook(tf.estimator.SessionRunHook):",
             "AttributeError: module 'tensorflow' has no attribute 'estimator'",
         ),
         text(
-            (
-                "ImportError: This version of TensorFlow Probability requires TensorFlow version >= "
-                "2.16; Detected an installation of version 2.13.0. Please upgrade TensorFlow to proceed."
-            )
+            "ImportError: This version of TensorFlow Probability requires TensorFlow version >= "
+            "2.16; Detected an installation of version 2.13.0. Please upgrade TensorFlow to proceed."
         ),
         text(
-            (
-                "tensorflow.python.framework.errors_impl.NotFoundError: "
-                "/v/lib/python3.9/site-packages/tensorflow_text/python/metrics/_text_similarity_metric_ops.so: undefined symbol: _ZN10tensorflow6tensor"
-            )
+            "tensorflow.python.framework.errors_impl.NotFoundError: "
+            "/v/tensorflow_text/python/metrics/_ops.so: undefined symbol: _ZN10tensorflow6tensor"
         ),
         text("AttributeError: module 'ml_dtypes' has no attribute 'float4_e2m1fn'"),
         text("ImportError: Keras requires TensorFlow 2.2 or higher. Install TensorFlow via `pip install tensorflow`"),
@@ -129,10 +110,8 @@ FIRST: dict[str, tuple[str, ...]] = {
             "AttributeError: module 'tensorflow' has no attribute 'get_default_graph'",
         ),
         text(
-            (
-                "ImportError: cannot import name 'export_saved_model' from "
-                "'tensorflow.python.keras.saving.saved_model' (/v/x.py)"
-            )
+            "ImportError: cannot import name 'export_saved_model' from "
+            "'tensorflow.python.keras.saving.saved_model' (/v/x.py)"
         ),
         text(
             "# pip list",
@@ -153,32 +132,26 @@ FIRST: dict[str, tuple[str, ...]] = {
         ),
         text("app_1 exited with code 132"),
         text(
-            (
-                "[ 12.1] traps: python[999] trap invalid opcode ip:7f19 sp:7ffc error:0 in "
-                "_pywrap_tensorflow_internal.so[7f2]"
-            )
+            "[ 12.1] traps: python[999] trap invalid opcode ip:7f19 sp:7ffc error:0 in "
+            "_pywrap_tensorflow_internal.so[7f2]"
         ),
         text("qemu: uncaught target signal 4 (Illegal instruction) - core dumped"),
     ),
     "tf.import-dll": (
         text(
-            (
-                "ImportError: DLL load failed while importing _pywrap_tensorflow_common: Das angegebene "
-                "Modul wurde nicht gefunden."
-            )
+            "ImportError: DLL load failed while importing _pywrap_tensorflow_common: Das angegebene "
+            "Modul wurde nicht gefunden."
         ),
         text(
             r"C:\Users\k>python t.py",
             (
                 r"FileNotFoundError: Could not find module "
-                r"'C:\Py\lib\site-packages\tensorflow\python\_pywrap_tensorflow_internal.pyd' (or one of its dependencies). Try using the full path with constructor syntax."
+                r"'C:\Py\tensorflow\python\_pywrap_tensorflow_internal.pyd' (or one of its dependencies)."
             ),
         ),
         text(
-            (
-                "The code execution cannot proceed because VCRUNTIME140_1.dll was not found. "
-                "Reinstalling the program may fix this problem."
-            )
+            "The code execution cannot proceed because VCRUNTIME140_1.dll was not found. "
+            "Reinstalling the program may fix this problem."
         ),
         text(
             "> library(tensorflow)",
@@ -193,7 +166,7 @@ FIRST: dict[str, tuple[str, ...]] = {
         text(
             (
                 "  File "
-                '"C:\\Users\\Sri\\AppData\\Local\\Programs\\Python\\Python36\\lib\\site-packages\\tensorflow\\python\\pywrap_tensorflow.py", line 58, in <module>'
+                '"C:\\Users\\k\\Py36\\lib\\site-packages\\tensorflow\\python\\pywrap_tensorflow.py", line 58, in <module>'
             ),
             "    from tensorflow.python.pywrap_tensorflow_internal import *",
             "ModuleNotFoundError: No module named '_pywrap_tensorflow_internal'",
@@ -246,16 +219,12 @@ FIRST: dict[str, tuple[str, ...]] = {
     "tf.shadowed": (
         text("ImportError: cannot import name 'keras' from 'tensorflow' (unknown location)"),
         text(
-            (
-                "AttributeError: partially initialized module 'random' has no attribute 'seed' (most "
-                "likely due to a circular import)"
-            )
+            "AttributeError: partially initialized module 'random' has no attribute 'seed' (most "
+            "likely due to a circular import)"
         ),
         text(
-            (
-                "AttributeError: module 'random' has no attribute 'seed' (consider renaming "
-                "'/home/k/random.py' since it has the same name as the standard library module named 'random' and prevents importing that standard library module)"
-            )
+            "AttributeError: module 'random' has no attribute 'seed' (consider renaming "
+            "'/home/k/random.py' since it has the same name as the standard library module named 'random')"
         ),
         text(
             "Traceback (most recent call last):",
@@ -369,10 +338,8 @@ FIRST: dict[str, tuple[str, ...]] = {
 NO_ERROR = (
     text("RuntimeWarning: numpy.ufunc size changed, may indicate binary incompatibility. Expected 216, got 192"),
     text(
-        (
-            "tensorflow 2.5.0 requires typing-extensions~=3.7.4, but you have typing-extensions "
-            "4.0.1 which is incompatible."
-        )
+        "tensorflow 2.5.0 requires typing-extensions~=3.7.4, but you have typing-extensions "
+        "4.0.1 which is incompatible."
     ),
     text("the log ends; pip freeze shows what is installed, then I import tensorflow"),
     text("You can install TensorFlow using the install_tensorflow() function."),
