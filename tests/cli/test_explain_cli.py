@@ -55,6 +55,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (".", "cannot read .: Is a directory"),
         ("nowhere/log", "cannot read nowhere/log: No such file or directory"),
         ("cuda.mising", "neither a file nor the id of a finding. Did you mean cuda.missing"),
+        ("cuda", "cuda is no file. Findings of that name: cuda.missing, cuda.version-mismatch"),
+        ("Performance", "Findings of that name: perf.input-bound"),
+        ("nowhere", "cannot read nowhere: No such file or directory"),
         ("a" * 5000, "name too long"),
     ):
         done = tfgpu("explain", name, cwd=tmp_path)
@@ -185,6 +188,11 @@ def test_a_notebook(indent: int | None) -> None:
     assert found and found == ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))
     if indent:  # one that is cut off is read as far as it goes
         assert set(found) <= set(ids(explain(text[: text.index('"markdown"')], "--format", "json")))
+
+
+def test_a_page_whatever_the_capitals() -> None:
+    page = json.loads(tfgpu("explain", "CUDA.Missing", "--format", "json").stdout)
+    assert (page["schema"], page["page"]["id"]) == ("tfgpu.page/1", "cuda.missing")
 
 
 def test_a_saved_page_of_an_issue() -> None:

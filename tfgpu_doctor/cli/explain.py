@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
+_WORD = re.compile(r"[A-Za-z0-9_]{2,20}")  # a layer, or the first part of ids
 _OF_A_REPORT = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _LARGEST_REPORT = 100 << 20  # bytes
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
@@ -85,7 +86,7 @@ def command(
     if source is not None and _ID.fullmatch(source.lower()) and not Path(source).exists():
         _page(source.lower(), targets)
         return
-    if source is not None and source.isalnum() and not Path(source).exists():
+    if source is not None and _WORD.fullmatch(source) and not Path(source).exists():
         _layer(source)
     from tfgpu_doctor.cli.doctor import write
     from tfgpu_doctor.report import exit_code
