@@ -138,13 +138,17 @@ def lib_path(
             evidence=cuda.evidence,
             fixes=_CUPTI_PATH if context.remedies.os != "windows" else _path_fixes(context),
         )
-    have = ", ".join(dict.fromkeys(where for _, where in cuda.fitting)) or "elsewhere"
+    from_pip = not cuda.fitting and _from_pip(said, release)
+    have = ", ".join(dict.fromkeys(where for _, where in cuda.fitting)) or (
+        "the extra and-cuda brought it" if from_pip else "where another program finds it"
+    )
+    name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
     return Problem(
         cause="a library is there and damaged: copied wrongly, or a text file in place of a link"
         if broken
-        else f"CUDA {minor(cuda.wanted)} is there ({have}), but not where the dynamic loader looks. {NOT_THE_DRIVER}",
+        else f"{name} is there ({have}), but not where the dynamic loader looks. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=_path_fixes(context),
+        fixes=(*((_PIP_FOLDERS,) if from_pip else ()), *_path_fixes(context)),
     )
 
 
@@ -190,8 +194,12 @@ def missing(
 
 def _told_to_be_there(said: Said, release: Release | None) -> bool:
     """pip installed it, or the program runs where the shell's settings do not reach it, or macOS drops the path."""
-    from_pip = said.has("asked-for-extra") and (release is None or release.extra is not None)
-    return from_pip or said.has("started-elsewhere", "restricted-program")
+    return _from_pip(said, release) or said.has("started-elsewhere", "restricted-program")
+
+
+def _from_pip(said: Said, release: Release | None) -> bool:
+    """Whether the extra and-cuda was asked for, of a release that has it as far as is known."""
+    return said.has("asked-for-extra") and (release is None or release.extra is not None)
 
 
 def _relied_on_missing_extra(said: Said, release: Release | None) -> bool:
@@ -228,6 +236,14 @@ def _fixes(context: Context, release: Release | None, cuda: Cuda) -> tuple[Fix, 
     )
 
 
+# nvidia is a namespace package: a folder of folders, each with a lib of its own
+_PIP_FOLDERS = Fix(
+    text="Put the folders of pip's nvidia packages on the loader's path before Python starts",
+    commands=(
+        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
+        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
+    ),
+)
 _CUPTI_PATH = (
     Fix(
         text="Put CUPTI's folder on the loader's path before Python starts",
