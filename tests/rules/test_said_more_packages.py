@@ -166,7 +166,7 @@ FIRST: dict[str, tuple[str, ...]] = {
         text(
             (
                 "  File "
-                '"C:\\Users\\k\\Py36\\lib\\site-packages\\tensorflow\\python\\pywrap_tensorflow.py", line 58, in <module>'
+                '"C:\\Users\\k\\Py36\\site-packages\\tensorflow\\python\\pywrap_tensorflow.py", line 58, in <module>'
             ),
             "    from tensorflow.python.pywrap_tensorflow_internal import *",
             "ModuleNotFoundError: No module named '_pywrap_tensorflow_internal'",

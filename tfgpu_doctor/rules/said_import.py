@@ -128,9 +128,12 @@ def import_avx(context: Context, said: Said, flags: tuple[str, ...] | None, plat
 def import_dll(context: Context, said: Said, release: Release | None, os: str | None) -> Problem | None:
     """DLL load failed: Windows does not say which."""
     windows_traceback = os == "windows" and said.has("native-traceback")
+    # importlib says so where the DLL is there and cannot be loaded (TensorFlow 1.x)
+    unloaded = [m for m in said.all("module-not-found") if m.values.get("module", "").startswith("_pywrap_tensorflow")]
     seen = (
         *said.all("msvc-missing", "dll-load-failed", "dll-from-cuda"),
         *(said.all("native-traceback") if windows_traceback else ()),
+        *(unloaded if os in (None, "windows") else ()),
     )
     if not seen or (said.has("loader-error") and not said.has("dll-load-failed", "msvc-missing")):
         return None

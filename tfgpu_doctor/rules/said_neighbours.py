@@ -141,6 +141,8 @@ def package_conflict(context: Context, said: Said, packages: tuple[Package, ...]
     """A module of TensorFlow or Keras lacks what its neighbour expects, or two TensorFlows are listed."""
     kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "addon-mismatch", "small-dependency")
     seen = (*_keras_apart(said), *said.all(*kinds), *_conflicts(said), *_lacks(said))
+    if not seen and (unsolved := _unsolved(said)):
+        return _no_set_of_versions(context, unsolved)
     if not seen:
         return None
     return Problem(
@@ -182,6 +184,26 @@ def _of_another_major(said: Said, name: str) -> tuple[Message, ...]:
     return tuple(found)
 
 
+def _unsolved(said: Said) -> list[Message]:
+    """An installer that found no set of versions, of which TensorFlow is one; `__cuda` is the machine's, not theirs."""
+    if not said.has("tensorflow-installed") or said.has("no-distribution", "requires-python", "wheel-not-supported"):
+        return []
+    return [m for m in said.all("conda-unsatisfiable") if "__cuda" not in m.text]
+
+
+def _no_set_of_versions(context: Context, seen: list[Message]) -> Problem:
+    return Problem(
+        title="No set of versions satisfies what is asked for beside TensorFlow",
+        severity=Severity.WARNING,
+        cause="some of the packages, or this Python, exclude each other's versions",
+        evidence=heard(*seen),
+        fixes=(
+            *context.remedies.reinstall_best("alone, in an environment of its own")[:1],
+            Fix(text="Then add the others one by one, without fixed versions: the first that fails is the one"),
+        ),
+    )
+
+
 def _keras_apart(said: Said) -> tuple[Message, ...]:
     """A Keras that asks for what the TensorFlow beside it does not have yet, or no longer."""
     mixed = tuple(m for m in said.all("keras-mismatch") if not _generation(m))
@@ -218,9 +240,17 @@ def _only_warns(message: Message) -> bool:
     return message.values.get("addon") == "tensorflow_io" and "caused by" in message.text
 
 
+# what TensorFlow itself, not somebody's code, asks of the Keras beside it
+_LOADED_BY_TENSORFLOW = frozenset(
+    {"keras.api._v2", "_tf_keras", "keras._tf_keras", "populate_dict_with_module_objects", "keras.api._v2.keras"}
+)
+
+
 def _generation(message: Message) -> bool:
     """Whether code for one Keras meets another: it asks Keras for a module or name that moved."""
     values = message.values
+    if _LOADED_BY_TENSORFLOW.intersection(values.values()):
+        return False
     asked = values.get("missing") or values.get("where") or values.get("module") or ""
     return asked.startswith("keras")
 
