@@ -54,7 +54,8 @@ FORMS = (
         "protobuf-abi",
         "descriptors cannot|google.protobuf|descriptor pool|protobuf gencode|protocol buffer runtime|getprototype|"
         "your generated code is out of date|descriptors should not|6google8protobuf|already exists in database|"
-        "generateddatabase|generated_database|expected bytes, descriptor found|'serialized_options'|'create_key'|"
+        "generateddatabase|generated_database|expected bytes, descriptor found|"
+        "'message_types_by_name'|bases must be types|'serialized_options'|'create_key'|"
         "no module named google|no module named 'google'|fielddescriptor' object|google._upb|messagefactory",
         r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly"
         r"|cannot import name '?(?P<name>\w{1,40})'? from '?(?:partially initialized module '?)?google\.protobuf"
@@ -67,7 +68,7 @@ FORMS = (
         r"|'google\._upb\.\w+\.\w+' object has no attribute|'FieldDescriptor' object has no attribute"
         r"|undefined symbol: *_ZNK?\d*6google8protobuf|Symbol not found: *_+ZNK?\d*6google8protobuf"
         r"|File already exists in database: |CHECK failed: \(?(?:GeneratedDatabase|generated_database_)"
-        r"|expected bytes, Descriptor found"
+        r"|expected bytes, Descriptor found|has no attribute 'message_types_by_name'|TypeError: bases must be types"
         r"|unexpected keyword argument '(?:serialized_options|create_key)'",
     ),
     # --- Keras 2 and 3
@@ -75,7 +76,7 @@ FORMS = (
         "keras-generation",
         "keras 3|keras3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported|"
         "`keras.layer`|kerastensor|optimizer identifier|instance of class layer|keras optimizer, please|"
-        "argument(s) not recognized|unrecognized keyword arguments|could not locate class|as_list|"
+        "argument(s) not recognized|unrecognized keyword arguments|could not locate class|as_list|add_weight()|"
         "`.keras` extension|end in `.keras`|keras model instance",
         r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
         r"|not (?:yet )?supported (?:in|by|with) Keras ?3"
@@ -92,7 +93,8 @@ FORMS = (
         r"|Unrecognized keyword arguments passed to \w{1,60}: \{'"
         r"|Could not locate class '(?:Functional|Sequential)'"
         r"|Invalid filepath extension for saving|filepath. provided must end in .\.keras"
-        r"|'tuple' object has no attribute 'as_list'|module 'tf_keras[\w.]*' has no attribute",
+        r"|'tuple' object has no attribute 'as_list'|module 'tf_keras[\w.]*' has no attribute"
+        r"|add_weight\(\) got multiple values for argument 'shape'",
     ),
     # --- Keras of another release
     form(
@@ -148,10 +150,12 @@ FORMS = (
     ),
     form(
         "tf-internals-missing",
-        "cannot import name|module 'tensorflow",
+        "cannot import name|module 'tensorflow|no module named",
         r"cannot import name '?(?P<name>\w+)'? from '?(?P<module>tensorflow\.python[\w.]*|tensorflow_core[\w.]*)"
         r"|module '(?P<inside>tensorflow(?:_core)?\.(?:python|tools)\.(?!keras)[\w.]{1,100})' has no attribute "
-        r"'(?P<absent>\w+)'",
+        r"'(?P<absent>\w+)'"
+        r"|No module named '?(?P<gone>tensorflow\."
+        r"(?:tsl|compat\b(?!'; )|python\.(?!platform|_?pywrap|tools|keras)\w)[\w.]{0,100})",
     ),
     form(
         "small-dependency",

@@ -252,7 +252,7 @@ def _generation(message: Message) -> bool:
     if _LOADED_BY_TENSORFLOW.intersection(values.values()):
         return False
     asked = values.get("missing") or values.get("where") or values.get("module") or ""
-    return asked.startswith("keras")
+    return asked.startswith(("keras", "tensorflow.keras"))
 
 
 def _conflicts(said: Said) -> list[Message]:

@@ -1,0 +1,101 @@
+"""More sentences of packages beside TensorFlow, and of conda: what is named first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.logs import text
+from tests.rules.test_said_more_packages import findings
+
+FIRST: dict[str, tuple[str, ...]] = {
+    "tf.python-unsupported": (
+        text(
+            "UnsatisfiableError: The following specifications were found to be in conflict:",
+            "  - python=3.7",
+            "  - tensorflow-gpu",
+            'Use "conda info <package>" to see the dependencies for each package.',
+        ),
+    ),
+    "tf.package-conflict": (
+        text(
+            "(base) C:\\Users\\X>conda install -c anaconda tensorflow-gpu",
+            "Solving environment: failed",
+            "UnsatisfiableError: The following specifications were found to be in conflict:",
+            "  - anaconda-project",
+            "  - tensorflow-gpu",
+        ),
+        text(
+            "ModuleNotFoundError: No module named 'keras.api._v2'",
+        ),
+        text(
+            "AttributeError: module 'keras.utils.generic_utils' has no attribute 'populate_dict_with_module_objects'",
+        ),
+        text(
+            "ModuleNotFoundError: No module named 'tensorflow.python.trackable'",
+        ),
+        text(
+            "ModuleNotFoundError: No module named 'tensorflow.tsl'",
+        ),
+    ),
+    "tf.wrong-env": (
+        text(
+            '(tensorflow) kai@mbp:~$ python -c "import tensorflow"',
+            "ModuleNotFoundError: No module named 'tensorflow'",
+        ),
+    ),
+    "tf.import-dll": (
+        text(
+            "ImportError: No module named '_pywrap_tensorflow_internal'",
+            "Failed to load the native TensorFlow runtime.",
+        ),
+    ),
+    "tf.not-installed": (
+        text(
+            '(base) kai@mbp:~$ python -c "import tensorflow"',
+            "ModuleNotFoundError: No module named 'tensorflow'",
+        ),
+    ),
+    "tf.shadowed": (
+        text(
+            "ModuleNotFoundError: No module named 'tensorflow.compat'; 'tensorflow' is not a package",
+        ),
+    ),
+    "tf.abi-protobuf": (
+        text(
+            "AttributeError: 'NoneType' object has no attribute 'message_types_by_name'",
+        ),
+        text(
+            "TypeError: bases must be types",
+        ),
+    ),
+    "tf.abi-keras": (
+        text(
+            "TypeError: Layer.add_weight() got multiple values for argument 'shape'",
+        ),
+        text(
+            "ModuleNotFoundError: No module named 'tensorflow.keras.layers.experimental'",
+        ),
+    ),
+    "tf.import-failed": (
+        text(
+            "ModuleNotFoundError: No module named 'tensorflow.python.platform'",
+        ),
+    ),
+    "tf.abi-numpy": (
+        text(
+            "ImportError: ",
+            "",
+            "IMPORTANT: PLEASE READ THIS FOR ADVICE ON HOW TO SOLVE THIS ISSUE!",
+            "",
+            "Importing the numpy C-extensions failed. This error can happen for",
+            "Original error was: DLL load failed while importing _multiarray_umath: The specified module could not be found.",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("finding", "said"), [(f, one) for f, texts in FIRST.items() for one in texts])
+def test_is_named_first(finding: str, said: str) -> None:
+    found = findings(said)
+    assert [one.id for one in found[:1]] == [finding]
+    assert not found[0].possible
