@@ -88,7 +88,7 @@ FIRST: dict[str, tuple[str, ...]] = {
             "IMPORTANT: PLEASE READ THIS FOR ADVICE ON HOW TO SOLVE THIS ISSUE!",
             "",
             "Importing the numpy C-extensions failed. This error can happen for",
-            "Original error was: DLL load failed while importing _multiarray_umath: The specified module could not be found.",
+            "Original error was: DLL load failed while importing _multiarray_umath: not found.",
         ),
     ),
 }
