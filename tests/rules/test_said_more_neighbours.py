@@ -17,6 +17,10 @@ FIRST: dict[str, tuple[str, ...]] = {
         ),
     ),
     "tf.package-conflict": (
+        text("AttributeError: module 'keras._tf_keras.keras' has no attribute '__internal__'"),
+        text("ImportError: cannot import name '__version__' from 'keras' (/v/dist-packages/keras/__init__.py)"),
+        text('"pip install -r requirements.txt" removed my previously installed tensorflow-gpu.', "['/cpu:0']"),
+        text("setup.py installs the cpu version of tensorflow even when tensorflow-gpu is already present"),
         text(
             "(base) C:\\Users\\X>conda install -c anaconda tensorflow-gpu",
             "Solving environment: failed",

@@ -122,7 +122,7 @@ FORMS = (
         "was compiled to use",
         r"library was compiled to use (?P<instructions>[\w., ]+?) instructions, but these aren't available",
     ),
-    form("segmentation-fault", "segmentation fault|sigsegv|access violation", None),
+    form("segmentation-fault", "segmentation fault|sigsegv|access violation|mutex lock failed: invalid argument", None),
     form(
         "undefined-symbol",
         "undefined symbol|symbol not found",

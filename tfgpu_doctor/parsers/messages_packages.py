@@ -122,12 +122,15 @@ FORMS = (
     ),
     form(
         "two-tensorflows",
-        "tensorflow-gpu",
+        "tensorflow-gpu|tensorflow_gpu|cpu version",
         r"\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
         r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
         r"(?:the )?(?:cpu|gpu) versions? of tensorflow"
         r"|\btensorflow[-_]gpu\b.{0,80}\b(?:overwrit|overrid|overrul)\w{1,4}\b"
-        r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b",
+        r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b"
+        r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
+        r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
+        r"\b(?:even (?:if|when|though)|overrid|overwrit)",
     ),
     form(
         "tensorflow-installed",

@@ -241,15 +241,15 @@ def _only_warns(message: Message) -> bool:
 
 
 # what TensorFlow itself, not somebody's code, asks of the Keras beside it
-_LOADED_BY_TENSORFLOW = frozenset(
-    {"keras.api._v2", "_tf_keras", "keras._tf_keras", "populate_dict_with_module_objects", "keras.api._v2.keras"}
+_LOADED_BY_TENSORFLOW = re.compile(
+    r"keras\.(?:api\._v2|_tf_keras)(?:$|\.)|(?:_tf_keras|populate_dict_with_module_objects|__version__)$"
 )
 
 
 def _generation(message: Message) -> bool:
     """Whether code for one Keras meets another: it asks Keras for a module or name that moved."""
     values = message.values
-    if _LOADED_BY_TENSORFLOW.intersection(values.values()):
+    if any(_LOADED_BY_TENSORFLOW.match(value) for value in values.values()):
         return False
     asked = values.get("missing") or values.get("where") or values.get("module") or ""
     return asked.startswith(("keras", "tensorflow.keras"))
