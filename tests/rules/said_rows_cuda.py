@@ -79,6 +79,9 @@ FIRES: dict[str, dict[str, str]] = {
             "precondition: could not dlopen DSO: libcupti.so.9.0; dlerror: libcupti.so.9.0: cannot open shared object "
             "file: No such file or directory"
         ),
+        "somebody has looked": text(
+            "libcudart.so.11.0 is present in the environment's lib", not_opened("2.4", "libcudart.so.11.0")
+        ),
         "started from PyCharm": text("It only fails in PyCharm:", not_opened("2.4", "libcudart.so.10.1")),
     },
     "cudnn.version-mismatch": {
@@ -172,6 +175,11 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     },
     "cuda.lib-path": {
         "nothing is there": not_opened("2.4", "libcudart.so.11.0"),
+        "advice to look": text(
+            "Make sure that the file is there and in PATH.",
+            "Installed version of CUDA and cuDNN:",
+            not_opened("2.4", "libcudart.so.11.0"),
+        ),
         "another version": text("CUDA version: 10.1", not_opened("2.4", "libcudart.so.11.0")),
         "a GPU is created": text("CUDA version: 11.2", created()),
     },

@@ -61,7 +61,12 @@ POSSIBLE = {
                 log("1.15", DNN, "Possibly insufficient driver version: 390.87.0"),
             )
         },
-        replaced={"the runtime says so": "CUDA driver version is insufficient for CUDA runtime version"},
+        replaced={
+            "the runtime says so": text(
+                "CUDA driver version is insufficient for CUDA runtime version",
+                log("1.15", DNN, "Possibly insufficient driver version: 390.87.0"),
+            )
+        },
     ),
     "cudnn.lib-path": Possible(
         open={"2.4": not_opened("2.4", "libcudnn.so.8"), "Windows": _DLL},

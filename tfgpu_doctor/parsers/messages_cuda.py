@@ -104,6 +104,18 @@ FORMS = (
         rf"(?:Could not (?:load library|locate)"
         rf"|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
     ),
+    # somebody has looked: the library is where he looked
+    form(
+        "said-to-be-there",
+        "is there|are there|is present|are present|in path|in my path|on path|in ld_library_path|is in the|"
+        "are in the|install",
+        r"^(?!.{0,300}(?:[Mm]ake sure|version of|not\b|n't\b|\bif\b|should|whether|according))(?:.{0,200}?"
+        r"\b(?:[Ff]iles?|dlls?|DLLs?|[Ll]ibrar(?:y|ies)|[Ff]olders?|libs?|lib(?:cu"
+        r"|nv)\w{1,20}\.so[\d.]{0,12}|\w{3,20}64_\d{1,4}\.dll)"
+        r"\b.{0,60}\b(?:is|are) (?:indeed |clearly |all )?(?:there|present|in (?:the |my )?(?:PATH"
+        r"|LD_LIBRARY_PATH|folder|directory))\b"
+        r"|.{0,100}?\binstalled\b.{0,60}\b(?P<what>cu[dD][nN][nN])\b(?![ _=-]{0,3}v?\d))",
+    ),
     form("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
     form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries

@@ -44,6 +44,7 @@ _CIRCUMSTANCES = frozenset(
             "exception",
             "allocation-not-a-failure",
             "emulated",
+            "said-to-be-there",
             "source-build",
             "gpu-created",
             "no-gpu-registered",

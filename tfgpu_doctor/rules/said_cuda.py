@@ -194,7 +194,11 @@ def missing(
 
 def _told_to_be_there(said: Said, release: Release | None) -> bool:
     """pip installed it, or the program runs where the shell's settings do not reach it, or macOS drops the path."""
-    return _from_pip(said, release) or said.has("started-elsewhere", "restricted-program")
+    return _from_pip(said, release) or said.has("started-elsewhere", "restricted-program") or _seen_there(said)
+
+
+def _seen_there(said: Said) -> bool:
+    return any("what" not in message.values for message in said.all("said-to-be-there"))
 
 
 def _from_pip(said: Said, release: Release | None) -> bool:

@@ -201,7 +201,7 @@ def lib_path(
     ]
     loading = [m for m in said.all("cudnn-part-missing") if "Unable to load any" in m.text]
     there = _there(installed, packages) if not said.has("image-without-cudnn") else []
-    somewhere = bool(there) or said.has("started-elsewhere")
+    somewhere = bool(there) or said.has("started-elsewhere", "said-to-be-there")
     if not ((lost and somewhere) or parts or loading) or (said.stops_import and not said.has("loader-error")):
         return None
     return Problem(
