@@ -63,6 +63,7 @@ CAUSES: list[tuple[str, str]] = [
     ("memory.taken", "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED"),
     ("memory.taken", "InternalError: Blas GEMM launch failed : a.shape=(64, 512), b.shape=(512, 10)"),
     ("memory.oom", text(_made("(pid=11) ", 7000, "0000:00:06.0"), _made("(pid=12) ", 7000, "0000:00:07.0"), _OOM)),
+    ("memory.oom", text(_OOM, "I do not run another process on this GPU.")),
     ("memory.oom", text(_OOM, "Make sure that no other process is using the GPU.")),
     (
         "memory.oom",

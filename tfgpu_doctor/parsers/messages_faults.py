@@ -22,9 +22,10 @@ FORMS = (
     # --- the card
     form(
         "gpu-lost",
-        "err!|requires reset|recovery action|gpu crash|rmloggpucrash",
-        r"\|\s*\S{0,6} +\S{0,6} *P?\S{0,4} +ERR! */|\| *ERR! |GPU requires (?:a )?reset|\[GPU requires reset\]"
-        r"|GPU Recovery Action +: +(?:Reset|Reboot|Drain)|NVRM: .{0,60}failed to save GPU crash data",
+        "err!|requires reset|requires a reset|recovery action|gpu crash|lost from the bus|nv_err_gpu_is_lost",
+        r"\|[^|\n]{0,30}ERR!|GPU requires (?:a )?reset|GPU Recovery Action +: +(?:Reset|Reboot|Drain)"
+        r"|NVRM: .{0,60}failed to save GPU crash data|NVRM: A GPU crash dump has been created"
+        r"|GPU lost from the bus|NV_ERR_GPU_IS_LOST",
     ),
     form(
         "ecc",
@@ -68,13 +69,13 @@ FORMS = (
     ),
     form(
         "collective-aborted",
-        "collective ops is aborted",
-        r"Collective ops is aborted by: (?P<why>.{3,120})",
+        "collective ops is aborted|aborting ringreduce|aborting ringgather",
+        r"(?:Collective ops is aborted by:|Aborting Ring\w{4,8} with) (?P<why>.{3,120})",
     ),
     form(
         "nccl-error",
         "nccl",
-        r"HorovodInternalError: nccl\w+ failed|ncclUnhandledCudaError|Bootstrap : no socket interface found"
+        r"HorovodInternalError: nccl\w+ failed|NCCL communicator was aborted|Bootstrap : no socket interface found"
         r"|NET/\w+ ?: (?:No usable listening interface|Got completion with error)",
     ),
     # --- shared memory
@@ -89,13 +90,14 @@ FORMS = (
         "wrong-result",
         "nan|zeros|different|differ|inconsisten|discrepan|mismatch|incorrect|wrong|accuracy|garbage",
         r"^(?!.{0,400}(?:round-off|rounding|e-0[5-9]|slightly))(?:"
-        r"(?=.{0,400}\b(?:NaNs?|all zeros?)\b)(?=.{0,400}\bGPU\b)(?=.{0,400}\bCPU\b)"
-        r"(?=.{0,400}\b(?:but|while|whereas|only|fine|ok|correct\w*|converges|works|finite|vs)\b)"
+        r"(?=.{0,400}\b(?:NaNs?|all zeros?)\b)(?=.{0,400}\b(?:GPU|[RG]TX ?\d{3,4})\b)(?=.{0,400}\bCPU\b)"
+        r"(?=.{0,400}\b(?:but|while|whereas|only|fine|ok|correct\w*|converges|works|finite|vs|normal\w*"
+        r"|decreases|not on)\b)"
         r"|(?=.{0,400}\b(?:different|differs?|inconsisten\w+|discrepanc\w+|mismatch\w*|do(?:es)? not match)\b)"
         r"(?=.{0,400}\b(?:results?|outputs?|values?|predictions?|accuracy|gradients?|answers?|difference|tf\.\w+)\b)"
         r"(?=.{0,400}\bGPU\b)(?=.{0,400}\bCPU\b)(?!.{0,400}\b(?:speed|times?|performance|device type|faster|slower)\b)"
-        r"|(?=.{0,400}\b(?:accuracy|predictions?)\b)(?=.{0,400}\b(?:stuck|stays|random|wrong|garbage|only|zero)\b)"
-        r"(?=.{0,400}\bGPU\b)(?=.{0,400}\bCPU\b)(?=.{0,400}\b(?:but|while|whereas)\b)"
+        r"|(?=.{0,400}\b(?:accuracy|predict\w{0,4})\b)(?=.{0,400}\b(?:stuck|stays|random|wrong|garbage|only|zero)\b)"
+        r"(?=.{0,400}\bGPU\b)(?=.{0,400}\bCPU\b)(?=.{0,400}\b(?:but|and|while|whereas)\b)"
         r").{0,200}",
     ),
     form(

@@ -53,18 +53,25 @@ FORMS = (
     # somebody tells that another program is there; not advice to look for one
     form(
         "other-holder",
-        "process|notebook|kernel|session|script|zombie|release|freed|program|jupyter|terminal|instance",
+        "process|notebook|kernel|session|script|zombie|program|jupyter|terminal|instance|training|user|job|another",
         r"^(?!.*\b(?:make sure|ensure|check (?:if|that|whether)|if (?:you|there|another|some)|whether|unless|no other"
-        r"|not? (?:running )?an(?:y|other)|without any other|should|please|avoid|may be|might be|try)\b)"
+        r"|nothing else|without any other|should|please|avoid|may be|might be|try"
+        r"|(?:do|does|did|is|are|am|was|were)(?: not|n't))\b)"
         r"(?:.{0,200}?\b(?:another|other|second|two|both|several|multiple|concurrent|old|previous|yesterday's|crashed)"
-        r" (?:\w+ ){0,3}?(?:process(?:es)?|notebooks?|kernels?|sessions?|scripts?|programs?|instances?|jobs?)\b"
-        r".{0,80}?\b(?:GPUs?|memory|running|runs?|open|still|at the same time|in parallel|simultaneously|card|uses?"
-        r"|using|holds?|held|occup\w+|shut down|closed?|killed|stopped)\b"
+        r" (?:\w+ ){0,3}?(?:process(?:es)?|notebooks?|kernels?|sessions?|scripts?|programs?|instances?|jobs?|training"
+        r"|users?)\b.{0,80}?\b(?:GPUs?|memory|running|runs?|open|still|at the same time|in parallel"
+        r"|simultaneously|card|uses?|using|holds?|held|occup\w+|shut down"
+        r"|closed?|killed|stopped)\b"
         r"|.{0,200}?\bzombie\b.{0,60}\b(?:GPU|memory)\b"
-        r"|.{0,200}?\b(?:memory|VRAM) (?:is|was|does|did)(?: not|n't) (?:get |been |being )?(?:released?|freed?)\b"
-        r"|.{0,200}?\b(?:does|did)(?: not|n't) (?:release|free) (?:the |its |my |any )?(?:\w+ )?memory\b"
+        r"|.{0,200}?\b(?:open(?:ed)?|running) in another (?:tab|window|terminal|shell)\b"
         r"|.{0,200}?\b(?:restart|clos|shut|kill|stopp)\w*(?: down)? (?:the |my |all )?"
         r"(?:other|old|first|second|jupyter|ipython)\b)",
+    ),
+    form(
+        "other-holder",
+        "release|freed|free ",
+        r"\b(?:memory|VRAM) (?:is|was|does|did)(?: not|n't) (?:get |been |being )?(?:released?|freed?)\b"
+        r"|\b(?:does|did)(?: not|n't) (?:release|free) (?:the |its |my |any )?(?:\w+ )?memory\b",
     ),
     form(
         "other-holder",

@@ -19,7 +19,8 @@ _TIME = r"(?:about |around |approx\.? |only |under |over |roughly |~ ?|< ?|> ?)?
 _UNIT = r"(?:ms|msec|milliseconds?|s|secs?|seconds?|min|mins|minutes?|h|hrs?|hours?)"
 # "CPU alone: under 10 ms", "on the GPU it takes 35 s"
 _COST = (
-    r"(?: alone| only| version| time| training| mode)?(?: (?:it |which |training )?(?:takes?|took|needs?|needed))?"
+    r"(?: alone| only| version| time| training| mode)?(?: ?\([\w ]{1,20}\))?"
+    r"(?: (?:it |which |training )?(?:takes?|took|needs?|needed))?"
     rf" ?[:=(~-]* ?{_TIME}"
 )
 _LOW = r"(?:[0-4]?\d(?:\.\d+)?)(?: ?(?:-|to|~) ?\d{1,2}(?:\.\d+)?)? ?%"
@@ -32,7 +33,9 @@ FORMS = (
         "slow",
         "slower|slowly|worse|faster|longer|more time|quicker|less time|same time|same speed|same training|"
         "difference in|speedup|speed up|speed-up|improvement",
-        rf"{_GPU}[^.;\n]{{0,60}}\b{_WORSE} than {_CPU}"
+        rf"{_GPU}[^.;\n]{{0,60}}\b{_WORSE} than (?:{_CPU}|numpy\b)"
+        rf"|{_GPU} (?:version|training|run|one)? ?(?:is |was |runs )?(?:about |around )?\d{{1,3}}(?:\.\d)? ?"
+        r"(?:x|times) slower"
         rf"|\b(?:slower|longer|more time) than (?:\w+ ){{0,6}}{_CPU}\b"
         rf"|CPU\b[^.;\n]{{0,60}}\b{_BETTER} than[^.;\n]{{0,30}}{_GPU}"
         rf"|\b{_BETTER}\b[^.;\n]{{0,40}}\bCPU\b[^.;\n]{{0,30}}\bthan\b[^.;\n]{{0,30}}{_GPU}"
@@ -79,8 +82,16 @@ FORMS = (
     ),
     form(
         "low-utilization",
-        "idle|wait",
-        r"\bGPUs? (?:mostly |almost |often )?(?:idles?|idling|waits?|waiting)\b|\bidle GPU",
+        "idle|idling|wait|under|util",
+        r"\bGPUs? (?:is |are )?(?:mostly |almost |often )?(?:idles?|idling|waits?|waiting|under-?utili[sz]ed)\b"
+        r"|\bidle GPU"
+        r"|\bGPU[ -]util\w* (?:is |are |at ){0,2}(?:0|zero) (?:most|all|almost)",
+    ),
+    form(
+        "input-bound-said",
+        "slow",
+        r"\bslow\w*\b[^.;\n]{0,30}\b(?:because of|due to|caused by) (?:the )?(?:data |input )"
+        r"(?:processing|pipeline|loading|reading|generat\w+)",
     ),
     form(
         "low-utilization",
@@ -133,12 +144,14 @@ FORMS = (
         "p5|p8|clock|mhz",
         rf"\b(?:GPU|card|it|driver)\b[^.;\n]{{0,30}}\b{_STUCK} (?:\w+ ){{0,2}}P(?:[5-8]|1[0-5])\b"
         rf"|\b(?:clocks?|clock speed|frequency)\b[^.;\n]{{0,30}}\b{_STUCK}\b[^.;\n]{{0,15}}\d{{2,4}} ?MHz"
-        rf"|\b{_STUCK} (?:\w+ ){{0,3}}\d{{2,4}} ?MHz",
+        rf"|\b{_STUCK} (?:\w+ ){{0,3}}\d{{2,4}} ?MHz"
+        r"|\bclocks?\b[^.;\n]{0,20}\d{2,4} ?MHz[^.;\n]{0,30}\binstead of\b",
     ),
     form(
         "slowdown",
-        "overheat|too hot|thermal|temperature|hw_slowdown|brake",
+        "overheat|too hot|thermal|temperature|clock",
         r"\b(?:GPU|card|laptop|it)\b[^.;\n]{0,30}\b(?:overheat\w*|(?:gets|is|was|became) too hot)"
+        r"|\bclocks?\b[^.;\n]{0,20}\bdrop\w*\b[^.;\n]{0,50}\b(?:temperature|hot|heat)\b"
         r"|\bthermal slowdown\b(?! *:)|\bthermally (?:limited|throttled)"
         r"|\bGPU temperature\b[^.;\n]{0,20}\b(?:8[7-9]|9\d|10\d) ?°? ?C\b",
     ),
