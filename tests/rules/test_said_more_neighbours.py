@@ -8,6 +8,17 @@ from tests.rules.logs import text
 from tests.rules.test_said_more_packages import findings
 
 FIRST: dict[str, tuple[str, ...]] = {
+    "tf.import-avx": (
+        text(
+            "model name      : Intel(R) Core(TM)2 Quad CPU    Q9650  @ 3.00GHz",
+            ">>> import tensorflow",
+            "Segmentation fault (core dumped)",
+        ),
+        text(
+            "flags           : fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat sse sse2 ssse3 sse4_1",
+            "ImportError: DLL load failed while importing _pywrap_tensorflow_internal: initialization failed.",
+        ),
+    ),
     "tf.python-unsupported": (
         text(
             "UnsatisfiableError: The following specifications were found to be in conflict:",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tfgpu_doctor.facts import value_or
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
@@ -17,6 +19,7 @@ _OTHER_IMPORT = (
     "tf.glibc-too-old",
     "tf.import-avx",
     "tf.import-dll",
+    "tf.import-hang",
     "tf.shadowed",
     "tf.package-*",
     "tf.python-unsupported",
@@ -73,12 +76,16 @@ def glibc_too_old(context: Context, said: Said, release: Release | None) -> Prob
     Severity.ERROR,
     "TensorFlow executes an instruction that this CPU does not have",
     needs=_TOLD,
-    wants=("host.cpu_flags", "python.wheel_platform"),
+    wants=("host.cpu_flags", "python.wheel_platform", "host.cpu_model"),
     docs="https://www.tensorflow.org/install/pip#hardware-requirements",
 )
-def import_avx(context: Context, said: Said, flags: tuple[str, ...] | None, platform: str | None) -> Problem | None:
-    """SIGILL, or TensorFlow's own sentence about it."""
+def import_avx(
+    context: Context, said: Said, flags: tuple[str, ...] | None, platform: str | None, model: str | None
+) -> Problem | None:
+    """SIGILL, or TensorFlow's own sentence about it, or a CPU without AVX under an import that dies."""
     seen = said.all("cpu-instructions-missing", "illegal-instruction", "emulated")
+    if not seen and "arm64" not in (platform or "") and _without_avx(flags, model):
+        seen = said.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
     if not seen or said.has("protobuf-abi", "numpy-abi"):
         return None
     apple = "arm64" in (platform or "") or any("hardware instruction" in m.text for m in seen)
@@ -113,6 +120,17 @@ def import_avx(context: Context, said: Said, flags: tuple[str, ...] | None, plat
             ),
         )
     return Problem(cause=cause, evidence=heard(*seen), fixes=tuple(fixes))
+
+
+# Intel's before Sandy Bridge and those of its cheap lines that never got it; AMD's before Bulldozer
+_BEFORE_AVX = re.compile(
+    r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
+    r"|Xeon\S* +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b|\bAthlon\S* (?:II|64|X2)\b|Celeron\S* (?:CPU +)?[NJG]?[1-5]\d{3}\b|Pentium\S* (?:CPU +)?[NJG]?[1-5]\d{3}\b"
+)
+
+
+def _without_avx(flags: tuple[str, ...] | None, model: str | None) -> bool:
+    return "avx" not in flags if flags else bool(model and _BEFORE_AVX.search(model))
 
 
 @rule(
