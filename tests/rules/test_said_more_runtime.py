@@ -129,6 +129,9 @@ _FINE = {
     "the GPU is faster": "On the CPU it takes 40 s, on the GPU 3 s. The GPU is faster than the CPU.",
     "times": text("CPU: 40 s", "GPU: 3 s"),
     "advice about holders": "Make sure that no other process is running on the GPU.",
+    "a wish": "To avoid OOM errors, set memory growth.",
+    "another wish": "How do I make sure that it never runs out of GPU memory?",
+    "at rest": "The GPU idles at 12 W when nothing runs.",
     "the allocator's remark": (
         "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.04GiB with freed_by_count=0. The caller "
         "indicates that this is not a failure, but this may mean that there could be performance gains"

@@ -18,14 +18,20 @@ _OWNER = (
 FORMS = (
     form(
         "out-of-memory",
-        "status: out of memory|for new constant|unexpected cuda error: out of memory|cumemallocasync|oom error|oom'|"
-        "oom on|oom when|goes oom|went oom|get oom|got oom|an oom|of vram|out of gpu memory|not enough memory|"
-        "not enough gpu memory|insufficient memory",
+        "status: out of memory|for new constant|unexpected cuda error: out of memory|cumemallocasync",
         r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^.\n]{0,20}) failed\. "
         r"Status: out of memory|Failed to allocate \d+ bytes for new constant|Unexpected CUDA error: out of memory"
-        r"|cuMemAllocAsync failed to allocate (?P<bytes>\d+)|\bOOM (?:error|exception)"
-        r"|\b(?:goes|went|get|gets|got|an) OOM\b"
-        r"|\bout of (?:GPU memory|VRAM)\b|\bnot enough (?:GPU )?memory\b(?! (?:left )?on the (?:disk|drive))",
+        r"|cuMemAllocAsync failed to allocate (?P<bytes>\d+)",
+    ),
+    # in words; neither a wish nor advice
+    form(
+        "out-of-memory",
+        "oom error|oom exception|goes oom|went oom|get oom|got oom|gets oom|an oom|of vram|out of gpu memory|"
+        "not enough memory|not enough gpu memory",
+        r"^(?!.{0,300}?\b(?:avoid\w*|prevent\w*|never|handl\w*|want|if|in case|without|may|might)\b.{0,80}?"
+        r"\b(?:OOM|out of|not enough))"
+        r".{0,300}?\b(?:OOM (?:error|exception)s?\b(?! (?:handl|recover))|(?:goes|went|get|gets|got|an) OOM\b"
+        r"|out of (?:GPU memory|VRAM)\b|not enough (?:GPU )?memory\b(?! (?:left )?on the (?:disk|drive)))",
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
     form("out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"),

@@ -84,6 +84,7 @@ FORMS = (
         "low-utilization",
         "idle|idling|wait|under|util",
         r"\bGPUs? (?:is |are )?(?:mostly |almost |often )?(?:idles?|idling|waits?|waiting|under-?utili[sz]ed)\b"
+        r"(?! (?:at \d|when (?:nothing|it is not|not)))"
         r"|\bidle GPU"
         r"|\bGPU[ -]util\w* (?:is |are |at ){0,2}(?:0|zero) (?:most|all|almost)",
     ),
