@@ -23,6 +23,8 @@ from tfgpu_doctor.rules import (  # noqa: F401 - they register
     environment,
     environment_more,
     gpu,
+    gpu_arch,
+    gpu_health,
     imports,
     memory,
     performance,

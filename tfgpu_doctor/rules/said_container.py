@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts import CallResult, SmiResult
+from tfgpu_doctor.facts import CallResult, Message, SmiResult
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.container import TOOLKIT_GUIDE, container_fix
 from tfgpu_doctor.rules.context import Context
@@ -45,16 +45,31 @@ def container_no_gpu(
     smi: SmiResult | None,
 ) -> Problem | None:
     """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
-    building = said.has("image-build")
-    asked = not building and _asked(said)
     hook = [m for m in said.all("container-hook-failed") if not _OTHER_IN_HOOK.search(m.text)]
     plain = said.all(
         "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
     )
-    works = smi is not None and smi.exit_code == 0
+    inside = _nothing_inside(said, container, init, works=smi is not None and smi.exit_code == 0, wsl=os == "wsl2")
+    if (os == "wsl2" and not plain) or not (hook or plain or inside is not None):
+        return None
+    kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
+    building = (_AT_RUN_TIME,) if said.has("image-build") else ()
+    about = (*said.all("image-build", "container-start"), *about_driver(said))
+    return Problem(
+        cause=_why(said, bool(hook)),
+        evidence=heard(*plain, *hook, *(inside or ()), *about),
+        fixes=(*building, container_fix(kind), *((DECIDE,) if hook else ())),
+    )
+
+
+def _nothing_inside(
+    said: Said, container: str | None, init: CallResult | None, *, works: bool, wsl: bool
+) -> tuple[Message, ...] | None:
+    """What shows that no GPU was handed in, be it by silence; None where nothing does."""
+    started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
+    asked = not said.has("image-build") and _asked(said)
     # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
     stubbed = init is not None and init.code in STUB and said.has("kernel-driver-not-running")
-    blocked = said.all("nvml-blocked")
     # whoever hands a GPU in hands nvidia-smi in with it
     entered = min((m.line for m in said.all("container-start")), default=None)
     bare = [
@@ -62,41 +77,27 @@ def container_no_gpu(
         for m in said.all("smi-not-found")
         if "executable file not found" in m.text or (entered is not None and m.line > entered)
     ]
-    started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
     # with GPUs that were asked for it starts only over a working driver; a libcuda that is lost was not handed in
-    within = container is not None and (started or not works)
     lost = bool(no_libcuda(said)) and (init is None or init.code == _NO_LIBCUDA)
-    fails = within and ((driver_fails(said, init) and not asked) or (asked and lost))
-    half = said.all("smi-no-libcuda") if started and os != "wsl2" else ()
-    without = stubbed or bool(blocked) or fails or (bool(bare) and container is not None) or bool(half)
-    if (os == "wsl2" and not plain) or not (hook or plain or without):
-        return None
-    kind = container or ("kubernetes" if said.has("kubernetes-no-gpu") else "docker")
-    cause = "the container runtime hands GPUs and the driver's libraries in only when it is asked to"
+    fails = (started or not works) and (lost if asked else driver_fails(said, init))
+    half = said.all("smi-no-libcuda") if started and not wsl else ()
+    blocked = said.all("nvml-blocked")
+    shown = (*blocked, *(bare if container else ()), *half)
+    return shown if shown or stubbed or (container and fails) else None
+
+
+def _why(said: Said, hook: bool) -> str:
     if said.has("docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi"):
-        cause = "Docker cannot hand a GPU in: the NVIDIA container toolkit is missing, or Docker was not told of it"
-    elif hook:
-        cause = "the NVIDIA container runtime reaches no driver on the host: it is missing there, not loaded, or broken"
-    elif building:
-        cause = "while an image is built no GPU and no driver is there; the program has to run when the container runs"
-    elif blocked:
-        cause = "the container may not touch its GPUs: mostly systemd's reload rewrote its device cgroup while it ran"
-    elif said.has("kubernetes-no-gpu"):
-        cause = "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is taken"
-    fixes = (*((_AT_RUN_TIME,) if building else ()), container_fix(kind), *((DECIDE,) if hook else ()))
-    return Problem(
-        cause=cause,
-        evidence=heard(
-            *plain,
-            *hook,
-            *blocked,
-            *bare,
-            *half,
-            *said.all("image-build", "container-start"),
-            *about_driver(said),
-        ),
-        fixes=fixes,
-    )
+        return "Docker cannot hand a GPU in: the NVIDIA container toolkit is missing, or Docker was not told of it"
+    if hook:
+        return "the NVIDIA container runtime reaches no driver on the host: it is missing there, not loaded, or broken"
+    if said.has("image-build"):
+        return "while an image is built no GPU and no driver is there; the program has to run when the container runs"
+    if said.has("nvml-blocked"):
+        return "the container may not touch its GPUs: mostly systemd's reload rewrote its device cgroup while it ran"
+    if said.has("kubernetes-no-gpu"):
+        return "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is taken"
+    return "the container runtime hands GPUs and the driver's libraries in only when it is asked to"
 
 
 _FAIL_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")

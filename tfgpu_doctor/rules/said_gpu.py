@@ -10,6 +10,7 @@ from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.gpu import CUDA_GPUS, VISIBLE_DEVICES
+from tfgpu_doctor.rules.gpu_health import COOL_DOWN, MIG_GUIDE
 from tfgpu_doctor.rules.library_names import known_library
 from tfgpu_doctor.rules.said import Said, heard
 from tfgpu_doctor.rules.said_libraries import at_least
@@ -270,10 +271,7 @@ def throttled(context: Context, said: Said) -> Problem | None:
     return Problem(
         cause="heat, power or a degraded PCIe link costs speed",
         evidence=heard(*seen),
-        fixes=(
-            Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
-            Fix(text="Check airflow, fans, power cables and the slot the card sits in"),
-        ),
+        fixes=COOL_DOWN,
     )
 
 
@@ -284,7 +282,7 @@ def throttled(context: Context, said: Said) -> Problem | None:
     needs=("derived.told",),
     wants=("gpus", "variables"),
     requires=("container.no-gpu", "driver.version-mismatch"),
-    docs="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html",
+    docs=MIG_GUIDE,
 )
 def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: dict[str, str] | None) -> Problem | None:
     """A MIG device is asked for in a way that CUDA does not follow, or several are."""
