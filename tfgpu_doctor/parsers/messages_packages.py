@@ -144,7 +144,11 @@ FORMS = (
         r"^\s*Python (?P<banner>\d\.\d{1,2})\.\d+.{0,100}\[(?:GCC|Clang|MSC)",
     ),
     # an environment that was made for it is active, by its name in the prompt
-    form("other-environment", "(", r"^\((?P<made>[\w.-]{0,30}(?:tensor|tf|keras|gpu)[\w.-]{0,30})\) ?\S{0,80}[$#%>~:]"),
+    form(
+        "other-environment",
+        "tensor|tf|keras|gpu",
+        r"^\((?P<made>[\w.-]{0,30}(?:tensor|tf|keras|gpu)[\w.-]{0,30})\) ?\S{0,80}[$#%>~:]",
+    ),
     form(
         "other-environment",
         "gpu",
