@@ -166,7 +166,7 @@ FIRES: dict[str, dict[str, str]] = {
         ),
         "nvidia-smi finds no libcuda": text(
             "Ubuntu 22.04 in WSL 2",
-            "| NVIDIA-SMI 545.46                 Driver Version: 546.80       CUDA Version: ERR!     |",
+            "| NVIDIA-SMI 545.36                 Driver Version: 546.33       CUDA Version: ERR!     |",
         ),
         "Docker Desktop": text(
             "PS C:\\> wsl -d Ubuntu",

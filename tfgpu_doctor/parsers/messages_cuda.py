@@ -114,7 +114,7 @@ FORMS = (
         r"|nv)\w{1,20}\.so[\d.]{0,12}|\w{3,20}64_\d{1,4}\.dll)"
         r"\b.{0,60}\b(?:is|are) (?:indeed |clearly |all )?(?:there|present|in (?:the |my )?(?:PATH"
         r"|LD_LIBRARY_PATH|folder|directory))\b"
-        r"|.{0,100}?\binstalled\b.{0,60}\b(?P<what>cu[dD][nN][nN])\b(?![ _=-]{0,3}v?\d))",
+        r"|.{0,200}?\binstalled\b.{0,60}\b(?P<what>cu[dD][nN][nN])\b(?![ _=-]{0,3}v?\d))",
     ),
     form("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
     form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),

@@ -2,21 +2,21 @@
 
 >>> table = '''
 ... +-----------------------------------------------------------------------------------------+
-... | NVIDIA-SMI 550.40.07              Driver Version: 550.40.07      CUDA Version: 12.4     |
+... | NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
 ... |-----------------------------------------+------------------------+----------------------+
 ... | GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
 ... | Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
 ... |                                         |                        |               MIG M. |
 ... |=========================================+========================+======================|
-... |   0  NVIDIA GeForce RTX 4070        Off |   00000000:2D:00.0  On |                  N/A |
-... |  0%   36C    P5             17W /  200W |     430MiB /  12282MiB |      1%      Default |
+... |   0  NVIDIA GeForce RTX 4060        Off |   00000000:0E:00.0  On |                  N/A |
+... | 32%   43C    P3             26W /  115W |     917MiB /   8188MiB |      4%      Default |
 ... |                                         |                        |                  N/A |
 ... +-----------------------------------------+------------------------+----------------------+'''
 >>> seen = parse(table)
 >>> seen.driver_version, seen.cuda_version, seen.failure
-('550.40.07', '12.4', None)
+('550.90.07', '12.4', None)
 >>> seen.gpus[0].name.value, seen.gpus[0].pci_bus_id.value, seen.gpus[0].memory_total.value // 2**20
-('NVIDIA GeForce RTX 4070', '0000:2d:00.0', 12282)
+('NVIDIA GeForce RTX 4060', '0000:0e:00.0', 8188)
 >>> parse("Failed to initialize NVML: Driver/library version mismatch").failure
 'Failed to initialize NVML: Driver/library version mismatch'
 """
