@@ -28,6 +28,7 @@ _BUILT_BY_USER = re.compile(
     r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
     re.IGNORECASE,
 )
+_JETSON = re.compile(r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b", re.IGNORECASE)
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
 # what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
 _ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
@@ -70,6 +71,8 @@ def circumstances(text: Pasted) -> Iterator[Message]:
     yield from _of_packages(text)
     yield from _eras(text)
     yield from _source_build(text)
+    if jetson := text.find(_JETSON):
+        yield Message("jetson", jetson[1], text.text_of(jetson[1]))
     pythons = {".".join(one.value.split(".")[:2]): one for one in text.all_stated("python")}
     if len(pythons) > 1:
         last = list(pythons.values())[-1]

@@ -14,7 +14,8 @@ _SEVERAL = (
     r"|pairs? of GPUs|MirroredStrategy)"
 )
 _HANGS = (
-    r"(?:hangs?|hanging|hung|(?:gets?|is|got|was|be) stuck|stuck at|freez\w+|froze|stalls?|deadlock\w*"
+    r"(?:hangs?|hanging|hung|(?:gets?|is|got|was|be) stuck|stuck at|(?<!pip )(?<!pip3 )freez\w+|froze"
+    r"|stalls?|deadlock\w*"
     r"|no progress|nothing happens|never (?:starts|finishes|ends|returns))"
 )
 

@@ -67,7 +67,20 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "pcie.link.width.current": ("pcie_width", _integer),
     "pcie.link.width.max": ("pcie_width_max", _integer),
 }
+# nvidia-smi heads some columns otherwise than it is asked for them
+_ALIASES = {
+    "clocks.current.sm": "clocks.sm",
+    "clocks.current.memory": "clocks.mem",
+    "clocks.max.memory": "clocks.max.mem",
+}
 QUERY = ("--query-gpu=" + ",".join(["index", *COLUMNS]), "--format=csv")
+
+
+def is_header(line: str) -> bool:
+    """Whether a line names columns, most of which are known; a single known word may stand in any list."""
+    cells = [cell.split(" [")[0].strip() for cell in line[:2000].split(",")]
+    known = [cell for cell in cells if _ALIASES.get(cell, cell) in COLUMNS or cell == "index"]
+    return len(known) >= 2 and len(known) * 2 > len(cells)
 
 
 def parse(text: str) -> tuple[Gpu, ...]:
@@ -78,6 +91,7 @@ def parse(text: str) -> tuple[Gpu, ...]:
     lines = text.replace("\0", "\N{REPLACEMENT CHARACTER}").splitlines()  # csv refuses NUL before Python 3.11
     rows = [row for row in csv.reader(lines, skipinitialspace=True) if row]
     header = [cell.split(" [")[0].strip() for cell in rows[0]] if rows else []
+    header = [_ALIASES.get(cell, cell) for cell in header]
     if not set(header) & set(COLUMNS):
         return ()
     return tuple(_gpu(number, dict(zip(header, row, strict=False))) for number, row in enumerate(rows[1:]))

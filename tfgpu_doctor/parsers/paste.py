@@ -67,6 +67,7 @@ _TF_PINNED = re.compile(
 )
 _NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
 _SHOWN_BESIDE = re.compile(r"list_physical_devices\(['\"]GPU['\"]\).{0,20}# ?.{0,40}?(?<!\[)\[\](?!\])")
+_OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
 _BARE_LIST = re.compile(r"^\[\]$")
 _TF_SENTENCE = re.compile(
     r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
@@ -227,8 +228,10 @@ def _distribution(text: Pasted, version: str | None) -> Fact[str]:
         return Known(found[0]["name"], f"line {found[1]}")
     if plain := text.find(_PLAIN_PACKAGE):
         return Known("tensorflow", f"line {plain[1]}")
-    old = version is not None and re.match(r"1\.|2\.0", version)
-    if old and any("cpu" not in line.text for line in text.lines):
+    names = {one.name: one.line for one in text.listed}
+    if "tensorflow" in names and "tensorflow-gpu" not in names and not text.said(*_OF_A_GPU_BUILD):
+        return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
+    if version is not None and re.match(r"1\.|2\.0", version):
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name")
     return NOT_SAID
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tfgpu_doctor.facts import CallResult, Driver, Fact, Gpu, Known, LibraryFile, Message, SmiResult
-from tfgpu_doctor.parsers import tensorflow_devices
+from tfgpu_doctor.parsers import nvidia_smi_csv, tensorflow_devices
+from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.pasted import NOT_SAID, Pasted, at, known
 from tfgpu_doctor.parsers.results import CURESULTS
 
+_APART = re.compile(r"\bindex\b")
 _LISTED = re.compile(
     r"\s*(?:GPU (?P<index>\d{1,2}): (?P<name>[^()]{1,80}?)|(?P<mig>MIG) \S{1,20} +Device +\d+:) "
     r"\(UUID: (?P<uuid>[\w/-]{1,80})\)"
@@ -95,10 +98,32 @@ def gpus(text: Pasted) -> Fact[Any]:
     """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
     if text.smi.gpus:
         return Known(text.smi.gpus, text.smi_at)
+    if queried := _queried_gpus(text):
+        return queried
     if listed := tuple(_listed_gpus(text)):
         return Known(listed, "nvidia-smi -L")
     logged = tensorflow_devices.gpu_facts(text.seen)
     return Known(logged, f"line {text.seen.gpus[0].line}: TensorFlow's log") if logged else NOT_SAID
+
+
+def _queried_gpus(text: Pasted) -> Fact[Any] | None:
+    """The table of ``nvidia-smi --query-gpu``: a header of its columns, and rows of as many cells."""
+    for place, line in enumerate(text.lines):
+        commas = line.text.count(",")
+        if not commas or not nvidia_smi_csv.is_header(line.text):
+            continue
+        rows = itertools.takewhile(partial(_has_commas, commas), text.lines[place + 1 :])
+        found = nvidia_smi_csv.parse("\n".join([line.text, *(row.text for row in rows)]))
+        # -l repeats its rows; without a column that tells GPUs apart there may be a single one
+        known = {gpu.index: gpu for gpu in reversed(found)} if _APART.search(line.text) else dict(enumerate(found[:1]))
+        if known:
+            gpus = tuple(known[index] for index in sorted(known))
+            return Known(gpus, f"line {line.number}: {nvidia_smi_csv.SOURCE}")
+    return None
+
+
+def _has_commas(number: int, row: Line) -> bool:
+    return row.text.count(",") == number
 
 
 def _listed_gpus(text: Pasted) -> Iterator[Gpu]:

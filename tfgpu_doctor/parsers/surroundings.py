@@ -62,6 +62,7 @@ _SYSTEMS = (
         "windows",
         re.compile(
             r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
+            r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages"
             r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
         ),
     ),

@@ -37,9 +37,9 @@ def fault(context: Context, gpus: tuple[Gpu, ...], xids: tuple[str, ...] | None)
         if (lost := value_or(gpu.fault, None)) is not None:
             seen.append(evidence(f"{name}: {lost}", context.source("gpus"), "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            seen.append(evidence(f"{name}: {errors} uncorrectable ECC errors", "NVML", "0"))
+            seen.append(evidence(f"{name}: {errors} uncorrectable ECC errors", context.source("gpus"), "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            seen.append(evidence(f"{name}: row remapping failed", "NVML", "no failure"))
+            seen.append(evidence(f"{name}: row remapping failed", context.source("gpus"), "no failure"))
     if not seen:
         return None
     seen += [evidence(line, context.source("driver.xid_events")) for line in (xids or ())[-3:]]
@@ -62,20 +62,21 @@ def fault(context: Context, gpus: tuple[Gpu, ...], xids: tuple[str, ...] | None)
 )
 def throttled(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     """Heat or power brake slow it down, or its PCIe link has lost lanes."""
+    source = context.source("gpus")
     seen: list[Evidence] = []
     for gpu in gpus:
         name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
         for reason in value_or(gpu.throttle_reasons, ()):
             if reason in _THROTTLES:
                 hot = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
-                seen.append(evidence(f"{name}: {reason}{hot}", "NVML", f"none; {_THROTTLES[reason]}"))
+                seen.append(evidence(f"{name}: {reason}{hot}", source, f"none; {_THROTTLES[reason]}"))
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
-            seen.append(evidence(f"{name}: PCIe x{width}", "NVML", f"x{widest}"))
+            seen.append(evidence(f"{name}: PCIe x{width}", source, f"x{widest}"))
         generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
         # an idle card lowers the speed of its link to save power
         if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
-            seen.append(evidence(f"{name}: PCIe generation {generation} under load", "NVML", f"generation {newest}"))
+            seen.append(evidence(f"{name}: PCIe generation {generation} under load", source, f"generation {newest}"))
     if not seen:
         return None
     return Problem(
@@ -97,10 +98,11 @@ def mig(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] |
     """A GPU in MIG mode offers CUDA nothing until instances are created, and then one slice to a process."""
     empty = [gpu for gpu in gpus if value_or(gpu.mig_mode, False) and value_or(gpu.mig_instances, None) == ()]
     if not empty:
-        return _slice(gpus, devices or ())
+        return _slice(context, gpus, devices or ())
+    source = context.source("gpus")
     return Problem(
         cause="a GPU in MIG mode can be used only through its instances, and there are none",
-        evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", "NVML", "an instance") for gpu in empty),
+        evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
         fixes=(
             Fix(text="Create an instance", commands=("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C")),
             Fix(text="Or turn MIG off", commands=tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in empty)),
@@ -108,10 +110,10 @@ def mig(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] |
     )
 
 
-def _slice(gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...]) -> Problem | None:
+def _slice(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...]) -> Problem | None:
     """CUDA enumerates a single compute instance, whatever else is there (MIG user guide, "CUDA Device Enumeration")."""
     seen = [
-        evidence(f"GPU {gpu.index}: {name}", "NVML")
+        evidence(f"GPU {gpu.index}: {name}", context.source("gpus"))
         for gpu in gpus
         for name in value_or(gpu.mig_instances, ())
         if value_or(gpu.mig_mode, False)

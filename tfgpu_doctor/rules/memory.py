@@ -99,14 +99,15 @@ def _holders(context: Context, gpu: Gpu) -> list[Evidence]:
     """How much is free, and which processes NVML names; those of other containers it does not."""
     name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
     free, total = value_or(gpu.memory_free, 0) / GIB, value_or(gpu.memory_total, 0) / GIB
-    seen = [evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")]
+    source = context.source("gpus")
+    seen = [evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", source, "nearly all free")]
     processes: tuple[GpuProcess, ...] = value_or(gpu.processes, ())
     for process in processes[:8]:
         size = f", {process.memory / GIB:.1f} GiB" if process.memory else ""
         called = f" ({process.name})" if process.name else ""
-        seen.append(evidence(f"process {process.pid}{called}{size}", "NVML"))
+        seen.append(evidence(f"process {process.pid}{called}{size}", source))
     if not processes:
-        seen.append(evidence("no process is named: it runs in another container, or as another user", "NVML"))
+        seen.append(evidence("no process is named: it runs in another container, or as another user", source))
     return seen
 
 

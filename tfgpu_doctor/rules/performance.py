@@ -34,7 +34,7 @@ def low_clocks(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, 0), value_or(gpu.sm_clock_max, 0)
         name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
         busy = f"{value_or(gpu.utilization, 0)} % busy"
-        seen.append(evidence(f"{name}: {clock} MHz, {busy}{why}", "NVML", f"up to {most} MHz"))
+        seen.append(evidence(f"{name}: {clock} MHz, {busy}{why}", context.source("gpus"), f"up to {most} MHz"))
     numbers = ",".join(str(gpu.index) for gpu in slow)
     return Problem(
         cause="somebody has locked the clocks, or the driver holds the card in a state for little work",

@@ -30,6 +30,7 @@ STOPS_IMPORT = (
     "conda-unsatisfiable",
     "tf-internals-missing",
     "estimator-mismatch",
+    *("keras-needs-tensorflow", "symbolic-to-numpy", "addon-mismatch", "small-dependency", "requires-python"),
 )
 
 # kinds that tell where and how, and no failure
@@ -38,6 +39,8 @@ _CIRCUMSTANCES = frozenset(
         *("harmless", "import-line", "traceback", "loader-path", "kernel-version", "libcuda-version", "small-batch"),
         *("notebook", "other-environment", "tensorflow-installed", "asked-for-extra", "log-era", "conda-build"),
         *("container-start", "cuda-capability", "library-opened", "cudnn-loaded", "nccl-version", "memory-left"),
+        *("small-model", "time-on-device", "time-on-both", "cpu-busy", "shm-listed", "several-gpus-asked", "job-hangs"),
+        *("peer-access-none", "other-holder", "no-cudnn-kernel", "other-backend", "index-unreachable", "jetson"),
         *("memory-total", "cudart-ignorable", "gpu-few-multiprocessors"),
         *("smi-version", "input-bottleneck", "mig", "started-elsewhere", "image-without-cudnn", "conda-tensorflow"),
         *(

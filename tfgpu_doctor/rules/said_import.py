@@ -7,7 +7,6 @@ import re
 from tfgpu_doctor.facts import value_or
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
-from tfgpu_doctor.rules import said_absent, said_shadowed  # noqa: F401 - they register
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.imports import CONTAINER, ERRORS_GUIDE

@@ -6,7 +6,7 @@ import re
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tfgpu_doctor.facts import Message
+from tfgpu_doctor.facts import Message, TfDevice
 from tfgpu_doctor.fits import minor
 from tfgpu_doctor.matrix import Matrix, Release
 from tfgpu_doctor.parsers.python_from_versions import versions_offered
@@ -179,14 +179,18 @@ def _stated_only(context: Context, said: Said, python: str | None, release: Rele
     Severity.ERROR,
     "This TensorFlow is built for the CPU only",
     needs=("derived.told",),
+    wants=("tensorflow.devices",),
     requires=("tf.windows-native",),
     docs=PIP_GUIDE,
 )
-def cpu_build(context: Context, said: Said) -> Problem | None:
+def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None) -> Problem | None:
     """conda installed its mkl, eigen or cpu variant, or TensorFlow says itself that it has no CUDA."""
     variants = said.all("conda-build")
     chosen = [m for m in variants if m.values.get("variant") == "cpu"]
     seen = (*(chosen if variants and variants[-1] in chosen else ()), *said.all("built-without-cuda"))
+    lists_none = devices is not None and not any(device.kind == "GPU" for device in devices)
+    if not seen and said.has("jetson") and lists_none and not said.complains:
+        return _on_jetson(said)
     if not seen or said.has("gpu-created", "library-opened"):
         return None
     other_language = any("libtensorflow" in m.text for m in seen)
@@ -203,6 +207,21 @@ def cpu_build(context: Context, said: Said) -> Problem | None:
             Fix(
                 text="Or ask conda for the GPU build by name (the override lets it solve without a driver in sight)",
                 commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
+            ),
+        ),
+    )
+
+
+def _on_jetson(said: Said) -> Problem:
+    return Problem(
+        cause="wheels for aarch64 on the index, and most that others offer, are CPU builds; a Jetson's GPU needs the "
+        "one that NVIDIA builds for its JetPack",
+        evidence=heard(*said.all("jetson")),
+        fixes=(
+            Fix(
+                text="See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its "
+                "container l4t-tensorflow",
+                commands=("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
             ),
         ),
     )

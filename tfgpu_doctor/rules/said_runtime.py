@@ -6,7 +6,6 @@ import re
 
 from tfgpu_doctor.facts import Message
 from tfgpu_doctor.report import Fix, Severity
-from tfgpu_doctor.rules import environment_said, said_memory, said_speed  # noqa: F401 - they register
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
