@@ -135,6 +135,9 @@ def _of_packages(text: Pasted) -> Iterator[Message]:
             found["tensorflow", "conda"] = one
             version = f"{select[1]}.{select[2]}.0"
             yield Message("conda-tensorflow", one.line, text.text_of(one.line), {"version": version})
+    halves = [found[key] for key in (("tensorflow", "conda"), ("tensorflow-gpu", "conda")) if key in found]
+    if len({half.channel for half in halves if half.channel}) == 2:  # a metapackage, and what it names from elsewhere
+        yield Message("two-tensorflows", halves[0].line, text.text_of(halves[0].line))
     managers = {manager for _, manager in found}
     stated = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
     if len(managers) == 2 or (

@@ -146,7 +146,8 @@ FORMS = (
         "ptxas-not-found",
         "ptxas|createprocess failed",
         r"(?:Couldn't|Could not|Failed to) (?:invoke|launch|find|get) ptxas|ptxas not found|Unable to find ptxas"
-        r"|Can'?t find ptxas|Couldn't (?:get|parse) ptxas(?:/nvlink)? version|ptxas: (?:command )?not found"
+        r"|Can'?t find ptxas|ptxas --version returned -?\d|Couldn't (?:get|parse) ptxas(?:/nvlink)? version"
+        r"|ptxas: (?:command )?not found"
         r"|No such file or directory.{0,40}ptxas|ptxas.{0,40}No such file|Call to CreateProcess failed\. Error code: 2"
         r"|(?:can ?not|not|unable to|doesn't|fails? to)(?: \w+){0,3} (?:find|detect|locat)\w* (?:the )?ptxas",
     ),

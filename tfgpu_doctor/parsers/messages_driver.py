@@ -48,10 +48,11 @@ FORMS = (
         "driver-insufficient",
         "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"
         "insufficient driver|"
-        "display driver version is older|not supported in the installed cuda driver",
+        "could not find cu|display driver version is older|not supported in the installed cuda driver",
         r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"
         r"|unsatisfied condition: cuda *>= *(?P<cuda>\d+(?:\.\d+)?)"
         r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
+        r"|could not find cu[A-Z]\w{2,60}(?: in libcuda DSO|$)"
         r"|display driver version is older than|API call is not supported in the installed CUDA driver",
     ),
     form("possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"),
@@ -75,8 +76,9 @@ FORMS = (
     ),
     form(
         "invalid-visible-device",
-        "listed an invalid gpu id|invalid device ordinal|visible_device_list|are not visible to tensorflow",
-        r"listed an invalid GPU id|invalid device ordinal"
+        "listed an invalid gpu id|device < num_gpus|invalid device ordinal|visible_device_list|are not "
+        "visible to tensorflow",
+        r"listed an invalid GPU id|device >= 0 && device < num_gpus|invalid device ordinal"
         r"|Some requested devices in .{1,40} are not visible to TensorFlow"
         r"|Could not parse entry in 'visible_device_list'",
     ),
@@ -180,6 +182,7 @@ FORMS = (
         "kubernetes-no-gpu",
         "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu|unavailable for nvidia.com/gpu",
     ),
+    form("slurm-no-gpu", "resources requested", r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs"),
     form("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
     # --- what TensorFlow says of a card
     form(

@@ -30,11 +30,13 @@ _ILLEGAL = (
 )
 # modules of the standard library that TensorFlow and NumPy import in turn, and that people name their files after
 _STANDARD = (
-    r"abc|argparse|ast|asyncio|base64|bisect|calendar|cmd|code|codecs|collections|contextlib|copy|csv|ctypes|dataclasses"
+    r"abc|argparse|ast|asyncio|base64|bisect|calendar|cmd|code|codecs|collections|contextlib|copy|csv|ctypes"
+    r"|dataclasses"
     r"|datetime|decimal|email|enum|functools|glob|gzip|hashlib|heapq|html|http|inspect|io|json|keyword|linecache|locale"
     r"|logging|math|multiprocessing|numbers|operator|os|parser|pathlib|pickle|platform|profile|queue|random|re|resource"
     r"|secrets|select|shutil|signal|site|socket|ssl|stat|statistics|string|struct|subprocess|symbol|sys|tempfile"
-    r"|textwrap|threading|time|timeit|token|tokenize|trace|traceback|types|typing|unittest|uuid|warnings|weakref|zipfile"
+    r"|textwrap|threading|time|timeit|token|tokenize|trace|traceback|types|typing|unittest|uuid|warnings"
+    r"|weakref|zipfile"
 )
 
 FORMS = (
@@ -161,6 +163,13 @@ FORMS = (
         r"module 'tensorflow' has no attribute '(?P<name>\w+)'"
         r"|module 'tensorflow(?:_core)?\.(?!python|tools|compat\.v2|_api\.v2\.compat\.v2)(?P<part>[\w.]{1,80})' "
         r"has no attribute '(?P<inner>\w+)'",
+    ),
+    # Python up to 3.4 does not say which module; TensorFlow 1 had all of these
+    form(
+        "no-attribute",
+        "'module' object has no attribute",
+        r"'module' object has no attribute '(?:constant|Variable|Session|placeholder|Graph|InteractiveSession)'",
+        name="constant",
     ),
     *messages_dependencies.FORMS,
     # --- endings

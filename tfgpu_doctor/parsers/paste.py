@@ -44,6 +44,9 @@ _NVIDIA = re.compile(
 )
 _LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
 _PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
+# the line of a system's "About" page, or of neofetch
+_OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
+_NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^>]+>|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
@@ -153,7 +156,10 @@ def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     if cards:
         found = tuple(PciGpu(address="", device_id="", name=one.value) for one in cards[:1])
         return Known(found, stated_at(cards[0]))
-    return Known((), stated_at(named[0])) if named else NOT_SAID
+    if named:
+        return Known((), stated_at(named[0]))
+    shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
+    return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_SAID
 
 
 def _python(text: Pasted) -> Python:

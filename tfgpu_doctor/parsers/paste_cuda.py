@@ -14,8 +14,10 @@ _INSTALLED_BY = re.compile(
 _CUDA_SENTENCE = re.compile(
     r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\b(?:up|down)graded to\b|\b(?:went|moved|switched) to\b|\bset ?up\b|^"
     r"|, |\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
-    r"|GPU)(?: toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
-    r"|\bCUDA(?: toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is |was )?(?:already )?(?:installed|there)\b"
+    r"|GPU)(?: ?toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
+    r"|\bCUDA(?: ?toolkit)? (?:(?:is|was|has been) )?(?:re)?(?:installed|upgraded|updated|set up) (?:as|to|in|with) v?"
+    r"(?P<made>\d{1,2}\.\d)\b|\bCUDA(?: ?toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is "
+    r"|was )?(?:already )?(?:installed|there)\b"
     r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",
     re.IGNORECASE,
 )
@@ -97,7 +99,7 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
         if text.libraries and _HEADER.search(line.text):
             continue
         if not stated and (said := _said_to_be_there(_CUDA_SENTENCE, line.text)):
-            version = said["version"] or said["there"] or said["path"]
+            version = said["version"] or said["there"] or said["made"] or said["path"]
             yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")
 
 

@@ -69,7 +69,8 @@ _SYSTEMS = (
     (
         "macos",
         re.compile(
-            r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-4]\b"
+            r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
+            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro)\b"
             r"|\.dylib\b|macosx_\d",
             re.IGNORECASE,
         ),

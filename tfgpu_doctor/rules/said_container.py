@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from tfgpu_doctor.facts import CallResult, Message, SmiResult
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.container import TOOLKIT_GUIDE, container_fix
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
-from tfgpu_doctor.rules.said_driver import DECIDE, STUB, about_driver, driver_fails, no_libcuda
+from tfgpu_doctor.rules.said_driver import DECIDE, OTHER_IN_HOOK, STUB, about_driver, driver_fails, no_libcuda
 
 _NO_LIBCUDA = 303  # what TensorFlow gives for cuInit when it cannot open libcuda (CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)
-_OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition", re.IGNORECASE)
 
 
 def _asked(said: Said) -> bool:
@@ -45,10 +42,12 @@ def container_no_gpu(
     smi: SmiResult | None,
 ) -> Problem | None:
     """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
-    hook = [m for m in said.all("container-hook-failed") if not _OTHER_IN_HOOK.search(m.text)]
+    hook = [m for m in said.all("container-hook-failed") if not OTHER_IN_HOOK.search(m.values.get("why", m.text))]
     plain = said.all(
         "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
     )
+    if said.has("driver-versions-differ", "nvml-mismatch"):
+        return None  # both halves of a driver are there
     inside = _nothing_inside(said, container, init, works=smi is not None and smi.exit_code == 0, wsl=os == "wsl2")
     if (os == "wsl2" and not plain) or not (hook or plain or inside is not None):
         return None
@@ -119,6 +118,8 @@ def wsl(
 ) -> Problem | None:
     """Under WSL2 the driver is Windows'; what fails there is how it comes in."""
     fails = driver_fails(said, init) or said.has(*_FAIL_IN_WSL)
+    if said.has("stub-library"):
+        return None  # a program says that the toolkit's stub is found before WSL's own libcuda
     if os != "wsl2" or not fails or said.has("nvml-mismatch", "hidden-by-variable"):
         return None
     path = "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"

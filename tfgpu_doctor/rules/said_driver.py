@@ -19,7 +19,7 @@ from tfgpu_doctor.rules.said import Said, heard
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _DRIVERLESS = ("library-not-opened", "loader-error")
 _NO_DRIVER_IN_HOOK = re.compile(r"driver not loaded|load library failed|nvml error", re.IGNORECASE)
-_OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition", re.IGNORECASE)
+OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition|timed out|timeout", re.IGNORECASE)
 STUB = (34, -1)
 _MODULE_GUIDE = "https://us.download.nvidia.com/XFree86/Linux-x86_64/latest/README/commonproblems.html"
 DECIDE = Fix(text="To decide, run this on the machine itself, outside any container", commands=("nvidia-smi",))
@@ -210,7 +210,7 @@ def too_old(
 ) -> Problem | None:
     """The runtime says so itself, or forward compatibility was refused."""
     seen = said.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility", "possibly-old-driver")
-    hook = [m for m in said.all("container-hook-failed") if "unsatisfied" in m.text]
+    hook = [m for m in said.all("container-hook-failed") if "unsatisfied" in m.values.get("why", m.text)]
     refused = init is not None and init.code == 804
     only_possible = not hook and not refused and all(m.kind == "possibly-old-driver" for m in seen)
     if not (seen or hook or refused) or only_possible:
@@ -271,6 +271,12 @@ def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | Non
     )
 
 
+_PERSIST = Fix(
+    text="Where starting the driver takes long (many GPUs, nothing that keeps them awake): keep it loaded",
+    commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),
+)
+
+
 @rule(
     "driver.unresponsive",
     Severity.ERROR,
@@ -281,7 +287,8 @@ def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | Non
 def unresponsive(context: Context, said: Said) -> Problem | None:
     """nvidia-smi hangs, or the kernel reports a task that waits for the driver."""
     hung = [m for m in said.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
-    seen = (*said.all("smi-hangs"), *hung)
+    slow = [m for m in said.all("container-hook-failed") if re.search("timed out|timeout", m.values.get("why", m.text))]
+    seen = (*said.all("smi-hangs"), *hung, *slow)
     if not seen:
         return None
     return Problem(
@@ -292,6 +299,7 @@ def unresponsive(context: Context, said: Said) -> Problem | None:
                 text="Look for Xid errors in the kernel log",
                 commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",),
             ),
+            *((_PERSIST,) if slow else ()),
             Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",)),
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import CallResult, Gpu, Message, PciGpu, SmiResult, value_or
+from tfgpu_doctor.facts import CallResult, Gpu, Message, PciGpu, SmiResult, Toolkit, value_or
 from tfgpu_doctor.fits import capability, runs_on
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
@@ -104,10 +104,28 @@ def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Messag
             continue
         # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name tells the major alone
         newest = library.version if library.version.startswith(("8.", "9.", "10.")) else f"{library.cuda_major}.99"
-        rows = [row for one in known if (row := context.matrix.architecture(one))]
-        if rows and all(row.min_cuda and not at_least(newest, row.min_cuda) for row in rows):
+        first = [cuda for one in known if (cuda := _first_cuda(context, one))]
+        if first and not any(at_least(newest, one) for one in first):
             return message
     return None
+
+
+def _before_the_card(context: Context, toolkits: tuple[Toolkit, ...] | None, known: list[str]) -> bool:
+    """Whether every CUDA that is stated is older than the first one that knew the card."""
+    versions = [kit.version for kit in toolkits or () if kit.version]
+    first = [cuda for one in known if (cuda := _first_cuda(context, one))]
+    return bool(versions and first) and not any(at_least(version, one) for version in versions for one in first)
+
+
+def _first_cuda(context: Context, card: str) -> str | None:
+    """The first CUDA that compiles SASS which the card runs: for its capability, or a lower one of the same major."""
+    family = [
+        row.min_cuda
+        for row in context.matrix.data.architectures
+        if row.min_cuda and row.compute_capability.split(".")[0] == card.split(".")[0]
+        if capability(row.compute_capability) <= capability(card)
+    ]
+    return min(family, key=lambda version: [int(part) for part in version.split(".")], default=None)
 
 
 @rule(
@@ -115,12 +133,16 @@ def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Messag
     Severity.ERROR,
     "The GPU is newer than the kernels in this TensorFlow",
     needs=("derived.said",),
-    wants=("derived.cards", "derived.gpu_release"),
+    wants=("derived.cards", "derived.gpu_release", "cuda.toolkits"),
     requires=("gpu.arch-too-old",),
     docs=CUDA_GPUS,
 )
 def arch_too_new(
-    context: Context, said: Said, cards: tuple[Card, ...] | None, release: Release | None
+    context: Context,
+    said: Said,
+    cards: tuple[Card, ...] | None,
+    release: Release | None,
+    toolkits: tuple[Toolkit, ...] | None,
 ) -> Problem | None:
     """TensorFlow says that it has no kernels for the card, or the driver refuses what it has."""
     known = _capabilities(said, cards)
@@ -128,6 +150,9 @@ def arch_too_new(
     unfit = said.all(*_UNFIT, "invalid-handle")
     beyond = any(_newer(one, release) for one in known)
     compiled = _compiled_at_start(context, said, known) if said.from_text else None
+    nan = said.first("nan-result", "wrong-result") if said.from_text else None
+    if nan and not compiled and _before_the_card(context, toolkits, known):
+        compiled = nan
     if not spoken and not compiled and not (unfit and (beyond or not known)):
         return None
     if said.has("ptx-too-new-for-driver") and not said.has("no-kernels-for-gpu"):
@@ -287,7 +312,8 @@ def throttled(context: Context, said: Said) -> Problem | None:
 def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: dict[str, str] | None) -> Problem | None:
     """A MIG device is asked for in a way that CUDA does not follow, or several are."""
     spoken = said.all("mig", "mig-empty")
-    several = len(said.values("mig", "device")) >= 2
+    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
+    several = len(said.values("mig", "device")) >= 2 or listed >= 2
     fails = said.has(
         "no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"
     )

@@ -16,7 +16,10 @@ from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.said import Said, heard
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
-_LAST_GPU_PACKAGE = (2, 11)  # tensorflow-gpu 2.12.0 is a stub that refuses to be installed (its own page on the index)
+_LAST_GPU_PACKAGE = {
+    "linux": (2, 11),
+    "windows": (2, 10),
+}  # tensorflow-gpu 2.12.0 is a stub that refuses to be installed (its own page on the index)
 
 
 def _wanted(message: Message) -> tuple[str, str | None]:
@@ -58,12 +61,7 @@ def package_removed(context: Context, said: Said, os: str | None) -> Problem | N
     seen = [*said.all("package-removed")]
     for message in said.all("no-distribution"):
         name, version = _wanted(message)
-        if (
-            name.replace("_", "-") == "tensorflow-gpu"
-            and version
-            and not _existed(version)
-            and offered(message) is None
-        ):
+        if name.replace("_", "-") == "tensorflow-gpu" and version and _beyond_the_end(version, offered(message), os):
             seen.append(message)
     if not seen:
         return None
@@ -80,10 +78,18 @@ def package_removed(context: Context, said: Said, os: str | None) -> Problem | N
     )
 
 
-def _existed(version: str | None) -> bool:
-    """Whether tensorflow-gpu ever had this version."""
-    number = re.match(r"(\d+)\.(\d+)", version or "")
-    return number is not None and (int(number[1]), int(number[2])) <= _LAST_GPU_PACKAGE
+def _beyond_the_end(version: str, versions: list[str] | None, os: str | None) -> bool:
+    """Whether tensorflow-gpu had ended before that version, and no other reason is in sight for what pip offers."""
+    wanted, last = _minor_of(version), _LAST_GPU_PACKAGE.get(os or "linux", _LAST_GPU_PACKAGE["linux"])
+    if versions:  # up to 2.10, the last for Windows, and no further: this Python is not what is in the way
+        newest = max(map(_minor_of, versions))
+        return newest >= _LAST_GPU_PACKAGE["windows"] and wanted > newest
+    return versions is None and wanted > last
+
+
+def _minor_of(version: str) -> tuple[int, int]:
+    number = re.match(r"(\d+)\.(\d+)", version)
+    return (int(number[1]), int(number[2])) if number else (0, 0)
 
 
 @rule(
@@ -179,11 +185,11 @@ def _stated_only(context: Context, said: Said, python: str | None, release: Rele
     Severity.ERROR,
     "This TensorFlow is built for the CPU only",
     needs=("derived.told",),
-    wants=("tensorflow.devices",),
+    wants=("tensorflow.devices", "host.os"),
     requires=("tf.windows-native",),
     docs=PIP_GUIDE,
 )
-def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None) -> Problem | None:
+def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None, os: str | None) -> Problem | None:
     """conda installed its mkl, eigen or cpu variant, or TensorFlow says itself that it has no CUDA."""
     variants = said.all("conda-build")
     chosen = [m for m in variants if m.values.get("variant") == "cpu"]
@@ -191,6 +197,8 @@ def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None
     lists_none = devices is not None and not any(device.kind == "GPU" for device in devices)
     if not seen and said.has("jetson") and lists_none and not said.complains:
         return _on_jetson(said)
+    if not seen and os == "macos" and lists_none and not said.complains:
+        return _on_a_mac(context)
     if not seen or said.has("gpu-created", "library-opened"):
         return None
     other_language = any("libtensorflow" in m.text for m in seen)
@@ -209,6 +217,24 @@ def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None
                 commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
             ),
         ),
+    )
+
+
+def _on_a_mac(context: Context) -> Problem:
+    metal = Fix(
+        text="On a Mac with Apple's processor or an AMD card: Apple's plug-in for Metal, with a TensorFlow "
+        "that it knows",
+        commands=("python3 -m pip install tensorflow-metal",),
+    )
+    return Problem(
+        cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are reached through tensorflow-metal, "
+        "and the old "
+        "fork tensorflow_macos lists none",
+        evidence=(
+            evidence("no GPU", context.source("tensorflow.devices")),
+            evidence("macOS", context.source("host.os")),
+        ),
+        fixes=(metal, Fix(text="Or use a machine with an NVIDIA GPU and Linux")),
     )
 
 
