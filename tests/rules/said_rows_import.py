@@ -132,6 +132,11 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "tf.package-removed": {
+        "2.11 on Windows": text(
+            "ERROR: Could not find a version that satisfies the requirement tensorflow-gpu==2.11 (from versions: "
+            "2.9.0, 2.9.1, 2.9.2, 2.9.3, 2.10.0, 2.10.1)",
+            "ERROR: No matching distribution found for tensorflow-gpu==2.11",
+        ),
         "the stub's words": text("Collecting tensorflow-gpu", _REMOVED),
         "the stub under newer Pythons": (
             "error in tensorflow-gpu setup command: 'python_requires' must be a string: Invalid specifier: "
@@ -140,6 +145,10 @@ FIRES: dict[str, dict[str, str]] = {
         "its archive": "  Downloading tensorflow-gpu-2.12.0.tar.gz (2.6 kB)",
     },
     "tf.cpu-build": {
+        "a Mac": text(
+            "On my MacBook Air:", ">>> tf.config.list_physical_devices('GPU')", "[]", "Num GPUs Available:  0"
+        ),
+        "a Jetson": text("Jetson Nano, JetPack 4.6", "Num GPUs Available:  0"),
         "conda's eigen": text(
             "# packages in environment at /opt/conda/envs/ml:",
             "tensorflow                2.12.0          eigen_py310h384437f_0",
@@ -152,6 +161,10 @@ FIRES: dict[str, dict[str, str]] = {
         "TensorFlow says so": text(">>> tf.test.is_built_with_cuda()", "False"),
     },
     "tf.python-unsupported": {
+        "32 bits, by the path": text(
+            '  File "C:\\Python37-32\\lib\\imp.py", line 296, in find_module',
+            "ImportError: No module named '_pywrap_tensorflow_internal'",
+        ),
         "Python 3.12": text(
             "ERROR: Could not find a version that satisfies the requirement tensorflow==2.10.0 (from versions: "
             "2.16.1, 2.16.2, 2.17.0, 2.17.1)",

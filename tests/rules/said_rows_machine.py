@@ -89,6 +89,11 @@ FIRES: dict[str, dict[str, str]] = {
         "2.16, PTX of a newer toolkit": log(
             "2.17", DRIVER, "Failed to load PTX: the provided PTX was compiled with an unsupported toolchain."
         ),
+        "a card that the image makes an exception for": f"{_HOOK}requirement error: unsatisfied condition: "
+        f"brand = tesla",
+        "a function of a newer libcuda": log(
+            "1.0", DRIVER, "Check failed: s.ok() could not find cuDevicePrimaryCtxSetFlags in libcuda DSO", "F"
+        ),
         "forward compatibility": log(
             "2.13",
             DRIVER,
@@ -108,6 +113,7 @@ FIRES: dict[str, dict[str, str]] = {
         "another program": "cudaGetDeviceCount: CUDA driver is a stub library",
     },
     "driver.unresponsive": {
+        "the container tool waits for it": f"{_HOOK}initialization error: driver rpc error: timed out: unknown.",
         "a process that nothing ends": "root   812  0.0  0.0  16488  4060 ?   D   07:12   0:00 /usr/bin/nvidia-smi",
         "in words": "After that nvidia-smi hangs until I restart the machine.",
         "the kernel": "[ 2418.1] INFO: task nvidia-smi:2211 blocked for more than 120 seconds.",
@@ -218,6 +224,9 @@ FIRES: dict[str, dict[str, str]] = {
             log("2.4", DRIVER, "Internal: CUDA_ERROR_INVALID_HANDLE: invalid resource handle"),
             "TensorFlow version: 2.4.1",
         ),
+        "a CUDA from before the card, and no number": text(
+            "CUDA 7.5, cuDNN v4, GTX 1070", "Epoch: [ 0] [   0/3165] time: 1.7310, g_loss: nan"
+        ),
         "a CUDA from before the card": text(
             "Successfully opened dynamic library libcudart.so.10.1",
             log("2.4", DEVICE, "pciBusID: 0000:01:00.0 name: GeForce RTX 3080 computeCapability: 8.6", "I"),
@@ -233,6 +242,9 @@ FIRES: dict[str, dict[str, str]] = {
         "graphics of the processor": text(
             "### GPU model and memory", "", "Intel UHD Graphics 620", "", not_opened("2.4", "libcudart.so.11.0")
         ),
+        "the system's own page": text(
+            "Ubuntu 22.04.2 LTS", "Graphics Mesa Intel Xe Graphics (TGL GT2)", not_opened("2.4", "libcudart.so.11.0")
+        ),
         "lspci finds nothing": text(
             "[u@node07 ~]$ lspci | grep -i nvidia",
             "[u@node07 ~]$ python -c 'import tensorflow'",
@@ -244,6 +256,7 @@ FIRES: dict[str, dict[str, str]] = {
         "the program": text("tf.config.set_visible_devices([], 'GPU')", "Num GPUs Available:  0"),
         "1.x": "InvalidArgumentError: 'visible_device_list' listed an invalid GPU id '1' but visible device count is 1",
         "CUDA 101": log("2.13", DRIVER, "failed call to cuInit: CUDA_ERROR_INVALID_DEVICE: invalid device ordinal"),
+        "Ray gives the trial none": text("Using FIFO scheduling algorithm.", "Resources requested: 1/8 CPUs, 0/1 GPUs"),
         "the scheduler": "sbatch: error: Invalid generic resource (gres) specification",
         "no reason given": text(
             smi(), log("2.4", DRIVER, NO_DEVICE, "W"), log("2.4", DIAGNOSTICS, "kernel reported version is: 550.54.14")
@@ -264,6 +277,13 @@ FIRES: dict[str, dict[str, str]] = {
     },
     "gpu.mig": {
         "an index": text(_MIG_TABLE, log("2.13", DRIVER, NO_DEVICE)),
+        "one each on two cards": text(
+            "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-00000000-1111-2222-3333-444444444444)",
+            "  MIG 3g.40gb     Device  0: (UUID: MIG-11111111-2222-3333-4444-555555555555)",
+            "GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-10000000-1111-2222-3333-444444444444)",
+            "  MIG 3g.40gb     Device  0: (UUID: MIG-66666666-7777-8888-9999-000000000000)",
+            "RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED",
+        ),
         "without instances": text("$ nvidia-smi", smi(), "|  No MIG devices found                          |"),
     },
 }
@@ -325,6 +345,12 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "the driver is missing": log("2.4", DRIVER, UNKNOWN_303),
     },
     "container.no-gpu": {
+        "both halves of the driver are there": text(
+            _IN_DOCKER,
+            log("2.4", DRIVER, NO_DEVICE),
+            log("2.4", DIAGNOSTICS, "kernel version 390.67.0 does not match DSO version 390.25.0 -- cannot find"),
+        ),
+        "the driver is slow": f"{_HOOK}initialization error: driver rpc error: timed out: unknown.",
         "the host's driver was updated": f"{_HOOK}initialization error: nvml error: driver/library version mismatch",
         "GPUs were asked for": text(
             _IN_DOCKER_WITH_GPUS, log("2.4", DRIVER, "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error")
@@ -334,6 +360,9 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     },
     "wsl.setup": {
         "it works": text("Ubuntu 22.04 on WSL2", created()),
+        "the stub": text(
+            "5.15.90.1-microsoft-standard-WSL2", "CUDA API Error at line 28: CUDA driver is a stub library"
+        ),
         "only CUDA is missing": text(
             "Ubuntu 22.04 on WSL2",
             log(
@@ -362,6 +391,10 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     "gpu.arch-too-new": {
         "an old driver": log("2.17", DRIVER, "the provided PTX was compiled with an unsupported toolchain."),
         "it works": created(),
+        "another minor of the card's major": text(
+            "Successfully opened dynamic library libcudart.so.11.0",
+            log("2.4", DEVICE, "pciBusID: 0000:01:00.0 name: GeForce RTX 3080 computeCapability: 8.6", "I"),
+        ),
         "a handle after another fault": text(
             created(), log("2.4", DRIVER, "CUDA_ERROR_INVALID_HANDLE: invalid resource handle"), "TensorFlow 2.13.0"
         ),

@@ -64,6 +64,7 @@ _SITE = re.compile(
 # what print(tf.__version__) and print(tf.config.list_physical_devices("GPU")) leave in a log
 _TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
+_PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
 _TF_PINNED = re.compile(
     r"\b(?:install|create|add)\b.{0,80}\btensorflow(?:-gpu"
     r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
@@ -172,9 +173,10 @@ def _python(text: Pasted) -> Python:
     if isinstance(version, Unknown) and (site := text.find(_SITE)):
         digits = site[0]["digits"] or ""
         version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path")
-    return Python(
-        version=version, bits=_of(text.system.python_bits), wheel_platform=_platform(text), packages=_packages(text)
-    )
+    bits = _of(text.system.python_bits)
+    if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
+        bits = Known(32, f"line {path[1]}: a path")
+    return Python(version=version, bits=bits, wheel_platform=_platform(text), packages=_packages(text))
 
 
 def _packages(text: Pasted) -> Fact[tuple[Package, ...]]:

@@ -322,7 +322,9 @@ def _abi(
         return None
     failed = next((p for p in phases or () if p.name == "import" and p.outcome in ("raised", "died")), None)
     imported = any(p.name == "import" and p.outcome == "ok" for p in phases or ())
-    if imported:
+    # conda's builds have bounds of their own, which its solver keeps
+    of_conda = package.installer == "conda" and any(p.name == "tensorflow" and p.installer == "conda" for p in packages)
+    if imported or (of_conda and not failed):
         return None
     seen = evidence(
         f"{name} {package.version}",

@@ -97,16 +97,23 @@ def _minor_of(version: str) -> tuple[int, int]:
     Severity.ERROR,
     "That TensorFlow has no wheel for this Python",
     needs=("derived.told",),
-    wants=("python.version", "derived.release", "python.wheel_platform"),
+    wants=("python.version", "derived.release", "python.wheel_platform", "python.bits"),
     requires=("tf.package-removed",),
     docs=PIP_GUIDE,
 )
 def python_unsupported(
-    context: Context, said: Said, python: str | None, release: Release | None, platform: str | None
+    context: Context,
+    said: Said,
+    python: str | None,
+    release: Release | None,
+    platform: str | None,
+    bits: int | None,
 ) -> Problem | None:
     """pip finds no matching distribution, or refuses a wheel; or what is stated does not go together."""
     seen: list[Message] = list(said.all("no-distribution"))
     seen += said.all("wheel-not-supported", "requires-python")
+    if not seen and bits == 32:
+        return _too_narrow(context)
     if not seen:
         return _stated_only(context, said, python, release)
     if said.has("index-unreachable") and all(offered(m) == [] or offered(m) is None for m in seen):
@@ -150,6 +157,20 @@ def python_unsupported(
             Fix(
                 text="See which Python pip belongs to, and whether it is 64-bit",
                 commands=("python -m pip debug --verbose | head -n 20",),
+            ),
+        ),
+    )
+
+
+def _too_narrow(context: Context) -> Problem:
+    return Problem(
+        title="This Python has 32 bits; TensorFlow's wheels have 64",
+        cause="there never was a 32-bit wheel for a PC; one that is copied in place or forced in cannot be loaded",
+        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
+        fixes=(
+            Fix(
+                text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
+                commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
             ),
         ),
     )
