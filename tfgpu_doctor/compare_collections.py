@@ -22,6 +22,8 @@ _MOMENT = frozenset(
     }
 )
 _LISTS = frozenset({"LD_LIBRARY_PATH", "PYTHONPATH", "LD_PRELOAD"})
+# when TensorFlow wrote a line, which no two runs share
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ")
 _WHEEL = re.compile(r"[\\/]nvidia[\\/](\w+)[\\/]")
 
 
@@ -264,12 +266,17 @@ def _outcome(phase: Phase) -> str:
 
 
 def _messages(good: Facts, bad: Facts) -> Iterator[Difference]:
-    """Kinds of messages that only one of the two machines has printed."""
+    """Kinds of messages that only one of the two machines has printed; a line that is of two kinds, once."""
+    told = set()
     for name, one, other in pairs(good, bad, "messages"):
-        if one is None:
-            text, sides = f"now printed: {short(other[0].text)}", (None, other[0].text)
-        elif other is None:
-            text, sides = f"no longer printed: {short(one[0].text)}", (one[0].text, None)
-        else:
+        if (one is None) == (other is None):
             continue
+        line = (one or other)[0].text
+        if line in told:
+            continue
+        told.add(line)
+        plain = short(_STAMP.sub("", line))
+        text, sides = (
+            (f"now printed: {plain}", (None, line)) if one is None else (f"no longer printed: {plain}", (line, None))
+        )
         yield _one("messages", name, text, *sides, layer="TensorFlow", grade="observation")
