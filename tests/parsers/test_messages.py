@@ -1,0 +1,210 @@
+"""The catalogue of messages: every form has a line that it knows, and everything it says is of use to somebody."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tfgpu_doctor
+from tests.parsers.message_samples import CUDA, DRIVER, HARMLESS, RUNTIME, SAMPLES
+from tests.parsers.pasted import lines, mangled
+from tests.rules.logs import log
+from tfgpu_doctor.facts import Message
+from tfgpu_doctor.parsers import messages
+from tfgpu_doctor.parsers.circumstances import _EVENTS
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import read as from_bytes
+from tfgpu_doctor.parsers.messages_harmless import MEANING
+from tfgpu_doctor.rules.said import _CIRCUMSTANCES, STOPS_IMPORT
+
+PACKAGE = Path(tfgpu_doctor.__file__).parent
+FORMS = messages._catalogue()
+# Failures for which there is no finding of their own: a program's kernel that went wrong, a disk that is full. They
+# are read all the same, so that a text with one is not taken for one that gives no reason.
+ONLY_COMPLAINTS = {
+    *("assertion-failed", "launch-failed", "nan-result", "no-space-left", "cufft-failed", "cudnn-symbol"),
+    *("externally-managed", "conda-not-found", "build-failed"),  # an installer's refusal that is none of TensorFlow's
+    "system-not-ready",  # its number is read from the line about cuInit
+}
+
+
+def read(text: str) -> tuple[Message, ...]:
+    return messages.read(lines(text))
+
+
+def one(text: str, kind: str) -> Message:
+    (found,) = [message for message in read(text) if message.kind == kind]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- each form
+
+
+@pytest.mark.parametrize(("kind", "line", "values"), SAMPLES, ids=[f"{kind}: {line[:40]}" for kind, line, _ in SAMPLES])
+def test_sample(kind: str, line: str, values: dict[str, str]) -> None:
+    found = [message for message in read(line) if message.kind == kind]
+    assert values in [message.values for message in found], [message.values for message in found]
+    assert all((message.line, message.count) == (1, 1) for message in found)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(FORMS)])
+def test_every_form_has_a_sample(form: messages.Form) -> None:
+    known = [line for kind, line, _ in SAMPLES if kind == form.kind]
+    assert any(messages.read([Line(1, line)], [form]) for line in known), form.expression
+
+
+def test_samples_are_of_kinds_that_exist() -> None:
+    assert {kind for kind, _, _ in SAMPLES} <= {form.kind for form in FORMS}
+    assert {form.fixed["what"] for form in FORMS if form.kind == "harmless"} == set(MEANING)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(FORMS)])
+def test_needles_are_lower_case_and_say_something(form: messages.Form) -> None:
+    assert all(needle and needle == needle.lower() for needle in form.needles)
+    assert all(len(needle.strip()) >= 2 for needle in form.needles)
+    assert form.pattern.search("") is None, "it matches nothing at all"
+
+
+def kinds(pasted: str) -> set[str]:
+    return {message.kind for message in messages.read(from_bytes([pasted.encode()]).lines)}
+
+
+@pytest.mark.parametrize("frame", ["> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  "])
+def test_quoted_and_coloured(frame: str) -> None:
+    missed = [line for kind, line, _ in SAMPLES if kind not in kinds(frame.format(line))]
+    assert missed == []
+
+
+@pytest.mark.parametrize("era", ["1.0", "1.15", "2.4", "2.13", "2.17", "2.21"])
+def test_every_generation_of_the_log(era: str) -> None:
+    """Where TensorFlow's own frame stands before it, a sentence is known all the same."""
+    elsewhere = {"allocator-limit", "host-out-of-memory"}  # begin their lines
+    for kind, line, _ in (*DRIVER, *CUDA, *RUNTIME, *HARMLESS):
+        if kind not in elsewhere:
+            assert kind in kinds(log(era, "stream_executor/cuda/cuda_driver.cc", line)), (kind, line)
+
+
+# ---------------------------------------------------------------------------------------------- counts and seams
+
+_CUINIT = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
+
+
+def test_what_is_said_again_is_counted() -> None:
+    again = one("\n".join([_CUINIT] * 3), "cuinit-failed")
+    assert (again.line, again.count) == (1, 3)
+
+
+def test_other_values_are_another_message() -> None:
+    found = [m for m in read(f"{_CUINIT}\n{_CUINIT.replace('NO_DEVICE', 'UNKNOWN')}") if m.kind == "cuinit-failed"]
+    assert [m.values["name"] for m in found] == ["CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_UNKNOWN"]
+
+
+def test_twice_in_one_line_is_once() -> None:
+    text = "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: CUDA_ERROR_NO_DEVICE"
+    assert one(text, "cuinit-failed").count == 1
+
+
+def test_messages_of_one_kind_are_bounded() -> None:
+    text = "\n".join(f"NVRM: Xid (PCI:0000:{n:02x}:00): {n}, x" for n in range(1, 200))
+    assert sum(message.kind == "xid" for message in read(text)) == messages.MOST
+
+
+def test_evidence_is_short() -> None:
+    assert len(one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text) == messages.SHOWN
+
+
+def test_messages_come_in_the_order_of_the_text() -> None:
+    text = f"Segmentation fault\n{_CUINIT}\nIllegal instruction\n{_CUINIT}"
+    numbers = [message.line for message in read(text)]
+    assert numbers == sorted(numbers)
+
+
+def wrapped(text: str, width: int) -> str:
+    """As a terminal of that width breaks a line: anywhere."""
+    return "\n".join(text[start : start + width] for start in range(0, len(text), width))
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 120])
+def test_a_hard_wrapped_line_is_put_together(width: int) -> None:
+    long = (
+        "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:60] Could not load "
+        "dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file"
+    )
+    found = [m for m in read(f"before\n{wrapped(long, width)}\nafter") if m.kind == "library-not-opened"]
+    assert [message.values["library"] for message in found] == ["libcudart.so.11.0"]
+    assert found[0].line in (2, 3, 4)
+
+
+def test_a_line_wrapped_at_a_space() -> None:
+    first = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to"
+    assert one(f"{first}\ncuInit: CUDA_ERROR_NO_DEVICE", "cuinit-failed").values == {"name": "CUDA_ERROR_NO_DEVICE"}
+
+
+def test_two_lines_are_not_one_message() -> None:
+    first = "I tensorflow/core/platform/default/logging.cc:10] everything is well, and the next is a failed call to"
+    assert not [m for m in read(f"{first}\nnothing") if m.kind == "cuinit-failed"]
+
+
+def test_the_catalogue_is_quick_on_hostile_lines() -> None:
+    hostile = [
+        *("a" * 4000, "(" * 4000, "cuda " * 800, "'" * 4000, "ptxas " * 600, "NCCL " * 800, "nvidia-smi " * 360),
+        *("libcu" * 800 + ".so", "device:" * 500, "tensorflow_gpu" * 280, "tensorboard ImportErro " * 170),
+        *("modprobe: ERROR: nvidia " * 160, "gpu usage " * 400, "import tensorflow " * 220, "P2P " * 1000),
+    ]
+    begin = time.perf_counter()
+    messages.read([Line(number, text) for number, text in enumerate(hostile, 1)])
+    assert time.perf_counter() - begin < 5
+
+
+def test_mangled_samples_do_no_harm() -> None:
+    text = "\n".join(line for _, line, _ in SAMPLES)
+    for seed in range(5):
+        found = messages.read(mangled(text, seed))
+        assert all(message.line > 0 and len(message.text) <= messages.SHOWN for message in found)
+
+
+# ---------------------------------------------------------------------------------------------- who listens
+
+
+def trees(*patterns: str) -> Iterator[ast.AST]:
+    for pattern in patterns:
+        for path in sorted(PACKAGE.glob(pattern)):
+            yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def made() -> set[str]:
+    """Every kind that a form or a parser makes."""
+    calls = [node for node in trees("parsers/*.py") if isinstance(node, ast.Call) and node.args]
+    named = {
+        call.args[0].value
+        for call in calls
+        if ast.unparse(call.func).endswith("Message") and isinstance(call.args[0], ast.Constant)
+    }
+    return {form.kind for form in FORMS} | set(_EVENTS.values()) | {str(kind) for kind in named}
+
+
+def test_every_kind_is_of_use() -> None:
+    """A rule or a fact takes it up, or it is a circumstance, or it is known to be a complaint and no more."""
+    words = {
+        node.value
+        for node in trees("rules/[!s]*.py", "rules/said_*.py", "rules/s[!a]*.py", "parsers/paste*.py")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert made() - words - _CIRCUMSTANCES - set(STOPS_IMPORT) <= ONLY_COMPLAINTS
+    assert made() >= ONLY_COMPLAINTS
+
+
+def test_every_kind_that_is_asked_for_is_made() -> None:
+    asked = set()
+    for node in trees("rules/*.py", "parsers/paste*.py"):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            words = node.args[:1] if node.func.attr == "values" else node.args
+            if node.func.attr in ("all", "has", "first", "values", "libraries", "speaks_only_of", "said"):
+                asked |= {word.value for word in words if isinstance(word, ast.Constant)}
+    assert "cuinit-failed" in asked
+    assert asked - made() == set()
+    assert made() >= _CIRCUMSTANCES

@@ -1,0 +1,176 @@
+"""A whole paste becomes facts, each with the line that tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX
+from tests.parsers.pasted import CAPTURES, every_capture, mangled
+from tests.rules.logs import created, log, smi, text
+from tfgpu_doctor.diagnosis import diagnose
+from tfgpu_doctor.facts import Facts, Known, Unknown, look_up
+from tfgpu_doctor.parsers import lines, paste
+from tfgpu_doctor.parsers.lines import Excerpt
+
+MIXED = (CAPTURES / "paste" / "mixed.txt").read_text(encoding="utf-8")
+
+# path → value and source, for the mixed paste: a form, nvidia-smi, nvcc, pip, a session of Python
+TOLD: dict[str, tuple[Any, str]] = {
+    "host.os": ("linux", "line 6, as stated"),
+    "host.distribution": ("Ubuntu 22.04", "line 6, as stated"),
+    "host.distribution_id": ("ubuntu", "line 6, as stated"),
+    "tensorflow.version": ("2.15.0", "line 7, as stated"),
+    "python.version": ("3.10.12", "line 8, as stated"),
+    "driver.version": ("535.129.03", "line 15: nvidia-smi"),
+    "driver.cuda_supported": ("12.2", "line 15: nvidia-smi"),
+    "python.wheel_platform": ("linux_x86_64", "the text"),
+    "variables": ({"LD_LIBRARY_PATH": "/usr/local/cuda-11.8/lib64"}, "line 30"),
+}
+UNTOLD = (
+    *("host.container", "host.memory", "driver.nvml_init", "driver.cuda_init", "driver.kernel_module", "cudnn.runtime"),
+    *("driver.unresponsive", "driver.xid_events", "python.executable", "loader.sonames", "tensorflow.checks"),
+)
+
+
+def read(pasted: str) -> Facts:
+    return paste.read(lines.read([pasted.encode()]))
+
+
+def value(facts: Facts, path: str) -> Any:
+    found = look_up(facts, path)
+    assert isinstance(found, Known), (path, found)
+    return found.value
+
+
+@pytest.mark.parametrize("path", TOLD)
+def test_the_mixed_paste_tells(path: str) -> None:
+    found = look_up(read(MIXED), path)
+    assert isinstance(found, Known)
+    assert (found.value, found.source) == TOLD[path]
+
+
+@pytest.mark.parametrize("path", UNTOLD)
+def test_what_it_does_not_tell_stays_unknown(path: str) -> None:
+    assert isinstance(look_up(read(MIXED), path), Unknown)
+
+
+def test_cards_toolkits_and_packages() -> None:
+    facts = read(MIXED)
+    (card,) = value(facts, "gpus")
+    assert (card.name.value, card.memory_used.value // 2**20) == ("NVIDIA GeForce RTX 3090", 523)
+    kits = [(kit.version, kit.source) for kit in value(facts, "cuda.toolkits")]
+    assert kits == [("11.8.89", "line 28: nvcc"), ("11.8", "line 9, as stated")]
+    assert [(one.version, one.path) for one in value(facts, "cudnn.installed")] == [("8.6", "line 9, as stated")]
+    packages = {one.name: (one.version, one.location) for one in value(facts, "python.packages")}
+    assert packages == {
+        "keras": ("2.15.0", "line 34"),
+        "numpy": ("1.26.2", "line 35"),
+        "tensorflow": ("2.15.0", "line 36"),
+    }
+
+
+def test_what_tensorflow_shows_of_itself() -> None:
+    facts = read(MIXED)
+    build = value(facts, "tensorflow.build")
+    assert (build.is_cuda_build, build.cuda_version, build.cudnn_version) == (True, "12.2", "8")
+    assert [device.kind for device in value(facts, "tensorflow.devices")] == ["CPU"]
+    said = {message.kind: message.line for message in value(facts, "messages")}
+    assert said["harmless"] == 39
+    assert said["cudart-not-found"] == 40
+    assert said["log-era"] == 39
+
+
+def test_and_what_follows_from_it() -> None:
+    found = diagnose(read(MIXED), MATRIX).findings
+    assert found[0].id == "cuda.version-mismatch"
+    assert found[0].title == "TensorFlow 2.15.0 loads CUDA 12.2, but CUDA 11.8 is installed"
+    assert "line 40" in found[0].evidence[0].source
+
+
+# ---------------------------------------------------------------------------------------------- one at a time
+
+
+@pytest.mark.parametrize(
+    ("pasted", "path", "expected"),
+    [
+        ("FROM tensorflow/tensorflow:2.11.0-gpu", "tensorflow.version", "2.11.0"),
+        ("Downloading tensorflow-2.9.1-cp310-cp310-manylinux2014_x86_64.whl", "tensorflow.version", "2.9.1"),
+        ("Downloading tensorflow-2.9.1-cp310-cp310-manylinux2014_x86_64.whl", "python.version", "3.10"),
+        ('  File "/opt/x/lib/python3.8/site-packages/tensorflow/__init__.py", line 1', "python.version", "3.8"),
+        ('  File "C:\\Python36\\lib\\site-packages\\tensorflow\\x.py", line 1', "python.version", "3.6"),
+        ("pip install tensorflow-cpu", "tensorflow.distribution", "tensorflow-cpu"),
+        ("kernel reported version is: 384.130.0", "driver.version", "384.130"),
+        ("Loaded cuDNN version 8902", "cudnn.runtime", "8.9.2"),
+        ("Loaded cuDNN version 90300", "cudnn.runtime", "9.3.0"),
+        ("Loaded runtime CuDNN library: 7.1.4 but source was compiled with: 7.2.1.", "cudnn.runtime", "7.1.4"),
+        (smi(), "driver.version", "550.54.14"),
+    ],
+)
+def test_fact(pasted: str, path: str, expected: str) -> None:
+    assert value(read(pasted), path) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("failed call to cuInit: CUresult(-1)", -1),
+        ("failed call to cuInit: CUDA_ERROR_NO_DEVICE", 100),
+        ("failed call to cuInit: UNKNOWN ERROR (303)", 303),
+        ("failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (34)", 34),
+        ("failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: x", 803),
+    ],
+)
+def test_what_cuinit_answered(line: str, code: int) -> None:
+    assert value(read(f"\n\n{line}"), "driver.cuda_init").code == code
+
+
+def test_a_created_gpu_is_a_device() -> None:
+    (device,) = [one for one in value(read(created()), "tensorflow.devices") if one.kind == "GPU"]
+    assert (device.device_name, device.compute_capability) == ("NVIDIA GeForce RTX 3090", "8.6")
+
+
+def test_nvidia_smi_goes_before_what_is_stated() -> None:
+    facts = read(text("Driver version: 470.57.02", "CUDA version: 11.2", smi()))
+    assert value(facts, "driver.version") == "550.54.14"
+    assert value(facts, "driver.cuda_supported") == "12.4"
+    assert [kit.version for kit in value(facts, "cuda.toolkits")] == ["11.2"]
+
+
+def test_line_numbers_count_the_pasted_lines() -> None:
+    pasted = "\n" * 6000 + log("2.13", "x/y.cc", "failed call to cuInit: CUDA_ERROR_UNKNOWN")
+    (message,) = [one for one in value(read(pasted), "messages") if one.kind == "cuinit-failed"]
+    assert message.line == 6001
+
+
+# ---------------------------------------------------------------------------------------------- nothing and noise
+
+
+@pytest.mark.parametrize("pasted", ["", "\n\n\n", "Hello", "?" * 10_000])
+def test_a_text_that_tells_nothing(pasted: str) -> None:
+    facts = read(pasted)
+    assert isinstance(facts.tensorflow.version, Unknown)
+    assert isinstance(facts.driver.version, Unknown)
+    assert value(facts, "messages") == ()
+    assert [one.id for one in diagnose(facts, MATRIX).findings if one.severity.value == "error"] == []
+
+
+FOLDERS = ("form", "nvidia_smi", "pip_install", "pip_list", "tensorflow_devices", "tool_outputs", "paste")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_capture_can_be_pasted(folder: str) -> None:
+    captures = every_capture(folder)
+    assert captures
+    for capture in captures:
+        facts = read(capture.read_text(encoding="utf-8"))
+        assert diagnose(facts, MATRIX).findings is not None, capture.name
+
+
+def test_mangled_pastes_do_no_harm() -> None:
+    for seed in range(30):
+        found = mangled(MIXED, seed)
+        facts = paste.read(Excerpt(tuple(found), len(found), 0))
+        assert value(facts, "messages") is not None
+        diagnose(facts, MATRIX)
