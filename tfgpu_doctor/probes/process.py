@@ -108,6 +108,8 @@ class Child:
         self.stderr = _Kept()
         self.stdout = _Kept()
         self._lines: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._readers: list[threading.Thread] = []
+        self._partial = b""
         self.process = subprocess.Popen(
             list(argv),
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
@@ -122,7 +124,6 @@ class Child:
             threading.Thread(target=self._drain, args=(self.process.stdout, self._take_stdout), daemon=True),
             threading.Thread(target=self._drain, args=(self.process.stderr, self.stderr.add), daemon=True),
         ]
-        self._partial = b""
         for reader in self._readers:
             reader.start()
 
@@ -200,7 +201,8 @@ class Child:
             return None
         deadline = time.monotonic() + DRAIN_GRACE
         for reader in self._readers:
-            reader.join(max(deadline - time.monotonic(), 0.0))
+            if reader.ident is not None:  # a signal may come between the child's start and its reader's
+                reader.join(max(deadline - time.monotonic(), 0.0))
         return code
 
     def kill(self) -> None:
