@@ -57,6 +57,21 @@ FIRES: dict[str, dict[str, str]] = {
         "2.13 beside CUDA 12": text("TensorFlow 2.13.0", "CUDA version: 12.2", log("2.13", _STUB, NO_CUDART, "I")),
         "1.12 beside CUDA 10.0": text(_NVCC, f"ImportError: libcublas.so.9.0: {GONE}"),
         "2.1 on Windows": text("- CUDA/cuDNN version: CUDA 10.2", not_opened("2.4", "cudart64_101.dll")),
+        "1.12 on Windows, and no name": text(
+            "- TensorFlow version: tensorflow-gpu 1.12.0",
+            "- CUDA/cuDNN version: CUDA 10.0",
+            "ImportError: DLL load failed: The specified module could not be found.",
+        ),
+        "1.13 on Windows, by a path": text(
+            "pip install -U tensorflow-gpu (1.13.1)",
+            "CUDA_PATH is",
+            "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v9.0",
+            "ImportError: DLL load failed: The specified module could not be found.",
+        ),
+        "what it wants, and the file that is there": text(
+            "Num GPUs Available:  0",
+            "because it wants 'libcudart.so.10.1'. My file is libcudart.so.10.2.89.",
+        ),
         "the loader's path names it": not_opened("2.4", "libcudart.so.10.1", "/usr/local/cuda-11.2/lib64"),
         "2.4 beside CUDA 11.1": text(
             _opened("libcudart.so.11.0", "libcublas.so.11", "libcufft.so.10"), not_opened("2.4", "libcusolver.so.10")
@@ -172,6 +187,11 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
             log("2.13", _STUB, NO_CUDART, "I"),
         ),
         "the same major": text("CUDA version: 11.8", not_opened("2.4", "libcudart.so.11.0")),
+        "2.3 on Windows opens its libraries later": text(
+            "- TensorFlow version: 2.3.0",
+            "- CUDA/cuDNN version: CUDA 10.0",
+            "ImportError: DLL load failed while importing _pywrap_tensorflow_internal",
+        ),
     },
     "cuda.lib-path": {
         "nothing is there": not_opened("2.4", "libcudart.so.11.0"),

@@ -72,6 +72,13 @@ FIRES: dict[str, dict[str, str]] = {
             "ImportError: Could not import tensorflow. Do not import tensorflow from its source directory; change "
             "directory to outside the TensorFlow source tree"
         ),
+        "started in the sources": text(
+            '  File "tensorflow/__init__.py", line 24, in <module>', "ImportError: No module named core.framework"
+        ),
+        "sources that were built": text(
+            '  File "/home/u/git/tensorflow/tensorflow/__init__.py", line 23, in <module>',
+            "you should not try to import tensorflow from its source directory;",
+        ),
         "an empty folder": "AttributeError: module 'tensorflow' has no attribute '__version__'",
     },
     "tf.not-installed": {
@@ -81,6 +88,10 @@ FIRES: dict[str, dict[str, str]] = {
     "tf.wrong-env": {
         "a notebook": text("In [1]: import tensorflow as tf", _NO_MODULE),
         "pip installed it": text("Successfully installed absl-py-2.1.0 tensorflow-2.16.1", _NO_MODULE),
+        "another release answers": text("tensorflow                2.9.1", ">>> print(tf.__version__)", "2.4.0"),
+        "another release answers in IPython": text(
+            "tensorflow                2.2.0           mkl_py37he7a0ab1_0", "In [2]: tf.__version__", "Out[2]: '1.14.0'"
+        ),
         "an environment": text("$ conda create -n ml python=3.10", "$ pip install tensorflow", _NO_MODULE),
     },
     "tf.import-hang": {
@@ -126,6 +137,11 @@ FIRES: dict[str, dict[str, str]] = {
         "pip's warning": (
             "ERROR: tensorflow 2.12.0 requires keras<2.13,>=2.12.0, but you have keras 2.15.0 which is incompatible."
         ),
+        "one loads a library of the other": text(
+            '  File "/usr/local/lib/python3.7/dist-packages/tensorflow/python/framework/load_library.py", line 154',
+            "NotFoundError: /opt/conda/lib/python3.7/site-packages/tensorflow/core/kernels/libtfkernel_sobol_op.so: "
+            "undefined symbol: _ZN10tensorflow6StatusC1E",
+        ),
         "metrics that are registered twice": (
             "tensorflow.python.framework.errors_impl.AlreadyExistsError: Another metric with the same name already "
             "exists. Monitoring metric already exists"
@@ -149,6 +165,12 @@ FIRES: dict[str, dict[str, str]] = {
             "On my MacBook Air:", ">>> tf.config.list_physical_devices('GPU')", "[]", "Num GPUs Available:  0"
         ),
         "a Jetson": text("Jetson Nano, JetPack 4.6", "Num GPUs Available:  0"),
+        "no GPU package for a Mac after 1.1": text(
+            "OS: macOS 10.13.1",
+            "Could not find a version that satisfies the requirement tensorflow-gpu (from versions: 0.12.0, 1.0.0, "
+            "1.1.0)",
+            "No matching distribution found for tensorflow-gpu",
+        ),
         "conda's eigen": text(
             "# packages in environment at /opt/conda/envs/ml:",
             "tensorflow                2.12.0          eigen_py310h384437f_0",
@@ -211,6 +233,7 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "pip installed it": text("Successfully installed absl-py-2.1.0 tensorflow-2.16.1", _NO_MODULE),
     },
     "tf.wrong-env": {
+        "the listed release answers": text("tensorflow                2.9.1", ">>> print(tf.__version__)", "2.9.1"),
         "nothing else is said": _NO_MODULE,
         "there is no wheel": text(
             f"ERROR: Could not find a version that satisfies the requirement tensorflow {_NONE}",
@@ -237,6 +260,17 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
             "ERROR: torchvision 0.15.2 requires torch==2.0.1, but you have torch 2.1.0 which is incompatible."
         ),
         "one package": "tensorflow                    2.13.0",
+        "one package, whose library lacks a symbol": text(
+            '  File "/env/lib/python3.7/site-packages/tensorflow/python/framework/load_library.py", line 154',
+            "NotFoundError: /env/lib/python3.7/site-packages/tensorflow/core/kernels/libtfkernel_sobol_op.so: "
+            "undefined symbol: _ZN10tensorflow6StatusC1E",
+        ),
+        "the packages of another environment": text(
+            "tensorflow                2.2.0",
+            "tensorflow-estimator      2.2.0",
+            ">>> tf.__version__",
+            "'1.14.0'",
+        ),
     },
     "tf.package-removed": {
         "2.10 existed": "Successfully installed tensorflow-gpu-2.10.1",

@@ -43,6 +43,7 @@ FIRES: dict[str, dict[str, str]] = {
         "no nvidia-smi either": text("bash: nvidia-smi: command not found", log("2.13", DRIVER, NO_DEVICE)),
     },
     "driver.not-loaded": {
+        "the runtime cannot start": "InternalError: cudaGetDevice() failed. Status: unknown error",
         "nvidia-smi": text("$ nvidia-smi", _NO_SMI),
         "Secure Boot": "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
         "after a kernel update": "modprobe: FATAL: Module nvidia not found in directory /lib/modules/5.15.0-97-generic",
@@ -102,6 +103,12 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "driver.stub-loaded": {
+        "its folder is on the path, in a container": text(
+            _IN_DOCKER,
+            log("2.4", DRIVER, "failed call to cuInit: UNKNOWN ERROR (34)", "W"),
+            "# echo $LD_LIBRARY_PATH",
+            "/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs",
+        ),
         "1.0": log("1.0", DRIVER, "failed call to cuInit: CUresult(-1)"),
         "2.10": log("2.4", DRIVER, "failed call to cuInit: UNKNOWN ERROR (34)", "W"),
         "2.21": log(
@@ -227,6 +234,24 @@ FIRES: dict[str, dict[str, str]] = {
         "a CUDA from before the card, and no number": text(
             "CUDA 7.5, cuDNN v4, GTX 1070", "Epoch: [ 0] [   0/3165] time: 1.7310, g_loss: nan"
         ),
+        "a product that cannot be launched, with the CUDA that is opened": text(
+            log(
+                "1.15",
+                "stream_executor/platform/default/dso_loader.cc",
+                "Successfully opened dynamic library libcublas.so.10.0",
+                "I",
+            ),
+            log(
+                "1.15",
+                "stream_executor/cuda/cuda_blas.cc",
+                "failed to run cuBLAS routine: CUBLAS_STATUS_EXECUTION_FAILED",
+            ),
+            "The card is a 3080 Ti.",
+        ),
+        "a product that cannot be launched, with the CUDA that is stated": text(
+            "CUDA 8.0, cuDNN 5.1, RTX 2080",
+            "InternalError: Blas SGEMM launch failed : a.shape=(64, 8), b.shape=(8, 8), m=64, n=8, k=8",
+        ),
         "a CUDA from before the card": text(
             "Successfully opened dynamic library libcudart.so.10.1",
             log("2.4", DEVICE, "pciBusID: 0000:01:00.0 name: GeForce RTX 3080 computeCapability: 8.6", "I"),
@@ -238,6 +263,14 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "gpu.none": {
+        "an import that fails, too": text(
+            "- TensorFlow version: tensorflow-gpu 1.13.1",
+            "- GPU model and memory: AMD Radeon HD 7500M",
+            "ImportError: DLL load failed: The specified module could not be found.",
+        ),
+        "a sentence, and not a word of NVIDIA": text(
+            "My laptop has Intel(R) Iris(R) Xe Graphics, nothing else built in.", not_opened("2.4", "nvcuda.dll")
+        ),
         "another maker's card": text("GPU model and memory: AMD Radeon RX 6800 16GB", log("2.13", DRIVER, NO_DEVICE)),
         "graphics of the processor": text(
             "### GPU model and memory", "", "Intel UHD Graphics 620", "", not_opened("2.4", "libcudart.so.11.0")
@@ -402,9 +435,15 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     "gpu.none": {
         "two cards": text("GPU: Intel UHD 630 and NVIDIA GeForce GTX 1650", not_opened("2.4", "libcudart.so.11.0")),
         "nvidia-smi shows one": text("GPU: Intel UHD 630", smi()),
+        "NVIDIA is spoken of": text(
+            "The laptop has Intel Iris Xe and one of NVIDIA's.", not_opened("2.4", "nvcuda.dll")
+        ),
         "nothing is said": log("2.13", DRIVER, NO_DEVICE),
     },
     "gpu.hidden": {
+        "what helps against another trouble": text(
+            "With CUDA_VISIBLE_DEVICES=-1 there is no problem.", "It hangs at the first operation on the GPU."
+        ),
         "the driver does not run": text(
             log("2.4", DRIVER, NO_DEVICE, "W"), log("2.4", DIAGNOSTICS, NO_KERNEL_DRIVER, "I")
         ),

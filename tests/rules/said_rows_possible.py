@@ -59,7 +59,8 @@ POSSIBLE = {
             "1.12": text(
                 log("1.15", DNN, "Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
                 log("1.15", DNN, "Possibly insufficient driver version: 390.87.0"),
-            )
+            ),
+            "the runtime cannot start": "InternalError: cudaGetDevice() failed. Status: initialization error",
         },
         replaced={
             "the runtime says so": text(
@@ -99,6 +100,15 @@ POSSIBLE = {
             "a product": "InternalError: Blas GEMM launch failed : a.shape=(32, 64), b.shape=(64, 10), m=32, n=10",
         },
         replaced={"nvidia-smi shows it": text(smi(used=23900), log("2.13", DNN, _HANDLE))},
+    ),
+    "gpu.arch-too-new": Possible(
+        open={
+            "nothing tells the CUDA": text(
+                "GPU: RTX 3090",
+                log("1.15", "x/cuda_blas.cc", "failed to run cuBLAS routine: CUBLAS_STATUS_EXECUTION_FAILED"),
+            )
+        },
+        replaced={},
     ),
     "tf.wrong-env": Possible(
         open={"Python 3": _NO_MODULE, "Python 2": "ImportError: No module named tensorflow"},

@@ -29,6 +29,9 @@ _BUILT_BY_USER = re.compile(
     re.IGNORECASE,
 )
 _JETSON = re.compile(r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b", re.IGNORECASE)
+_TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
+_PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
+_ANSWER_WITHIN = 3  # lines between the question for the version and the answer
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
 # what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
 _ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
@@ -70,6 +73,7 @@ def circumstances(text: Pasted) -> Iterator[Message]:
     yield from _of_installers(text)
     yield from _of_packages(text)
     yield from _eras(text)
+    yield from _two_packages(text)
     yield from _source_build(text)
     if jetson := text.find(_JETSON):
         yield Message("jetson", jetson[1], text.text_of(jetson[1]))
@@ -77,6 +81,7 @@ def circumstances(text: Pasted) -> Iterator[Message]:
     if len(pythons) > 1:
         last = list(pythons.values())[-1]
         yield Message("other-environment", last.line, text.text_of(last.line))
+    yield from _version_printed(text)
     if notebook := text.find(_NOTEBOOK):
         yield Message("notebook", notebook[1], text.text_of(notebook[1]))
     for gpu in text.seen.gpus:
@@ -147,6 +152,15 @@ def _of_packages(text: Pasted) -> Iterator[Message]:
         yield Message("two-tensorflows", first.line, text.text_of(first.line))
 
 
+def _two_packages(text: Pasted) -> Iterator[Message]:
+    """One TensorFlow loads a library of another: the folders of traceback and loader differ."""
+    missed = text.said("undefined-symbol")
+    folders = {found["folder"] for message in missed if (found := _TF_FOLDER.search(message.text))}
+    others = {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders
+    if folders and others:
+        yield Message("two-tensorflows", missed[0].line, missed[0].text)
+
+
 def _source_build(text: Pasted) -> Iterator[Message]:
     """TensorFlow was compiled by its user: the form says so, or a sentence."""
     built = [one.line for one in text.all_stated("install") if _FROM_SOURCE.fullmatch(one.value.strip())]
@@ -154,6 +168,21 @@ def _source_build(text: Pasted) -> Iterator[Message]:
         built = [found[1]]
     if built:
         yield Message("source-build", built[0], text.text_of(built[0]))
+
+
+def _version_printed(text: Pasted) -> Iterator[Message]:
+    """TensorFlow prints another release of itself than the list of packages has."""
+    listed = {one.version for one in text.listed if one.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")}
+    printed = [one for one in text.all_stated("tensorflow") if _PRINTED_VERSION.fullmatch(one.raw)]
+    asked = [line.number for line in text.lines if "__version__" in line.text]
+    for one in printed:
+        by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
+        if by_tensorflow and len(listed) == 1 and not any(_same_minor(one.value, version) for version in listed):
+            yield Message("other-version-runs", one.line, text.text_of(one.line), {"version": one.value})
+
+
+def _same_minor(one: str, other: str) -> bool:
+    return one.split(".")[:2] == other.split(".")[:2]
 
 
 def _eras(text: Pasted) -> Iterator[Message]:

@@ -69,7 +69,7 @@ _WIDE_COLON = re.compile(r"\S {2,}:\s")  # as nvidia-smi writes
 _RULE = re.compile(r"[\s|:+=-]+")
 _ASKS = re.compile(r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)")
 _ANSWER = re.compile(
-    r"[\s(]*(?:b?['\"]?(?:v\d[\w.-]*|unknown)['\"]?,?\s+)?"
+    r"[\s(]*(?:Out\[\d{1,4}\]: )?(?:b?['\"]?(?:v\d[\w.-]*|unknown)['\"]?,?\s+)?"
     r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
 )
 _DESCRIBED = re.compile(

@@ -36,6 +36,12 @@ FORMS = (
     ),
     form(
         "library-not-opened",
+        "wants|looks for|look for|looking for|asks for|searches for",
+        rf"\b(?:wants|looks? for|(?:is|keeps) looking for|asks for|searches for) (?:the )?(?:library "
+        rf"|file )?['\"`]?{_LIBRARY}",
+    ),
+    form(
+        "library-not-opened",
         "missing|not found",
         rf"(?:^|[\s'\"(/]){_LIBRARY}['\"`]?(?: \w+)? (?:is|was) (?:missing|not found)",
     ),
@@ -53,6 +59,7 @@ FORMS = (
         rf"|invalid ELF header|wrong ELF class"
         rf"|failed to map segment|cannot allocate memory in static TLS block)",
     ),
+    form("loader-error", "importerror", rf"ImportError:? ['\"`]?{_LIBRARY}['\"`]?\s*$"),
     form(
         "loader-error",
         "library not loaded",

@@ -14,10 +14,13 @@ FORMS = (
     # --- the CUDA driver API as TensorFlow calls it
     form(
         "cuinit-failed",
-        "call to cuinit|cuinit(0) failed|cuinit returned|cuinit failed",
+        "call to cuinit|cuinit(0) failed|cuinit returned|cuinit failed|failed. status: ",
         r"failed call to cuInit: *(?:INTERNAL: CUDA error: Failed call to cuInit: *)?"
         r"(?:(?P<name>CUDA_ERROR_\w+)|UNKNOWN ERROR \((?P<code>-?\d+)\)|CUresult\((?P<result>-?\d+)\))?"
-        r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?",
+        r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?"
+        # what the runtime API says when the driver does not start (gpu_device.cc of 1.14 to 2.4)
+        r"|cuda(?:GetDevice|SetDevice|GetDeviceCount)\(\)[^.\n]{0,30} failed\. Status: "
+        r"(?P<status>initialization error|unknown error|system not yet initialized|OS call failed)",
     ),
     form("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
     form(

@@ -84,11 +84,13 @@ FORMS = (
         r"XLA service 0x\w+ (?:initialized|executing)|StreamExecutor device \(\d+\)",
     ),
     _harmless("autograph", "autograph could not be transformed|could not be transformed and will be executed as-is"),
-    _harmless("profiler", "cupti_error_insufficient_privileges|cupti"),
+    _harmless("profiler", "cupti_error_insufficient_privileges|cupti", r"CUPTI(?!/lib)"),
     _harmless("deprecated", "is deprecated and will be removed|deprecated. please use|futurewarning: passing"),
     _harmless("no-peer-access", "cannot enable peer access from device"),
     _harmless("ptx-in-sequence", "older than the ptxas cuda version|older than the ptx compiler version"),
-    _harmless("ptx-by-driver", "gpu asm compilation is supported on cuda non-windows"),
+    _harmless(
+        "ptx-by-driver", "gpu asm compilation is supported on cuda non-windows|invoking ptxas not supported on windows"
+    ),
     _harmless("spills", "registers are spilled to local memory"),
     _harmless(
         "growth-by-variable",

@@ -139,9 +139,12 @@ FORMS = (
     form(
         "shadowed",
         "partially initialized module|is not a package|source directory|cannot import name 'pywrap_tensorflow'|"
-        "cannot import name 'build_info'|(unknown location)|from 'tensorflow' (|same name as the standard library|"
+        "cannot import name 'build_info'|tensorflow/__init__.py|(unknown location)|from 'tensorflow' (|same "
+        "name as the standard library|"
         "same name as the library",
-        r"Do not import tensorflow from its source directory|cannot import name '(?:pywrap_tensorflow|build_info)'"
+        r"(?:Do not|not try to) import tensorflow from its source directory"
+        r"|cannot import name '(?:pywrap_tensorflow|build_info)'"
+        r"|File \"(?:[^\"]{0,300}/tensorflow/)?tensorflow/__init__\.py\", line"
         r"|partially initialized module '?tensorflow'? has no attribute|'tensorflow' is not a package"
         r"|cannot import name .{1,60} from partially initialized module 'tensorflow'"
         r"|cannot import name '\w{1,60}' from 'tensorflow' \((?:unknown location|(?![^()]{0,300}(?:site|dist)-packages)"

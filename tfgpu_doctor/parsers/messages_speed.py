@@ -119,7 +119,7 @@ FORMS = (
         "cv2.|imread|pd.read_|read_csv|read_pickle|pickle.load|np.load|opencv|tf.data instead|nfs|num_workers|"
         "shuffle buffer|py_function|py_func|numpy_function|preprocess|decode_jpeg|loading data|loading and|load data|"
         "on_train_batch_begin|input_fn|queue_runners|hdf5|h5py",
-        r"\b(?:cv2\.imread|imread\(|pd\.read_\w+\(|read_csv\(|pickle\.load|np\.load\(|h5py"
+        r"\b(?:cv2\.imread|imread\(|pd\.read_\w+\(|read_csv\(|pickle\.load|np\.load\(|h5py\.|import h5py"
         r"|tf\.py_func\w*|tf\.numpy_function|pandas_input_fn|numpy_input_fn|decode_jpeg|start_queue_runners)"
         r"|Filling up shuffle buffer|Method \(on_train_batch_begin\) is slow compared"
         r"|\b(?:use|to|of) tf\.data (?:instead|rather)|\bread(?:ing)? (?:\w+ ){0,3}(?:from|over) (?:an? )?"

@@ -46,6 +46,12 @@ _LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['
 _PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
 # the line of a system's "About" page, or of neofetch
 _OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
+# the graphics of a machine whose owner never speaks of NVIDIA
+_ONLY_GRAPHICS = re.compile(
+    r"\b(?:Intel(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD |ATI )?Radeon)\b.{0,40}",
+    re.IGNORECASE,
+)
+_NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
 _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^>]+>|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
@@ -74,7 +80,7 @@ _SHOWN_BESIDE = re.compile(r"list_physical_devices\(['\"]GPU['\"]\).{0,20}# ?.{0
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
 _BARE_LIST = re.compile(r"^\[\]$")
 _TF_SENTENCE = re.compile(
-    r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
+    r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?\(?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
     re.IGNORECASE,
 )
 
@@ -160,6 +166,8 @@ def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     if named:
         return Known((), stated_at(named[0]))
     shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
+    if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
+        shown = text.find(_ONLY_GRAPHICS)
     return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_SAID
 
 

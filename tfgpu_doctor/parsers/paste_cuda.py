@@ -18,7 +18,7 @@ _CUDA_SENTENCE = re.compile(
     r"|\bCUDA(?: ?toolkit)? (?:(?:is|was|has been) )?(?:re)?(?:installed|upgraded|updated|set up) (?:as|to|in|with) v?"
     r"(?P<made>\d{1,2}\.\d)\b|\bCUDA(?: ?toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is "
     r"|was )?(?:already )?(?:installed|there)\b"
-    r"|[/\\]cuda-(?P<path>\d{1,2}\.\d)\b",
+    r"|[/\\]cuda(?:-|[/\\]v)(?P<path>\d{1,2}\.\d)\b",
     re.IGNORECASE,
 )
 _CUDNN_SENTENCE = re.compile(
@@ -31,6 +31,7 @@ _RUNTIME_FILE = re.compile(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(r"[.;,]\s+|\b(?:but|and)\b")
 _SENTENCE = 400  # a line that is longer is a program's
 _OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
 _ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
@@ -78,14 +79,24 @@ def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
 
 def _named_files(text: Pasted) -> Iterator[Toolkit]:
     """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
-    programs = {message.line for message in text.said("library-not-opened", "loader-error", "library-opened")}
+    told = text.said("library-not-opened", "loader-error", "library-opened")
+    sought = {message.line: message.values.get("library", "") for message in told}
     for line in text.lines:
-        if line.number in programs or NOT_HERE.search(line.text) or len(line.text) > _SENTENCE:
+        if len(line.text) > _SENTENCE:
             continue
-        for match in _RUNTIME_FILE.finditer(line.text):
+        for match in _files_there(line.text):
+            if match[0] in sought.get(line.number, ""):
+                continue
             digits = match["digits"] or ""
             version = match["version"] or f"{digits[:-1]}.{digits[-1]}"
             yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
+
+
+def _files_there(line: str) -> Iterator[re.Match[str]]:
+    """The files of each clause that is no wish: "it wants libcudart.so.10.1, my file is libcudart.so.10.2.89"."""
+    for clause in _CLAUSE.split(line):
+        if not NOT_HERE.search(clause):
+            yield from _RUNTIME_FILE.finditer(clause)
 
 
 def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:

@@ -61,6 +61,15 @@ def _libcuda(text: Pasted) -> Fact[tuple[LibraryFile, ...]]:
     return NOT_SAID
 
 
+# the texts of the runtime API's errors, and their numbers in the driver API (CUDA's driver_types.h and cuda.h)
+_STATUS = {
+    "initialization error": "3",
+    "system not yet initialized": "802",
+    "OS call failed": "304",
+    "unknown error": "999",
+}
+
+
 def _nvml(text: Pasted) -> Fact[CallResult]:
     for message in text.said("nvml-mismatch"):
         return Known(CallResult(code=18, message="Driver/library version mismatch"), at(message))
@@ -70,7 +79,9 @@ def _nvml(text: Pasted) -> Fact[CallResult]:
 def _cuinit(text: Pasted) -> Fact[CallResult]:
     for message in text.said("cuinit-failed"):
         values = message.values
-        number = values.get("code") or values.get("result") or values.get("number")
+        number = (
+            values.get("code") or values.get("result") or values.get("number") or _STATUS.get(values.get("status", ""))
+        )
         code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
         if code is not None:
             words = next((n for n, c in CURESULTS.items() if c == code), None)

@@ -27,13 +27,15 @@ NOT_SAID = Unknown("the text does not say")
 _IN_PASSING = {
     "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
     "gpu": re.compile(
-        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla )*(?:(?:RTX|GTX) ?[A-Z]?\d{3,4}(?: ?Ti| ?SUPER| Ada| Laptop)*"
+        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla )*(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
+        r"(?: ?Ti| ?SUPER| Ada| Laptop)*|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
         r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40|K80|K40|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
     ),
 }
 # lines of programs, and what others say of other machines
 _NO_SENTENCE = re.compile(
-    r"\]: |\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl|site-packages|=="
+    r"\]: |\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl"
+    r"|site-packages|^\s*[\w.\[\]-]+==|== "
 )
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
 

@@ -100,9 +100,14 @@ _SETTING = re.compile(
 _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
-    r"|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: |environment variable `?[A-Z_]+=.*(?:to|work)"
+    rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
+    rf"|environment variable `?[A-Z_]+=.*(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
+_PRINTED = re.compile(
+    r"\b(?:echo \"?\$\{?|printenv )(?P<name>LD_LIBRARY_PATH|PYTHONPATH|LD_PRELOAD|CUDA_HOME|CUDA_PATH)\}?\"?\s*$"
+)
+_PATHS = re.compile(r":?/[^\s:]*(?::[^\s:]*)*")
 _IN_PYTHON = re.compile(
     r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
 )
@@ -195,11 +200,15 @@ def _building(lines: Sequence[Line]) -> int | None:
     return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
 
 
-def _variables(lines: Iterable[Line]) -> dict[str, tuple[str, int]]:
+def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
-    for line in lines:
+    for place, line in enumerate(lines):
         if not _NAMED.search(line.text) or _ADVICE.search(line.text):
             continue
+        if (asked := _PRINTED.search(line.text)) and place + 1 < len(lines):
+            following = lines[place + 1]
+            if value := _PATHS.fullmatch(following.text.strip()):
+                found[asked["name"]] = (value[0], following.number)
         for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON):
             for match in pattern.finditer(line.text):
                 found[match["name"]] = (match["value"].strip("\"'"), line.number)

@@ -176,11 +176,13 @@ def shadowed(context: Context, paths: tuple[str, ...], packages: tuple[Package, 
     Severity.ERROR,
     "Packages of different TensorFlow releases are mixed in this environment",
     needs=("python.packages",),
-    wants=("derived.release",),
+    wants=("derived.release", "derived.told"),
     requires=("tf.package-removed",),
     docs=PIP_GUIDE,
 )
-def package_conflict(context: Context, packages: tuple[Package, ...], release: Release | None) -> Problem | None:
+def package_conflict(
+    context: Context, packages: tuple[Package, ...], release: Release | None, told: Said | None
+) -> Problem | None:
     """Two distributions write into the same folder `tensorflow`, or keras/tensorboard belong to another release."""
     # conda's tensorflow-gpu holds nothing but a dependency on its tensorflow
     providers = [p for p in packages if p.name in PROVIDERS and p.name not in _HALVES]
@@ -191,7 +193,8 @@ def package_conflict(context: Context, packages: tuple[Package, ...], release: R
             evidence(f"{p.name} {p.version}", p.location or "installed packages", "one of them") for p in providers
         ]
     else:
-        seen += _strangers(packages, release)
+        # a release that another environment's Python told is no measure of these packages
+        seen += [] if told and told.has("other-version-runs") else _strangers(packages, release)
     if not seen:
         return None
     twice = len(providers) > 1

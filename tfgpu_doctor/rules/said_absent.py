@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tfgpu_doctor.facts import Message, Package
-from tfgpu_doctor.report import Fix, Severity
+from tfgpu_doctor.report import Evidence, Fix, Severity
 from tfgpu_doctor.rules.context import Context
-from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.said import STOPS_IMPORT, Said, heard
 
 _TOLD = ("derived.told",)
@@ -101,16 +101,25 @@ def wrong_env(context: Context, said: Said, packages: tuple[Package, ...] | None
     """No module named tensorflow, although pip or conda installed it: Jupyter, an IDE or a second Python."""
     if not said.complains and (elsewhere := [m for m in said.all("other-environment") if "gpu" in m.values]):
         return _another_python(elsewhere)
+    if runs := said.all("other-version-runs"):
+        return _another_version(runs, packages or ())
     seen = _not_here(said)
     if not seen or not _installed_somewhere(said, packages):
         return None
     return _another_python([*seen, *said.all("tensorflow-installed", "notebook", "other-environment")])
 
 
-def _another_python(seen: list[Message]) -> Problem:
+def _another_version(runs: tuple[Message, ...], packages: tuple[Package, ...]) -> Problem:
+    """The list of packages and the running TensorFlow tell different releases."""
+    listed = [p for p in packages if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
+    seen = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
+    return _another_python(list(runs), *seen)
+
+
+def _another_python(said_so: list[Message], *listed: Evidence) -> Problem:
     return Problem(
         cause="pip, conda or the terminal use one Python, the program or the notebook's kernel another",
-        evidence=heard(*seen),
+        evidence=(*heard(*said_so), *listed),
         fixes=(
             Fix(
                 text="Compare the interpreters, in the program or notebook and in the terminal",

@@ -29,7 +29,7 @@ def _asked(said: Said) -> bool:
     Severity.ERROR,
     "This container was started without access to the GPU",
     needs=("derived.told",),
-    wants=("host.container", "driver.cuda_init", "host.os", "driver.nvidia_smi"),
+    wants=("host.container", "driver.cuda_init", "host.os", "driver.nvidia_smi", "variables"),
     requires=("gpu.none",),
     docs=TOOLKIT_GUIDE,
 )
@@ -40,6 +40,7 @@ def container_no_gpu(
     init: CallResult | None,
     os: str | None,
     smi: SmiResult | None,
+    variables: dict[str, str] | None,
 ) -> Problem | None:
     """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
     hook = [m for m in said.all("container-hook-failed") if not OTHER_IN_HOOK.search(m.values.get("why", m.text))]
@@ -48,6 +49,8 @@ def container_no_gpu(
     )
     if said.has("driver-versions-differ", "nvml-mismatch"):
         return None  # both halves of a driver are there
+    if init and init.code in STUB and "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", ""):
+        return None  # the stub is found first, whatever was handed in
     inside = _nothing_inside(said, container, init, works=smi is not None and smi.exit_code == 0, wsl=os == "wsl2")
     if (os == "wsl2" and not plain) or not (hook or plain or inside is not None):
         return None

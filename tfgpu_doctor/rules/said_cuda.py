@@ -17,7 +17,7 @@ from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.cuda import BUILD_TABLE, NOT_THE_DRIVER, PIP_GUIDE, install_libraries
 from tfgpu_doctor.rules.engine import Problem, rule
-from tfgpu_doctor.rules.said import Said
+from tfgpu_doctor.rules.said import Said, heard
 from tfgpu_doctor.rules.said_libraries import Cuda, at_least, gather
 
 _OF_CUDNN = ("library-not-opened", "loader-error", "gpu-libraries-not-opened", "no-gpu-registered", "no-dnn-library")
@@ -56,7 +56,8 @@ def version_mismatch(
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and what is there is of another version."""
     cuda = gather(said, release, toolkits, packages, variables)
-    if _works(devices, said) or _not_asked(said, cuda):
+    linked = _linked(said, release)
+    if _works(devices, said) or (_not_asked(said, cuda) and not linked):
         return None
     moved = _moved_within_major(cuda)
     # somebody states two versions that do not go together, and no program says more than that cuDNN is missing
@@ -68,7 +69,7 @@ def version_mismatch(
         and said.speaks_only_of(*_OF_CUDNN)
         and all("cudnn" in name.lower() for name, _ in said.libraries("library-not-opened", "loader-error"))
     )
-    if not (cuda.fails or quiet) or (not moved and (not cuda.there or cuda.fitting or cuda.wanted is None)):
+    if not (cuda.fails or quiet or linked) or (not moved and (not cuda.there or cuda.fitting or cuda.wanted is None)):
         return None
     found = ", ".join(dict.fromkeys(minor(version) for version, _ in cuda.there)) or "another minor version"
     name = f"TensorFlow {release.version}" if release else "this TensorFlow"
@@ -78,9 +79,17 @@ def version_mismatch(
         else None,
         cause=moved
         or f"the names of the libraries carry their version, so another CUDA cannot stand in. {NOT_THE_DRIVER}",
-        evidence=cuda.evidence,
+        evidence=(*heard(*said.all("dll-load-failed"), most=1), *cuda.evidence) if linked else cuda.evidence,
         fixes=_fixes(context, release, cuda),
     )
+
+
+def _linked(said: Said, release: Release | None) -> bool:
+    """Windows misses a DLL without naming it, and this wheel is linked to CUDA's; from 2.1 on they are opened later."""
+    if release is None or not release.gpu or at_least(release.version, "2.1"):
+        return False
+    others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
+    return any("routine failed" not in m.text for m in said.all("dll-load-failed")) and not said.has(*others)
 
 
 def _moved_within_major(cuda: Cuda) -> str | None:

@@ -13,7 +13,7 @@ from tfgpu_doctor.facts import CallResult, Message, PciGpu, SmiResult
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.driver import COMPATIBILITY, RELEASE_NOTES, restart_fixes
-from tfgpu_doctor.rules.engine import Problem, rule
+from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.said import Said, heard
 
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
@@ -247,17 +247,24 @@ def too_old(
     Severity.ERROR,
     "The CUDA toolkit's stub libcuda is loaded instead of the driver's",
     needs=("derived.told", "driver.cuda_init"),
+    wants=("variables",),
     requires=("container.no-gpu", "wsl.setup"),
     docs=COMPATIBILITY,
 )
-def stub_loaded(context: Context, said: Said, init: CallResult) -> Problem | None:
+def stub_loaded(context: Context, said: Said, init: CallResult, variables: dict[str, str] | None) -> Problem | None:
     """cuInit answers 34 or -1."""
     if init.code not in STUB:
         return None
+    path = (variables or {}).get("LD_LIBRARY_PATH", "")
+    stubs = [
+        evidence(f"LD_LIBRARY_PATH has {one}", context.source("variables"))
+        for one in path.split(":")
+        if "/stubs" in one
+    ]
     return Problem(
         cause="a folder of link-time stubs stands on the loader's path, or no driver is there (a container without a "
         "GPU); the stub answers every call with an error",
-        evidence=heard(*said.all("cuinit-failed", "stub-library")),
+        evidence=(*heard(*said.all("cuinit-failed", "stub-library")), *stubs),
         fixes=(
             Fix(
                 text="See which libcuda is found first",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tfgpu_doctor.facts import CallResult, Gpu, Message, PciGpu, SmiResult, Toolkit, value_or
 from tfgpu_doctor.fits import capability, runs_on
 from tfgpu_doctor.matrix import Release
@@ -100,7 +102,8 @@ def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Messag
     """The line in which a CUDA is opened that cannot compile for the card at all, so that the driver has to."""
     for name, message in said.libraries("library-opened"):
         library = known_library(name)
-        if library is None or library.component != "cudart" or not library.version:
+        # the other libraries count on their own: libcurand.so.10 is CUDA 12's
+        if library is None or library.component not in ("cudart", "cublas") or not library.version:
             continue
         # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name tells the major alone
         newest = library.version if library.version.startswith(("8.", "9.", "10.")) else f"{library.cuda_major}.99"
@@ -108,6 +111,11 @@ def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Messag
         if first and not any(at_least(newest, one) for one in first):
             return message
     return None
+
+
+def _launch_failed(said: Said) -> Message | None:
+    """The first product of matrices that cuBLAS could not start, though its handle was there."""
+    return next((m for m in said.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text)), None)
 
 
 def _before_the_card(context: Context, toolkits: tuple[Toolkit, ...] | None, known: list[str]) -> bool:
@@ -150,9 +158,10 @@ def arch_too_new(
     unfit = said.all(*_UNFIT, "invalid-handle")
     beyond = any(_newer(one, release) for one in known)
     compiled = _compiled_at_start(context, said, known) if said.from_text else None
-    nan = said.first("nan-result", "wrong-result") if said.from_text else None
-    if nan and not compiled and _before_the_card(context, toolkits, known):
-        compiled = nan
+    # a cuBLAS without kernels for the card computes nonsense, or its launches fail
+    odd = said.first("nan-result", "wrong-result") or _launch_failed(said) if said.from_text else None
+    if odd and not compiled and _before_the_card(context, toolkits, known):
+        compiled = odd
     if not spoken and not compiled and not (unfit and (beyond or not known)):
         return None
     if said.has("ptx-too-new-for-driver") and not said.has("no-kernels-for-gpu"):
@@ -194,7 +203,8 @@ def none(
         return None
     stated = evidence(context.source("host.pci_gpus"), "the text", "an NVIDIA GPU") if pci == () else None
     return Problem(
-        severity=Severity.WARNING if said.stops_import else None,
+        # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
+        severity=Severity.WARNING if said.stops_import and not said.has("dll-load-failed") else None,
         cause="TensorFlow's GPU builds use NVIDIA GPUs only; on this machine it runs on the CPU",
         evidence=(*heard(*seen), *((stated,) if stated else ())),
         fixes=(

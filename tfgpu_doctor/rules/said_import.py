@@ -140,7 +140,7 @@ def _without_avx(flags: tuple[str, ...] | None, model: str | None) -> bool:
     needs=_TOLD,
     wants=("derived.gpu_release", "host.os"),
     requires=("tf.abi-*", "tf.import-avx", "tf.python-unsupported"),
-    explained_by=("cuda.*", "cudnn.*"),
+    explained_by=("cuda.*", "cudnn.*", "gpu.none"),
     docs=ERRORS_GUIDE,
 )
 def import_dll(context: Context, said: Said, release: Release | None, os: str | None) -> Problem | None:

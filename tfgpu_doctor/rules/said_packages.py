@@ -112,10 +112,10 @@ def python_unsupported(
     """pip finds no matching distribution, or refuses a wheel; or what is stated does not go together."""
     seen: list[Message] = list(said.all("no-distribution"))
     seen += said.all("wheel-not-supported", "requires-python")
-    if not seen and bits == 32:
-        return _too_narrow(context)
+    if _ended_on_macos(said, platform):
+        return None
     if not seen:
-        return _stated_only(context, said, python, release)
+        return _too_narrow(context) if bits == 32 else _stated_only(context, said, python, release)
     if said.has("index-unreachable") and all(offered(m) == [] or offered(m) is None for m in seen):
         return None  # pip saw no list at all
     told = next((m for m in seen if offered(m)), None)
@@ -162,6 +162,15 @@ def python_unsupported(
     )
 
 
+def _ended_on_macos(said: Said, platform: str | None) -> tuple[Message, ...]:
+    """pip's answer to whoever wants tensorflow-gpu on a Mac: nothing after 1.1 (the index has no such wheel)."""
+    if not (platform or "").startswith("macos"):
+        return ()
+    asked = [m for m in said.all("no-distribution") if _wanted(m)[0].replace("_", "-") == "tensorflow-gpu"]
+    lists = [versions for m in asked if (versions := offered(m))]
+    return tuple(asked) if lists and all(max(map(_minor_of, one)) <= (1, 1) for one in lists) else ()
+
+
 def _too_narrow(context: Context) -> Problem:
     return Problem(
         title="This Python has 32 bits; TensorFlow's wheels have 64",
@@ -206,11 +215,13 @@ def _stated_only(context: Context, said: Said, python: str | None, release: Rele
     Severity.ERROR,
     "This TensorFlow is built for the CPU only",
     needs=("derived.told",),
-    wants=("tensorflow.devices", "host.os"),
+    wants=("tensorflow.devices", "host.os", "python.wheel_platform"),
     requires=("tf.windows-native",),
     docs=PIP_GUIDE,
 )
-def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None, os: str | None) -> Problem | None:
+def cpu_build(
+    context: Context, said: Said, devices: tuple[TfDevice, ...] | None, os: str | None, platform: str | None
+) -> Problem | None:
     """conda installed its mkl, eigen or cpu variant, or TensorFlow says itself that it has no CUDA."""
     variants = said.all("conda-build")
     chosen = [m for m in variants if m.values.get("variant") == "cpu"]
@@ -219,12 +230,15 @@ def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None
     if not seen and said.has("jetson") and lists_none and not said.complains:
         return _on_jetson(said)
     if not seen and os == "macos" and lists_none and not said.complains:
-        return _on_a_mac(context)
+        seen_none = evidence("no GPU", context.source("tensorflow.devices"))
+        return _on_a_mac(seen_none, evidence("macOS", context.source("host.os")))
+    if ended := _ended_on_macos(said, platform):
+        return _on_a_mac(*heard(*ended))
     if not seen or said.has("gpu-created", "library-opened"):
         return None
     other_language = any("libtensorflow" in m.text for m in seen)
     return Problem(
-        severity=Severity.WARNING if said.stops_import else None,
+        severity=Severity.WARNING if said.stops_import or said.has("other-version-runs") else None,
         cause="libtensorflow, the library under the bindings of other languages, comes in a CPU and a GPU build, and "
         "the bindings take the former where nobody asks for the other"
         if other_language
@@ -241,7 +255,7 @@ def cpu_build(context: Context, said: Said, devices: tuple[TfDevice, ...] | None
     )
 
 
-def _on_a_mac(context: Context) -> Problem:
+def _on_a_mac(*seen: Evidence) -> Problem:
     metal = Fix(
         text="On a Mac with Apple's processor or an AMD card: Apple's plug-in for Metal, with a TensorFlow "
         "that it knows",
@@ -251,10 +265,7 @@ def _on_a_mac(context: Context) -> Problem:
         cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are reached through tensorflow-metal, "
         "and the old "
         "fork tensorflow_macos lists none",
-        evidence=(
-            evidence("no GPU", context.source("tensorflow.devices")),
-            evidence("macOS", context.source("host.os")),
-        ),
+        evidence=seen,
         fixes=(metal, Fix(text="Or use a machine with an NVIDIA GPU and Linux")),
     )
 

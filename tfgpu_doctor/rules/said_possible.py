@@ -15,6 +15,7 @@ from tfgpu_doctor.facts import CudnnFile, Gpu, Message, Package, TfDevice, Toolk
 from tfgpu_doctor.matrix import Release
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.derived import Card
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
 from tfgpu_doctor.rules.said_cuda import which
@@ -23,9 +24,10 @@ from tfgpu_doctor.rules.said_libraries import gather
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
 _WANTS = (
     *("derived.gpu_release", "cuda.toolkits", "cudnn.installed", "python.packages", "tensorflow.devices", "variables"),
-    *("host.container", "gpus"),
+    *("host.container", "gpus", "derived.cards"),
 )
 _DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
+_AMPERE = (8, 0)  # the first that the CUDA 10 of TensorFlow 1.13 to 2.3 does not know
 _HANDLES = ("cudnn-handle", "no-dnn-library")
 
 
@@ -42,6 +44,7 @@ class Scene:
     variables: dict[str, str] | None
     container: str | None
     gpus: tuple[Gpu, ...] | None
+    cards: tuple[Card, ...] | None
 
     @property
     def gpu_works(self) -> bool:
@@ -151,9 +154,12 @@ _possibility(
 _possibility(
     "driver.too-old",
     "the driver is older than the CUDA in use needs",
-    "TensorFlow says so whenever cuDNN cannot start, also when memory is the reason",
+    "an old driver is one reason of several why CUDA, or cuDNN, cannot start",
     _run("To decide, compare the driver with what that CUDA needs", "nvidia-smi", "tfgpu matrix cuda"),
-    lambda s: s.said.all("possibly-old-driver"),
+    lambda s: (
+        *s.said.all("possibly-old-driver"),
+        *(m for m in s.said.all("cuinit-failed") if m.values.get("status") == "initialization error"),
+    ),
 )
 _possibility(
     "memory.taken",
@@ -164,6 +170,17 @@ _possibility(
         m
         for m in s.said.all("cublas-handle", "cudnn-handle", "cudnn-status")
         if re.search(r"ALLOC|NOT_INIT|launch failed", m.text)
+    ),
+)
+_possibility(
+    "gpu.arch-too-new",
+    "the GPU is newer than the CUDA of this TensorFlow",
+    "a cuBLAS without kernels for the card fails like this, and the text does not tell which CUDA it is",
+    _run("To decide, see what the build was made for", "tfgpu doctor", "tfgpu matrix gpu NAME"),
+    lambda s: (
+        tuple(m for m in s.said.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+        if s.release is None and not s.toolkits and any(card.version >= _AMPERE for card in s.cards or ())
+        else ()
     ),
 )
 _possibility(

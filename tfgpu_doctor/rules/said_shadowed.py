@@ -31,6 +31,9 @@ def shadowed(context: Context, said: Said) -> Problem | None:
     standard = _standard_module(said)
     if standard and not said.has("own-tensorflow-file"):
         return _standard_hidden(standard[0])
+    tree = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
+    if tree:
+        return _source_tree(tree)
     return Problem(
         cause="a file tensorflow.py or a folder tensorflow beside the program, or what a broken installation left, is "
         "found before the package",
@@ -45,6 +48,15 @@ def shadowed(context: Context, said: Said) -> Problem | None:
                 ),
             ),
         ),
+    )
+
+
+def _source_tree(seen: list[Message]) -> Problem:
+    return Problem(
+        title="TensorFlow's source folder is imported instead of the installed package",
+        cause="Python looks into the folder it is started in first, and the sources there are not built in place",
+        evidence=heard(*seen),
+        fixes=(Fix(text="Start Python in another folder", commands=("cd ~", "python -c 'import tensorflow'")),),
     )
 
 

@@ -62,7 +62,8 @@ _OF_A_GPU_BUILD = (
 
 def _aside(told: Said | None) -> Severity | None:
     """A warning where somebody asks why TensorFlow cannot be imported at all, and not about a GPU."""
-    return Severity.WARNING if told is not None and told.stops_import else None
+    imports = told is not None and (told.stops_import or (told.has("import-line") and told.has("traceback")))
+    return Severity.WARNING if imports else None
 
 
 def _gpu_sibling(context: Context, release: Release | None) -> tuple[Fix, ...]:
