@@ -25,6 +25,8 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
     ("cuda-error", "an error: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal access", {"name": "CUDA_ERROR_ILLEGAL_ADDRESS"}),
     ("no-cuda-device", "RuntimeError: No supported devices found for platform CUDA", {}),
     ("no-cuda-device", "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected", {}),
+    ("windows-build", "Microsoft Windows [Version 10.0.19042.1052]", {"build": "19042"}),
+    ("linux-driver-in-wsl", "inside WSL: GPU driver and cudatoolkit installed too", {}),
     ("kernel-driver-not-running", "kernel driver does not appear to be running on this host (box)", {}),
     ("kernel-version", "kernel reported version is: 535.113.1", {"version": "535.113.1"}),
     ("kernel-version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue", {"module": "470.57.02"}),

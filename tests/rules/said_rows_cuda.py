@@ -78,6 +78,11 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "cuda.lib-path": {
+        "conda's, and an extra that does not exist yet": text(
+            "conda install -c conda-forge cudatoolkit==11.7",
+            "pip install tensorflow[and-cuda]==2.12.0",
+            log("2.13", _STUB, NO_CUDART, "I"),
+        ),
         "2.4 with CUDA 11.0": text(
             "CUDA version: 11.0", not_opened("2.4", "libcudart.so.11.0"), log("2.4", DEVICE, CANNOT_OPEN, "W")
         ),

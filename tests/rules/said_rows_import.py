@@ -133,6 +133,7 @@ FIRES: dict[str, dict[str, str]] = {
         "Keras 2.7 under TensorFlow 2.6": (
             "AttributeError: module 'tensorflow.compat.v2.__internal__' has no attribute 'register_clone_function'"
         ),
+        "two packages, as they are pinned": "tensorflow-gpu==1.8.0 and tensorflow==1.8.0 installed: it runs on the CPU",
         "two packages": "Both tensorflow and tensorflow-gpu are installed in this environment",
         "pip's warning": (
             "ERROR: tensorflow 2.12.0 requires keras<2.13,>=2.12.0, but you have keras 2.15.0 which is incompatible."
@@ -164,6 +165,7 @@ FIRES: dict[str, dict[str, str]] = {
         "a Mac": text(
             "On my MacBook Air:", ">>> tf.config.list_physical_devices('GPU')", "[]", "Num GPUs Available:  0"
         ),
+        "a Jetson, in words": "Jetson Nano, tensorflow 2.13 by pip; TensorFlow does not recognize the GPU of the board",
         "a Jetson": text("Jetson Nano, JetPack 4.6", "Num GPUs Available:  0"),
         "no GPU package for a Mac after 1.1": text(
             "OS: macOS 10.13.1",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules.logs import DEVICE, DIAGNOSTICS, DNN, DRIVER, created, log, not_opened, smi, text
+from tests.rules.logs import DEVICE, DIAGNOSTICS, DNN, DRIVER, LOADER, created, log, not_opened, smi, text
 
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
 NO_KERNEL_DRIVER = (
@@ -132,6 +132,11 @@ FIRES: dict[str, dict[str, str]] = {
         "no memory at all": log("1.15", DRIVER, "failed call to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
     },
     "container.no-gpu": {
+        "the driver's module is seen, its library is not": text(
+            "the docker image, run with Singularity on the cluster:",
+            log("1.0", LOADER, "Couldn't open CUDA library libcuda.so.1. LD_LIBRARY_PATH: /usr/local/cuda/lib64"),
+            'driver version file contents: """NVRM version: NVIDIA UNIX x86_64 Kernel Module  375.20  Tue Nov 15',
+        ),
         "Docker without the toolkit": (
             'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
         ),
@@ -164,6 +169,10 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "wsl.setup": {
+        "a Windows that hands no GPU in": text(
+            "Microsoft Windows [Version 10.0.19042.1052]", "### WSL Version", "- [X] WSL 2", "Ubuntu 20.04"
+        ),
+        "a driver of Linux inside": "Inside WSL the NVIDIA driver and cudatoolkit are installed, too.",
         "2.10": text(
             "Linux box 5.15.90.1-microsoft-standard-WSL2 #1 SMP x86_64 GNU/Linux",
             not_opened("2.4", "libcuda.so.1"),
@@ -187,6 +196,10 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "gpu.arch-too-old": {
+        "another program's words": (
+            "Tesla K40m does not meet minimum required compute capability: 3.7. Falling back to CPU mode."
+        ),
+        "a form's words": "the GUI says that CUDA Compute Capability Version >= 3.0 is needed",
         "1.3": log(
             "1.15",
             DEVICE,
@@ -237,7 +250,7 @@ FIRES: dict[str, dict[str, str]] = {
         "a product that cannot be launched, with the CUDA that is opened": text(
             log(
                 "1.15",
-                "stream_executor/platform/default/dso_loader.cc",
+                LOADER,
                 "Successfully opened dynamic library libcublas.so.10.0",
                 "I",
             ),
@@ -392,6 +405,7 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "no container": text(not_opened("2.4", "libcuda.so.1"), log("2.4", DRIVER, UNKNOWN_303, "W")),
     },
     "wsl.setup": {
+        "a Windows that does": text("Microsoft Windows [Version 10.0.22631.2861]", "- [X] WSL 2", "Ubuntu 20.04"),
         "it works": text("Ubuntu 22.04 on WSL2", created()),
         "the stub": text(
             "5.15.90.1-microsoft-standard-WSL2", "CUDA API Error at line 28: CUDA driver is a stub library"

@@ -70,6 +70,13 @@ FORMS = (
         r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
         r"|(?:machines?|laptops?|nodes?|hosts?) (?:without|with no) (?:a |any )?GPUs?\b",
     ),
+    form("windows-build", "microsoft windows [version", r"Microsoft Windows \[Version 10\.0\.(?P<build>\d{5})"),
+    form(
+        "linux-driver-in-wsl",
+        "wsl",
+        r"\b(?:inside|in|within) WSL2?\b.{0,40}\b(?:driver|nvidia-driver)s?\b.{0,80}\binstalled\b"
+        r"|\binstalled\b.{0,60}\bdrivers?\b.{0,40}\b(?:inside|in|within) WSL2?\b",
+    ),
     form("power-capped", "sw power cap", r"SW Power Cap +: +Active\b"),
     form("no-device-node", "no nvidia gpu device is present"),
     form(
@@ -196,8 +203,10 @@ FORMS = (
     ),
     form(
         "gpu-ignored",
-        "minimum required compute capability",
-        r"No CUDA device found with minimum required compute capability (?P<need>\d+\.\d+)",
+        "minimum required compute capability|compute capability",
+        r"No CUDA device found with minimum required compute capability (?P<need>\d+\.\d+)"
+        r"|does not meet (?:the )?minimum required compute capability:? (?P<least>\d+\.\d+)"
+        r"|compute capability(?: version)? *(?:>=|of at least) *(?P<floor>\d+\.\d+) (?:is )?(?:needed|required)",
     ),
     form(
         "gpu-few-multiprocessors",

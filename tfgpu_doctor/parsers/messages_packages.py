@@ -123,7 +123,8 @@ FORMS = (
     form(
         "two-tensorflows",
         "tensorflow-gpu|tensorflow_gpu|cpu version",
-        r"\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
+        r"\btensorflow(?:-gpu)?==[\d.]{3,8} and tensorflow(?:-gpu)?==[\d.]{3,8} (?:are |were )?installed"
+        r"|\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
         r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
         r"(?:the )?(?:cpu|gpu) versions? of tensorflow"
         r"|\btensorflow[-_]gpu\b.{0,80}\b(?:overwrit|overrid|overrul)\w{1,4}\b"

@@ -29,6 +29,7 @@ _IN_PASSING = {
     "gpu": re.compile(
         r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla )*(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
         r"(?: ?Ti| ?SUPER| Ada| Laptop)*|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
+        r"|(?<=GPU )[2-5]0[5-9]0"
         r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40|K80|K40|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
     ),
 }

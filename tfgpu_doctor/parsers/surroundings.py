@@ -36,7 +36,8 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
     r"|the )?(?:k8s|kubernetes|gke|eks)\b"
 )
 _APPTAINER = re.compile(
-    r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|Singularity>|Apptainer>|/\.singularity\.d/"
+    r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
+    r"|inside) (?:an? )?(?:Singularity|Apptainer)\b|Singularity>|Apptainer>|/\.singularity\.d/"
 )
 _APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|shell|start)\b")
 _NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
@@ -64,6 +65,7 @@ _SYSTEMS = (
             r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
             r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages"
             r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
+            r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
         ),
     ),
     (

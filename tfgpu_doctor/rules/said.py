@@ -54,6 +54,7 @@ _CIRCUMSTANCES = frozenset(
             "built-without-cuda",
             "power-capped",
             "no-gpu-present",
+            "windows-build",
         ),
     }
 )

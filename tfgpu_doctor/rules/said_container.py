@@ -103,6 +103,8 @@ def _why(said: Said, hook: bool) -> str:
 
 
 _FAIL_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
+# Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
+_FIRST_WITH_GPU = 19044
 _AT_RUN_TIME = Fix(
     text="Start the program with CMD or ENTRYPOINT instead of RUN, and leave the stub library of CUDA alone",
 )
@@ -123,8 +125,12 @@ def wsl(
     fails = driver_fails(said, init) or said.has(*_FAIL_IN_WSL)
     if said.has("stub-library"):
         return None  # a program says that the toolkit's stub is found before WSL's own libcuda
-    if os != "wsl2" or not fails or said.has("nvml-mismatch", "hidden-by-variable"):
+    old = [m for m in said.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    inside = said.all("linux-driver-in-wsl")
+    if os != "wsl2" or not (fails or old or inside) or said.has("nvml-mismatch", "hidden-by-variable"):
         return None
+    if old:
+        return _old_windows(old)
     path = "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"
     fixes = [
         Fix(
@@ -147,6 +153,15 @@ def wsl(
     return Problem(
         cause="WSL2 takes libcuda from /usr/lib/wsl/lib and the card through /dev/dxg; one of them is "
         "missing, old or shadowed",
-        evidence=heard(*said.all("container-hook-failed", "smi-no-libcuda"), *about_driver(said)),
+        evidence=heard(*old, *inside, *said.all("container-hook-failed", "smi-no-libcuda"), *about_driver(said)),
         fixes=tuple(fixes),
+    )
+
+
+def _old_windows(seen: list[Message]) -> Problem:
+    return Problem(
+        title="This Windows hands no GPU to WSL2",
+        cause="Windows 10 does so from 21H2 (build 19044) on; before that only its preview builds did",
+        evidence=heard(*seen, need=f"build {_FIRST_WITH_GPU} or newer"),
+        fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
     )

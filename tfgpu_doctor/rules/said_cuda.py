@@ -138,7 +138,7 @@ def lib_path(
         or not (cuda.fitting or broken or cuda.only_cupti or _told_to_be_there(said, release))
     ):
         return None
-    if _relied_on_missing_extra(said, release):
+    if _relied_on_missing_extra(said, release) and not _from_conda(cuda):
         return None
     if cuda.only_cupti:
         return Problem(
@@ -183,9 +183,8 @@ def missing(
     cuda = gather(said, release, toolkits, packages, variables)
     if _works(devices, said) or _not_asked(said, cuda) or not cuda.fails:
         return None
-    if (cuda.there or cuda.only_cupti or _told_to_be_there(said, release)) and not _relied_on_missing_extra(
-        said, release
-    ):
+    in_vain = _relied_on_missing_extra(said, release) and not _from_conda(cuda)
+    if (cuda.there or cuda.only_cupti or _told_to_be_there(said, release)) and not in_vain:
         return None
     without_extra = release is not None and release.extra is not None
     cause = (
@@ -218,6 +217,11 @@ def _from_pip(said: Said, release: Release | None) -> bool:
 def _relied_on_missing_extra(said: Said, release: Release | None) -> bool:
     """tensorflow[and-cuda] was asked for, of a release that has no such extra: pip warns and installs no CUDA."""
     return said.has("no-such-extra") or (said.has("asked-for-extra") and release is not None and not release.extra)
+
+
+def _from_conda(cuda: Cuda) -> bool:
+    """Whether conda brought a CUDA that would serve; a version that somebody fills in is no proof of one."""
+    return any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.fitting)
 
 
 def which(context: Context) -> Fix:

@@ -65,11 +65,11 @@ def arch_too_old(
         return None
     if (
         ignored
-        and any(capability(card) >= capability(m.values["need"]) for m in ignored for card in known)
+        and any(capability(card) >= capability(_least(m)) for m in ignored for card in known)
         and said.has("gpu-created")
     ):
         return None  # another card is used
-    need = next((f"compute capability {m.values['need']} or higher" for m in ignored), None)
+    need = next((f"compute capability {_least(m)} or higher" for m in ignored), None)
     why = "the newest release with kernels for this card"
     fixes = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
     return Problem(
@@ -87,6 +87,11 @@ def arch_too_old(
             ),
         ),
     )
+
+
+def _least(message: Message) -> str:
+    """The lowest capability that a line asks for."""
+    return next(value for key in ("need", "least", "floor") if (value := message.values.get(key)))
 
 
 def _newer(card: str, release: Release | None) -> bool:

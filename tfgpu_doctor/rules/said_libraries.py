@@ -153,4 +153,6 @@ def _silent_about_cudart(release: Release | None) -> bool:
 
 
 def at_least(version: str, floor: str) -> bool:
-    return [int(part) for part in re.findall(r"\d+", version)[:2]] >= [int(part) for part in floor.split(".")]
+    """Whether a version, of which two parts count, is that high; "8" is 8.0."""
+    parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    return [*parts, 0][:2] >= [*(int(part) for part in floor.split(".")), 0][:2]

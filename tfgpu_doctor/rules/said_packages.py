@@ -227,7 +227,7 @@ def cpu_build(
     chosen = [m for m in variants if m.values.get("variant") == "cpu"]
     seen = (*(chosen if variants and variants[-1] in chosen else ()), *said.all("built-without-cuda"))
     lists_none = devices is not None and not any(device.kind == "GPU" for device in devices)
-    if not seen and said.has("jetson") and lists_none and not said.complains:
+    if not seen and said.has("jetson") and (lists_none or devices is None) and not said.complains:
         return _on_jetson(said)
     if not seen and os == "macos" and lists_none and not said.complains:
         seen_none = evidence("no GPU", context.source("tensorflow.devices"))
