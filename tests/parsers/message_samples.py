@@ -27,6 +27,7 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
     ("no-cuda-device", "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected", {}),
     ("windows-build", "Microsoft Windows [Version 10.0.19042.1052]", {"build": "19042"}),
     ("linux-driver-in-wsl", "inside WSL: GPU driver and cudatoolkit installed too", {}),
+    ("cudnn-version-differs", "Loaded runtime CuDNN library: 7.3.1 but source was", {"runtime": "7.3.1"}),
     ("kernel-driver-not-running", "kernel driver does not appear to be running on this host (box)", {}),
     ("kernel-version", "kernel reported version is: 535.113.1", {"version": "535.113.1"}),
     ("kernel-version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue", {"module": "470.57.02"}),

@@ -78,6 +78,13 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "cuda.lib-path": {
+        "2.16.1 does not find its own extra": text(
+            "python -m pip install tensorflow[and-cuda]",
+            ">>> tf.__version__",
+            "'2.16.1'",
+            ">>> tf.config.list_physical_devices('GPU')",
+            "[]",
+        ),
         "conda's, and an extra that does not exist yet": text(
             "conda install -c conda-forge cudatoolkit==11.7",
             "pip install tensorflow[and-cuda]==2.12.0",
@@ -199,6 +206,13 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         ),
     },
     "cuda.lib-path": {
+        "a release that finds its extra": text(
+            "python -m pip install tensorflow[and-cuda]",
+            ">>> tf.__version__",
+            "'2.17.0'",
+            ">>> tf.config.list_physical_devices('GPU')",
+            "[]",
+        ),
         "nothing is there": not_opened("2.4", "libcudart.so.11.0"),
         "advice to look": text(
             "Make sure that the file is there and in PATH.",

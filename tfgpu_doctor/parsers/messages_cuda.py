@@ -84,9 +84,9 @@ FORMS = (
     # --- cuDNN
     form(
         "cudnn-version-differs",
-        "source was compiled",
+        "source was",
         r"Loaded (?:runtime )?cudnn library: *(?P<runtime>[\d.]+)(?: \(compatibility version \d+\))?"
-        r" but source was compiled (?:with|against):? *(?P<compiled>[\d.]+)",
+        r" but source was(?: compiled (?:with|against):? *(?P<compiled>[\d.]+)|\s*$)",  # the rest may be wrapped
     ),
     form("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)"),
     form(

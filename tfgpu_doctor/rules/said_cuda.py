@@ -134,7 +134,7 @@ def lib_path(
     if (
         _works(devices, said)
         or _not_asked(said, cuda)
-        or not cuda.fails
+        or not (cuda.fails or _known_to_be_lost(said, release, devices))
         or not (cuda.fitting or broken or cuda.only_cupti or _told_to_be_there(said, release))
     ):
         return None
@@ -152,11 +152,12 @@ def lib_path(
         "the extra and-cuda brought it" if from_pip else "where another program finds it"
     )
     name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
+    silent = () if cuda.evidence else heard(*said.all("asked-for-extra"))
     return Problem(
         cause="a library is there and damaged: copied wrongly, or a text file in place of a link"
         if broken
         else f"{name} is there ({have}), but not where the dynamic loader looks. {NOT_THE_DRIVER}",
-        evidence=cuda.evidence,
+        evidence=(*cuda.evidence, *silent),
         fixes=(*((_PIP_FOLDERS,) if from_pip else ()), *_path_fixes(context)),
     )
 
@@ -203,6 +204,13 @@ def missing(
 def _told_to_be_there(said: Said, release: Release | None) -> bool:
     """pip installed it, or the program runs where the shell's settings do not reach it, or macOS drops the path."""
     return _from_pip(said, release) or said.has("started-elsewhere", "restricted-program") or _seen_there(said)
+
+
+def _known_to_be_lost(said: Said, release: Release | None, devices: tuple[TfDevice, ...] | None) -> bool:
+    """No GPU, not a word why, and a release that is known not to find what its own extra brings."""
+    if release is None or said.complains or devices is None or not said.has("asked-for-extra"):
+        return False
+    return any(issue.condition.extra and "runpath" in issue.id for issue in release.known_issues)
 
 
 def _seen_there(said: Said) -> bool:
