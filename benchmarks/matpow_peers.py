@@ -12,13 +12,14 @@ Writes benchmarks/results/matpow_cpu.json and .md. Goal: ours at least 0.97 of t
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
 import os
 import random
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -37,12 +38,12 @@ OTHERS = ("NumPy", "torch")
 
 
 def load(name: str) -> Any:
-    """Import a file of the package by its path: the child's interpreter need not have tfgpu."""
-    spec = importlib.util.spec_from_file_location("peer_" + name.replace("/", "_"), BENCH / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Import a file of the benchmark by its path: the child's interpreter need not have tfgpu."""
+    if "tfgpu_bench" not in sys.modules:
+        package = types.ModuleType("tfgpu_bench")
+        package.__path__ = [str(BENCH)]
+        sys.modules["tfgpu_bench"] = package
+    return importlib.import_module(f"tfgpu_bench.{name}")
 
 
 def tensorflow_peer(name: str, matrices: list[Any], power: int) -> tuple[Callable[[], Any], str]:
@@ -110,7 +111,7 @@ def child(name: str, size: int, power: int) -> None:
     os.dup2(2, 1)
     make = {"NumPy": numpy_peer, "torch": torch_peer}.get(name, tensorflow_peer)
     verification = load("verification")
-    matrices = [load("workloads/matpow").make_matrix(size, index) for index in range(2)]
+    matrices = [load("workloads.matpow").make_matrix(size, index) for index in range(2)]
     run, version = make(name, matrices, power)
     expected = [verification.reference(matrix, power) for matrix in matrices]
     results = [one.numpy() if hasattr(one, "numpy") else one for one in run()]
@@ -164,24 +165,27 @@ class Ours:
     def __init__(self, executable: str, size: int, power: int, scratch: Path) -> None:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
-        from tfgpu_doctor.bench.runner import Job, hello, prepare
+        from tfgpu_doctor.bench.matpow import MatPow, Reference
+        from tfgpu_doctor.bench.runner import hello, prepare
         from tfgpu_doctor.bench.runner_process import WorkerProcess
-        from tfgpu_doctor.bench.verification import Residual, is_right
+        from tfgpu_doctor.bench.workloads import matpow
 
         self.worker = WorkerProcess(executable)
         software, _ = hello(self.worker)
-        prepare(self.worker, Case("CPU", ("/CPU:0",), ()), Job("matpow", size, power, "float32", float), size)
-        self.worker.ask(600, do="sample", count=2)
+        case, parameters = Case("CPU", ("/CPU:0",), ()), {"size": size, "power": power}
+        with Reference() as reference:
+            prepare(self.worker, case, MatPow(power=power).job("float32", size, reference, 2))
+        self.worker.ask(600, do="sample", count=2, steps=1)
         file = str(scratch / "reference")
-        self.worker.ask(600, do="reference", workload="matpow", size=size, power=power, terms=2, file=file)
+        self.worker.ask(600, do="reference", workload="matpow", parameters=parameters, terms=2, file=file)
         found = self.worker.ask(600, do="verify", file=file)
-        if not is_right(Residual(found["rms"], found["worst_row"]), "float32", power):
+        if not matpow.judge(found, "float32", parameters).ok:
             raise RuntimeError(f"{OURS}: the result is wrong: {found}")
         self.about = {"version": f"TensorFlow {software['tensorflow']}", "ok": True, "residual": found["rms"]}
 
     def sample(self) -> float:
         """Seconds of one sample."""
-        seconds: list[float] = self.worker.ask(600, do="sample", count=1)["samples"]
+        seconds: list[float] = self.worker.ask(600, do="sample", count=1, steps=1)["samples"]
         return seconds[0]
 
     def close(self) -> None:

@@ -57,11 +57,11 @@ class FakeWorker:
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         self.devices = request["devices"]
-        self.sizes.append(request["size"])
+        self.sizes.append(request["parameters"].get("size"))
         return {"cold": {"import": 1.5}}
 
     def _sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        taken = [next(self.seconds) for _ in range(request["count"])]
+        taken = [next(self.seconds) * request["steps"] for _ in range(request["count"])]
         self.samples += len(taken)
         self.clock.now += sum(taken)
         return {
@@ -69,11 +69,14 @@ class FakeWorker:
             "loads": [2.0] * len(taken),
             "placed_on": self.devices,
             "misplaced": None,
-            "residuals": [],
+            "rechecked": [],
         }
 
     def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
         return {}
+
+    def _figures(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"figures": []}
 
     def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
         return dict(RIGHT)

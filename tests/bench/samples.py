@@ -84,6 +84,7 @@ def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResu
         tool=Tool(name="tfgpu", version="1.2.3"),
         created="2026-11-21T08:00:00Z",
         workload="matpow",
+        title="A^10 and B^10, 4096 × 4096",
         runs=relate(runs, 2),
         notes=notes,
         **{**fields, **changes},

@@ -17,9 +17,11 @@ import psutil
 import pytest
 
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.bench.matpow import Bench, Settings
+from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 PATIENTS = Path(__file__).parents[1] / "patients"
@@ -182,7 +184,7 @@ class Saboteur(WorkerProcess):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"power": 9}, "the result is wrong"),
+        ({"parameters": {"size": 96, "power": 9}}, "the result is wrong"),
         ({"dtype": "bfloat16"}, "the result is wrong"),
         ({"devices": ["/GPU:0"]}, "GPU:0"),
     ],
@@ -193,9 +195,9 @@ def test_what_is_not_what_was_asked_for_reports_no_speed(
 ) -> None:
     monkeypatch.setattr(Saboteur, "change", change)
     rule = StoppingRule(min_samples=3, deadline=1.0)
-    settings = Settings(tensorflow_python, size=96, devices=("/CPU:0",), rule=rule)
+    plan = MatPow(size=96, selection=Selection(devices=("/CPU:0",)))
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    bench = Bench(settings, MATRIX, healthy(), lambda: Saboteur(tensorflow_python, environ))
+    bench = Session(plan, MATRIX, healthy(), lambda: Saboteur(tensorflow_python, environ), rule)
     if "devices" in change:
         with pytest.raises(WorkerError, match=why):  # soft placement is off
             bench.run()

@@ -9,10 +9,11 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.bench.devices import DeviceError
-from tfgpu_doctor.bench.matpow import Bench, NoTensorFlowError, Settings
+from tfgpu_doctor.bench.devices import DeviceError, Selection
+from tfgpu_doctor.bench.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.session import NoTensorFlowError, Session
 from tfgpu_doctor.bench.sizing import TooLargeError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts import Facts
@@ -35,8 +36,9 @@ class Workers:
 
 
 def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
-    settings = {"size": 512, "rule": QUICK, **settings}
-    return Bench(Settings("python", **settings), MATRIX, environment or healthy(), workers).run()
+    selected = {name: settings.pop(name) for name in Selection.__dataclass_fields__ if name in settings}
+    plan = MatPow(**{"size": 512, "selection": Selection(**selected), **settings})
+    return Session(plan, MATRIX, environment or healthy(), workers, QUICK).run()
 
 
 def names(result: BenchResult) -> list[str]:
@@ -134,10 +136,20 @@ def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.
 
 def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     saved: list[BenchResult] = []
-    settings = Settings("python", size=512, dtypes=("float32", "float64"), rule=QUICK)
-    final = Bench(settings, MATRIX, healthy(), Workers(), save=saved.append).run()
+    plan = MatPow(size=512, dtypes=("float32", "float64"))
+    final = Session(plan, MATRIX, healthy(), Workers(), QUICK, save=saved.append).run()
     assert saved[0].runs[0].throughput is None  # warmed up only
     assert len(saved[-1].runs) == 2
     assert saved[-1].runs == final.runs
     sizes = [len(result.runs) for result in saved]
     assert sizes == sorted(sizes)
+
+
+def test_the_reference_is_computed_once() -> None:
+    workers = Workers(gpus=2)
+    bench(workers, gpus=2, explicit=True, spreads=("terms",))
+    assert [worker.asked.count("reference") for worker in workers.started] == [1, 0, 0]
+
+
+def test_the_title_names_the_size() -> None:
+    assert bench(Workers()).title == "A^10 and B^10, 512 × 512"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,6 +75,9 @@ class Nvml(ModuleType):
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:
         raise self.NVMLError("Not Supported")
 
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        return SimpleNamespace(used=9 * 2**30)
+
     def nvmlDeviceGetClockInfo(self, handle: str, which: int) -> int:
         return 1830
 
@@ -97,6 +100,9 @@ def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyP
     assert (found.power_w, found.sm_clock_mhz, found.temperature_c, found.utilization) == (612.5, 1830, 61, None)
     assert found.throttled == ("hw_thermal_slowdown",)
     assert found.samples >= 5
+    times = [reading.t for reading in found.readings]
+    assert times == sorted(times) and 0 <= times[0] < 30
+    assert {reading.memory_used for reading in found.readings} == {9 * 2**30}
 
 
 def test_nothing_is_gathered_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

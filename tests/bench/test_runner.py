@@ -9,10 +9,12 @@ import pytest
 
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tfgpu_doctor.bench.devices import Case
+from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner import Job, Measurement, Reference, measure, to_run
+from tfgpu_doctor.bench.runner import Measurement, Workers, measure, to_run
 from tfgpu_doctor.bench.runner_process import WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.bench.workloads import matpow
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
@@ -20,8 +22,13 @@ TERMS = Case("4 GPUs, terms", ("/GPU:0", "/GPU:1", "/GPU:2", "/GPU:3"), (0, 1, 2
 RULE = StoppingRule(deadline=30.0)
 
 
-def job(dtype: str = "float32") -> Job:
-    return Job("matpow", 1024, 10, dtype, lambda terms: 1e9 * terms)
+def work(case: Case) -> float:
+    return 1e9 * case.terms
+
+
+def job(dtype: str = "float32", **options: Any) -> Job:
+    parameters = {"size": 1024, "power": 10}
+    return Job("matpow", parameters, dtype, "FLOP/s", work, matpow.judge, flop=work, **options)
 
 
 def runs(
@@ -30,15 +37,15 @@ def runs(
     *,
     rule: StoppingRule = RULE,
     dtype: str = "float32",
+    of: Job | None = None,
     **options: Any,
 ) -> list[Run]:
     waiting = list(workers)
-    with Reference() as reference:
-        measured = measure(
-            cases, job(dtype), lambda: waiting.pop(0), reference, rule=rule, clock=workers[0].clock, **options
-        )
-    assert all(worker.closed for worker in workers)
-    return [to_run(one, job(dtype), rule) for one in measured]
+    group = [(case, of or job(dtype)) for case in cases]
+    with Workers(lambda: waiting.pop(0)) as alive:
+        measured = measure(group, alive, rule=rule, clock=workers[0].clock, **options)
+        assert all(worker.closed for worker in workers)
+    return [to_run(one, rule) for one in measured]
 
 
 def test_a_steady_device_stops_when_there_is_enough() -> None:
@@ -79,11 +86,29 @@ def test_devices_take_turns() -> None:
     assert turns == ["cpu", "gpu"] * 10
 
 
-def test_the_reference_is_computed_once() -> None:
-    clock = Clock()
-    workers = [FakeWorker(clock), FakeWorker(clock)]
-    runs([GPU, TERMS], workers)
-    assert [worker.asked.count("reference") for worker in workers] == [1, 0]
+def test_training_steps_are_queued_together() -> None:
+    (one,) = runs([CPU], [FakeWorker(Clock(), 0.01)], of=job(blocks=True, step_name="step"))
+    assert one.steps == 10  # 0.1 s
+    assert one.median_s == pytest.approx(0.1)
+    assert one.throughput and one.throughput.value == pytest.approx(2e9 / 0.01)
+    assert one.flop == pytest.approx(2e10)
+
+
+def test_figures_beside_the_samples() -> None:
+    answer = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s", "ci95": [800.0, 820.0]}]}
+    worker = FakeWorker(Clock(), 0.1, lambda verb, sample: answer if verb == "figures" else None)
+    (one,) = runs([CPU], [worker], of=job(figures=True))
+    assert [(figure.name, figure.value, figure.ci95) for figure in one.figures] == [("fit", 812.5, (800.0, 820.0))]
+
+
+def test_a_process_that_is_needed_again_is_kept() -> None:
+    workers = [FakeWorker(Clock())]
+    waiting = list(workers)
+    with Workers(lambda: waiting.pop(0)) as alive:
+        for keep in ({("CPU", "float32")}, set()):
+            measure([(CPU, job())], alive, rule=RULE, clock=workers[0].clock, keep=keep)
+            assert workers[0].closed is not bool(keep)
+    assert workers[0].asked.count("hello") == 1
 
 
 def test_more_terms_are_more_work() -> None:
@@ -113,9 +138,9 @@ def test_a_worker_that_cannot_be_started() -> None:
     def start() -> FakeWorker:
         raise WorkerError("no such interpreter")
 
-    with Reference() as reference:
-        (one,) = measure([CPU], job(), start, reference, rule=RULE)
-    assert to_run(one, job(), RULE).failure == "no such interpreter"
+    with Workers(start) as alive:
+        (one,) = measure([(CPU, job())], alive, rule=RULE)
+    assert to_run(one, RULE).failure == "no such interpreter"
 
 
 def test_a_wrong_result_has_no_speed() -> None:
@@ -140,7 +165,7 @@ def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
 
 def test_a_result_that_goes_wrong_later_is_noticed() -> None:
     worker = FakeWorker(
-        Clock(), 0.1, lambda verb, sample: {"residuals": [RIGHT, WRONG]} if verb == "sample" and sample > 6 else None
+        Clock(), 0.1, lambda verb, sample: {"rechecked": [RIGHT, WRONG]} if verb == "sample" and sample > 6 else None
     )
     (one,) = runs([CPU], [worker])
     assert one.failure is not None and one.failure.startswith("the result is wrong")
@@ -216,6 +241,6 @@ def test_an_interrupt_ends_every_worker() -> None:
 
     workers = [FakeWorker(clock, 0.2), FakeWorker(clock, 0.2, interrupted)]
     waiting = list(workers)
-    with Reference() as reference, pytest.raises(KeyboardInterrupt):
-        measure([CPU, GPU], job(), lambda: waiting.pop(0), reference, rule=RULE, clock=clock)
+    with Workers(lambda: waiting.pop(0)) as alive, pytest.raises(KeyboardInterrupt):
+        measure([(CPU, job()), (GPU, job())], alive, rule=RULE, clock=clock)
     assert all(worker.closed for worker in workers)

@@ -74,6 +74,31 @@ def parse_devices(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class Selection:
+    """What was asked for: how many GPUs, or exactly which devices, or logical ones."""
+
+    gpus: int | None = 1  # None: all
+    explicit: bool = False  # the number of GPUs was given
+    devices: tuple[str, ...] | None = None
+    virtual: int | None = None
+
+    def cases(self, found: Sequence[GpuFound], spreads: Sequence[str]) -> tuple[Case, ...]:
+        """The cases, over the GPUs that TensorFlow lists, and each way of spreading the work over several.
+
+        Raises:
+            DeviceError: more GPUs were asked for than there are.
+        """
+        return plan_cases(
+            found,
+            gpus=self.gpus,
+            explicit=self.explicit,
+            devices=self.devices,
+            virtual=self.virtual,
+            spreads=spreads,
+        )
+
+
 def plan_cases(
     found: Sequence[GpuFound],
     *,

@@ -1,247 +1,143 @@
-"""`tfgpu bench matpow`, the parent's side: which cases, which size, and the result of all of them."""
+"""`tfgpu bench matpow`, the parent's side: which cases, which size, and what the results are compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from functools import partial
+from pathlib import Path
+from typing import Any
 
-import msgspec
-import psutil
-
-from tfgpu_doctor import __version__
 from tfgpu_doctor.bench import sizing
-from tfgpu_doctor.bench.devices import Case, GpuFound, plan_cases
-from tfgpu_doctor.bench.peaks import percent_of_peak
-from tfgpu_doctor.bench.ratios import relate
-from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner import PATIENCE, Job, Measurement, Reference, dtype_on, hello, measure, prepare, to_run
-from tfgpu_doctor.bench.runner_process import Worker, WorkerError
-from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner import PATIENCE, prepare
+from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.report import Tool
 
 PROBE_SIZES = (768, 1536, 3072, 6144)  # of the calibration, which goes on until a sample takes long enough to tell
 PROBE_SECONDS = 0.05
 
 
-class NoTensorFlowError(Exception):
-    """TensorFlow cannot be used in the interpreter under test; the message says how it ended."""
+class Reference:
+    """What the powers must be, in float64: computed once by the first worker that can, for all cases and types.
+
+    Use as a context manager: leaving the block removes the files.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is computed yet."""
+        self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
+        self._terms: dict[int, int] = {}  # by size
+
+    def file(self, ask: Ask, parameters: Mapping[str, Any], terms: int) -> str:
+        """The file's path; the worker behind `ask` writes it where it does not hold `terms` powers yet."""
+        size = parameters["size"]
+        path = str(Path(self._folder.name) / f"{size}.float64")
+        if self._terms.get(size, 0) < terms:
+            ask(do="reference", workload="matpow", parameters=dict(parameters), terms=terms, file=path)
+            self._terms[size] = terms
+        return path
+
+    def __enter__(self) -> Reference:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._folder.cleanup()
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What was asked for."""
+@dataclass
+class MatPow:
+    """One run of the benchmark, from what was asked for."""
 
-    executable: str
     size: int | None = None  # None: chosen for about sizing.TARGET seconds
     power: int = 10
     dtypes: tuple[str, ...] = ("float32",)
-    gpus: int | None = 1  # None: all
-    explicit: bool = False  # the number of GPUs was given
-    devices: tuple[str, ...] | None = None
-    virtual: int | None = None
+    selection: Selection = field(default_factory=Selection)
     spreads: tuple[str, ...] = ("terms", "rows")
-    rule: StoppingRule = field(default_factory=StoppingRule)
+    workload: str = "matpow"
+    chosen: int = 0  # the size that is run
 
+    def title(self) -> str:
+        """What is computed."""
+        return f"A^{self.power} and B^{self.power}, {self.chosen} × {self.chosen}"
 
-class Bench:
-    """One run of the benchmark: from the settings to the result."""
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share."""
+        return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
 
-    def __init__(
-        self,
-        settings: Settings,
-        matrix: Matrix,
-        environment: Facts,
-        start_worker: Callable[[], Worker],
-        *,
-        progress: Callable[[str, float], None] = lambda label, done: None,
-        save: Callable[[BenchResult], None] = lambda result: None,
-    ) -> None:
-        """Nothing is started yet; `save` will get what there is after every round."""
-        self._settings, self._matrix, self._environment = settings, matrix, environment
-        self._start_worker, self._progress, self._save = start_worker, progress, save
-        self._created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._software: dict[str, str] = {}
-        self._found: tuple[GpuFound, ...] = ()
-        self._size = 0
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """What is not what it seems."""
+        if "tf32" in self.dtypes:
+            return ("TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32.",)
+        return ()
 
-    def run(self) -> BenchResult:
-        """Measure every case in every type.
+    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Nothing beyond what holds for every workload."""
+        return ()
 
-        Raises:
-            DeviceError: GPUs were asked for that are not there.
-            sizing.TooLargeError: the matrices do not fit.
-            NoTensorFlowError: TensorFlow does not start.
-        """
-        self._progress("starting TensorFlow", 0.0)
-        first = self._start_worker()
-        try:
-            self._software, self._found = _greet(first)
-            cases = self._cases()
-            self._size, expected = self._choose_size(cases, first)
-            with Reference() as reference:
-                return self._measure_all(cases, first, expected, reference)
-        finally:
-            first.close()
+    def groups(self, session: Session) -> Iterator[Group]:
+        """One group for each type; the CPU's float32 stands for its tf32."""
+        cases = self.selection.cases(session.found, self.spreads)
+        self.chosen, expected = self._choose_size(session, cases)
+        done: set[tuple[str, str]] = set()
+        with Reference() as reference:
+            for dtype in self.dtypes:
+                job = self.job(dtype, self.chosen, reference, max(case.terms for case in cases))
+                todo = [case for case in cases if (case.label, job.dtype_on(case)) not in done]
+                done |= {(case.label, job.dtype_on(case)) for case in todo}
+                if todo:
+                    yield Group(tuple((case, job) for case in todo), expected)
 
-    def _cases(self) -> tuple[Case, ...]:
-        wanted = self._settings
-        return plan_cases(
-            self._found,
-            gpus=wanted.gpus,
-            explicit=wanted.explicit,
-            devices=wanted.devices,
-            virtual=wanted.virtual,
-            spreads=wanted.spreads,
-        )
-
-    # ------------------------------------------------------------------- size
-
-    def _job(self, dtype: str, size: int) -> Job:
-        power = self._settings.power
-        each = max(matpow.device_bytes(size, dtype, 2, way) for way in self._settings.spreads)
+    def job(self, dtype: str, size: int, reference: Reference, terms: int) -> Job:
+        """What each case computes; `terms` is how many powers the largest needs."""
+        parameters = {"size": size, "power": self.power}
+        each = max(matpow.device_bytes(size, dtype, 2, way) for way in self.spreads)
+        work = self._work(size)
         return Job(
-            "matpow",
-            size,
-            power,
-            dtype,
-            lambda terms: matpow.flop(size, power, terms),
+            workload=self.workload,
+            parameters=parameters,
+            dtype=dtype,
+            unit=matpow.UNIT,
+            work=work,
+            flop=work,
+            judge=matpow.judge,
+            scaling=_scaling,
             virtual_memory_mib=each * 5 // 4 // 2**20 + 256,  # a quarter for what the allocator cannot use
+            verify=lambda ask, case: {"file": reference.file(ask, parameters, terms)},
         )
 
-    def _choose_size(self, cases: Sequence[Case], worker: Worker) -> tuple[int, float]:
+    def _work(self, size: int) -> Any:
+        return lambda case: matpow.flop(size, self.power, case.terms)
+
+    def _choose_size(self, session: Session, cases: Sequence[Case]) -> tuple[int, float]:
         """The size asked for, or the one at which the slowest device needs about TARGET s; and that time, estimated.
 
         Raises:
             sizing.TooLargeError: it does not fit.
         """
-        settings = self._settings
-        self._progress("choosing a size", 0.0)
-        slowest = min(self._speed(cases[0], worker, dtype) for dtype in settings.dtypes)
-        chosen = sizing.sane_size(slowest * sizing.TARGET, settings.power)
-        names = {index: gpu.name for index, gpu in enumerate(self._found)}
-        size = sizing.fit(cases, settings.dtypes, settings.size, chosen, self._free(cases), names)
-        return size, matpow.flop(size, settings.power, 2) / slowest
+        session.progress("choosing a size", 0.0)
+        slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
+        chosen = sizing.sane_size(slowest * sizing.TARGET, self.power)
+        names = {index: gpu.name for index, gpu in enumerate(session.found)}
+        size = sizing.fit(cases, self.dtypes, self.size, chosen, session.free(cases), names)
+        return size, matpow.flop(size, self.power, 2) / slowest
 
-    def _speed(self, case: Case, worker: Worker, dtype: str) -> float:
+    def _speed(self, session: Session, case: Case, dtype: str) -> float:
         """FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
-        for probe in PROBE_SIZES:
-            size = min(probe, self._settings.size or probe)
-            prepare(worker, case, self._job(dtype, size), size)
-            worker.ask(PATIENCE, do="sample", count=1)
-            seconds: float = min(worker.ask(PATIENCE, do="sample", count=2)["samples"])
-            if seconds >= PROBE_SECONDS or size < probe:
-                break
-        return matpow.flop(size, self._settings.power, 2) / seconds
-
-    def _free(self, cases: Sequence[Case]) -> dict[str | int, int]:
-        """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
-        limit = value_or(self._environment.host.memory_limit, 2**62)
-        free: dict[str | int, int] = {sizing.HOST: min(psutil.virtual_memory().available, limit)}
-        for case in cases:
-            for index, gpu in zip(case.gpus, self._gpus(case), strict=False):
-                if isinstance(gpu.memory_free, Known):
-                    free[index] = gpu.memory_free.value
-        return free
-
-    def _gpus(self, case: Case) -> list[Gpu]:
-        """The GPUs of a case among the facts; empty where the driver's order cannot be told from TensorFlow's."""
-        known = value_or(self._environment.gpus, ())
-        # one model throughout: whichever they are, their facts are alike
-        alike = len({value_or(gpu.name, None) for gpu in known}) == 1
-        return [known[index] for index in case.gpus if index < len(known)] if alike or len(known) == 1 else []
-
-    # ---------------------------------------------------------------- measure
-
-    def _measure_all(self, cases: Sequence[Case], first: Worker, expected: float, reference: Reference) -> BenchResult:
-        finished: tuple[Run, ...] = ()
-        started: list[Worker] = [first]
-
-        def start() -> Worker:
-            return started.pop() if started else self._started()
-
-        for dtype in self._settings.dtypes:
-            done = {(run.label, run.dtype) for run in finished}  # the CPU's float32 stands for its tf32
-            todo = [case for case in cases if (case.label, dtype_on(case, dtype)) not in done]
-            if not todo:
-                continue
-            job = self._job(dtype, self._size)
-            keep = partial(self._keep, finished, job)
-            measured = measure(
-                todo,
-                job,
-                start,
-                reference,
-                rule=self._settings.rule,
-                expected=expected,
-                progress=self._progress,
-                save=keep,
-            )
-            finished = self._keep(finished, job, measured)
-        return self._result(finished)
-
-    def _keep(self, finished: tuple[Run, ...], job: Job, measured: Sequence[Measurement]) -> tuple[Run, ...]:
-        """Save what there is: an interrupt must lose nothing."""
-        runs = (*finished, *(to_run(one, job, self._settings.rule) for one in measured))
-        self._save(self._result(runs))
-        return runs
-
-    def _started(self) -> Worker:
-        worker = self._start_worker()
-        try:
-            hello(worker)
-        except BaseException:
-            worker.close()
-            raise
-        return worker
-
-    def _result(self, runs: Sequence[Run]) -> BenchResult:
-        with_peaks = [self._with_peak(run) for run in runs]
-        return BenchResult(
-            schema=SCHEMA,
-            tool=Tool(name="tfgpu", version=__version__),
-            created=self._created,
-            environment=self._environment,
-            workload="matpow",
-            parameters={
-                "size": self._size,
-                "power": self._settings.power,
-                "seed": matpow.SEED,
-                "min_samples": self._settings.rule.min_samples,
-                "deadline_s": self._settings.rule.deadline,
-            },
-            runs=relate(with_peaks, value_or(self._environment.host.cpus, None)),
-            notes=self._notes(),
-            software=self._software,
-        )
-
-    def _with_peak(self, run: Run) -> Run:
-        if run.throughput is None or run.computed_in is None or run.virtual or not run.devices[0].startswith("/GPU"):
-            return run
-        known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self._environment.gpus, ())}
-        gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
-        if len(gpus) < len(run.devices):
-            return run
-        percent = percent_of_peak(run.throughput.value, gpus, run.computed_in, self._matrix)
-        return msgspec.structs.replace(run, percent_of_peak=percent)
-
-    def _notes(self) -> tuple[str, ...]:
-        said = []
-        if not self._found:
-            said.append("TensorFlow lists no GPU: this measures the CPU. tfgpu doctor says what keeps it from the GPU.")
-        if self._settings.virtual:
-            said.append("Virtual devices share one physical device: they prove function, never speed.")
-        if "tf32" in self._settings.dtypes:
-            said.append("TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32.")
-        return tuple(said)
+        with Reference() as unused:
+            for probe in PROBE_SIZES:
+                size = min(probe, self.size or probe)
+                prepare(session.first, case, self.job(dtype, size, unused, 2))
+                session.first.ask(PATIENCE, do="sample", count=1, steps=1)
+                seconds: float = min(session.first.ask(PATIENCE, do="sample", count=2, steps=1)["samples"])
+                if seconds >= PROBE_SECONDS or size < probe:
+                    break
+        return matpow.flop(size, self.power, 2) / seconds
 
 
-def _greet(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
-    try:
-        return hello(worker)
-    except WorkerError as error:
-        raise NoTensorFlowError(str(error)) from error
+def _scaling(case: Case) -> str | None:
+    if len(case.devices) < 2:
+        return None
+    return "strong" if case.spread == "rows" or len(case.devices) == 2 else "weak"

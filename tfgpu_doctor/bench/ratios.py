@@ -47,7 +47,8 @@ def _relate(run: Run, runs: Sequence[Run], cpus: int | None) -> Run:
 
 def _base(runs: Sequence[Run], run: Run, label: str) -> Run | None:
     types = {run.dtype, "float32"} if run.dtype == "tf32" and label == "CPU" else {run.dtype}
-    return next((r for r in runs if r.label.startswith(label) and len(r.devices) == 1 and r.dtype in types), None)
+    alike = (r for r in runs if r.dtype in types and r.parameters == run.parameters)
+    return next((r for r in alike if r.label.startswith(label) and len(r.devices) == 1), None)
 
 
 def _advice(run: Run, cpus: int | None) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ class Throughput(Record, frozen=True):
     """Work per second."""
 
     value: float
-    unit: str  # "FLOP/s"
+    unit: str  # "FLOP/s", "images/s", "B/s"
     ci95: tuple[float, float]
 
 
@@ -31,16 +31,46 @@ class Ratio(Record, frozen=True):
     high: float
 
 
+class Check(Record, frozen=True):
+    """One thing that was looked at when a result was verified."""
+
+    name: str  # "loss falls"
+    ok: bool
+    saw: str  # "2.31 to 0.42"
+
+
 class Verified(Record, frozen=True):
     """Whether the result is right, and how that is known."""
 
     ok: bool
-    residual: float | None  # relative rms error; None when it is not a number
-    tolerance: float
+    residual: float | None  # relative error; None when it is not a number, or there is none to give
+    tolerance: float | None
     method: str
     worst_row: float | None = None  # largest relative error of a single row
     row_tolerance: float | None = None
     samples: int = 0  # results that were checked: that of every sample and the last of the warm-up
+    checks: tuple[Check, ...] = ()
+
+
+class Figure(Record, frozen=True):
+    """A figure beside the samples: what `fit` needs, a latency's 99th percentile, the largest batch that fits."""
+
+    name: str
+    value: float
+    unit: str  # "s", "images/s", "B", "" for a plain number
+    ci95: tuple[float, float] | None = None
+    note: str | None = None
+
+
+class Reading(Record, frozen=True):
+    """One look at a GPU."""
+
+    t: float  # seconds since the first timed block of the case
+    utilization: float | None = None  # per cent
+    power_w: float | None = None
+    sm_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    memory_used: int | None = None  # bytes
 
 
 class GpuTelemetry(Record, frozen=True):
@@ -55,6 +85,7 @@ class GpuTelemetry(Record, frozen=True):
     sm_clock_mhz: float | None = None
     temperature_c: float | None = None
     throttled: tuple[str, ...] = ()  # reasons that were active in any sample, idleness aside
+    readings: tuple[Reading, ...] = ()  # thinned to some hundreds, in the order of time
 
 
 class Run(Record, frozen=True):
@@ -67,7 +98,12 @@ class Run(Record, frozen=True):
     computed_in: str | None = None  # what the residual says: "float32" where "tf32" was asked for and did not happen
     virtual: bool = False  # logical devices: they prove function, never speed
     placed_on: tuple[str, ...] = ()  # device that each part of the result names
+    parameters: dict[str, int | float | str | None] = msgspec.field(default_factory=dict)  # unlike those of other runs
+    steps: int = 1  # units of work in a sample, which are queued together and waited for once
+    step_name: str = "sample"  # what one of them is: "step", "call", "copy"
+    scaling: str | None = None  # "strong", "weak": how the work grows with the devices
     flop: float | None = None  # of one sample
+    bytes_moved: float | None = None  # of one sample, at least: what has to be read and written
     cold_start_s: dict[str, float] = msgspec.field(default_factory=dict)  # import, devices, inputs, first call
     warmup_s: tuple[float, ...] = ()
     samples_s: tuple[float, ...] = ()
@@ -83,6 +119,7 @@ class Run(Record, frozen=True):
     speedup_vs_1gpu: Ratio | None = None
     efficiency: Ratio | None = None  # only between physical GPUs
     gpu: tuple[GpuTelemetry, ...] = ()
+    figures: tuple[Figure, ...] = ()
     advice: tuple[str, ...] = ()
     stopped: str | None = None  # condition of the stopping rule that was not met; None: all were
     failure: str | None = None  # why there is no result
@@ -99,6 +136,7 @@ class BenchResult(Record, frozen=True):
     parameters: dict[str, int | float | str | None]
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
+    title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
     software: dict[str, str] = msgspec.field(default_factory=dict)  # "tensorflow", "numpy", "python"
 
     def to_json(self) -> bytes:

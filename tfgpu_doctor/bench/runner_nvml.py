@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfgpu_doctor.bench.results import GpuTelemetry
+from tfgpu_doctor.bench.results import GpuTelemetry, Reading
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.probes.gpus import THROTTLE_REASONS
 
 PERIOD = 0.05  # seconds between looks; NVML averages the utilisation over 1/6 to 1 s itself (nvml.h)
+KEPT = 400  # readings of a GPU that a result holds at most
 PATIENCE = 2.0  # seconds that the thread may take to end; a driver that hangs keeps it
 HARMLESS = frozenset({"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"})
 # "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 13775 MB memory:  -> device: 0, name: Tesla T4,
@@ -37,6 +39,7 @@ class Telemetry:
         self._readings: dict[str, list[dict[str, Any]]] = {bus_id: [] for bus_id in self._devices}
         self._names: dict[str, str] = {}
         self._block: set[str] = set()  # throttle reasons since the last start
+        self._began: float | None = None
         self._on = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="nvml", daemon=True)
@@ -46,6 +49,7 @@ class Telemetry:
     def start(self) -> None:
         """A timed block begins."""
         self._block = set()
+        self._began = self._began or time.monotonic()
         self._on.set()
 
     def pause(self) -> tuple[str, ...]:
@@ -71,7 +75,7 @@ class Telemetry:
             return  # no NVML: the figures stay None
         while self._on.wait() and not self._end.is_set():
             for bus_id, handle in handles.items():
-                reading = _read(pynvml, handle)
+                reading = {"t": time.monotonic() - (self._began or 0.0), **_read(pynvml, handle)}
                 if self._on.is_set():  # the block may have ended while NVML answered
                     self._readings[bus_id].append(reading)
                     self._block |= reading["throttled"]
@@ -99,7 +103,19 @@ class Telemetry:
             sm_clock_mhz=middle("clock"),
             temperature_c=middle("temperature"),
             throttled=tuple(sorted({reason for reading in readings for reason in reading["throttled"]})),
+            readings=tuple(_kept(reading) for reading in readings[:: -(-len(readings) // KEPT) or 1]),
         )
+
+
+def _kept(reading: dict[str, Any]) -> Reading:
+    return Reading(
+        t=round(reading["t"], 3),
+        utilization=reading["utilization"],
+        power_w=reading["power"],
+        sm_clock_mhz=reading["clock"],
+        temperature_c=reading["temperature"],
+        memory_used=reading["memory"],
+    )
 
 
 def _read(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -117,6 +133,7 @@ def _read(nvml: Any, handle: Any) -> dict[str, Any]:
         "utilization": ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
         "power": None if power is None else power / 1000.0,
         "clock": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        "memory": ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
         "temperature": ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
         "throttled": {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS,
     }

@@ -5,36 +5,37 @@ one a line on standard input; each gets one JSON object on what was standard out
 Everything that TensorFlow prints goes to standard error. When the parent goes away, standard input ends and so does
 the process.
 
-Requests, as keys beside "do":
+Requests, as keys beside "do" (workloads/__init__.py says what a workload answers):
     hello                                versions, and the GPUs that TensorFlow lists
-    prepare workload size power dtype devices gpus spread virtual …    inputs on their devices
-    sample count                         seconds of each; residuals of results that differ from the verified one
-    reference workload size power terms file    writes what the powers must be, in float64
-    verify file                          residuals of the last result; what they mean is the parent's to say
+    prepare workload parameters dtype devices gpus spread virtual …    inputs on their devices
+    sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one
+    verify …                             what is needed to judge the last result; what it means is the parent's to say
+    figures                              figures beside the samples
+    reference workload parameters …      calls the function `reference` of the workload's file
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import sys
 import time
+import types
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = "tfgpu_bench"  # what this folder is called here, where the package around it need not exist
 
 
 def load(name: str) -> Any:
-    """Import a file beside this one by its path, without putting its folder on sys.path."""
-    path = os.path.join(HERE, name + ".py")
-    spec = importlib.util.spec_from_file_location("tfgpu_worker_" + name.replace("/", "_"), path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Import a workload's file, which may import others of this folder relatively."""
+    if PACKAGE not in sys.modules:
+        package = types.ModuleType(PACKAGE)
+        package.__path__ = [HERE]
+        sys.modules[PACKAGE] = package
+    return importlib.import_module(f"{PACKAGE}.workloads.{name}")
 
 
 class Worker:
@@ -44,8 +45,6 @@ class Worker:
         """Nothing is imported yet."""
         self.tf: Any = None
         self.work: Any = None
-        self.verification: Any = None
-        self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
         self.cold: dict[str, float] = {}
 
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -83,13 +82,11 @@ class Worker:
         self.tf.config.experimental.enable_tensor_float_32_execution(request["dtype"] == "tf32")
         if "devices" not in self.cold:
             self._configure(request)
-        self.work = self.expected = None  # the old inputs must not stand beside the new ones
-        self.work = load("workloads/" + request["workload"]).Workload(
-            request["size"], request["power"], request["dtype"], request["devices"], request["spread"]
+        self.work = None  # the old inputs must not stand beside the new ones
+        self.work = load(request["workload"]).Workload(
+            request["parameters"], request["dtype"], request["devices"], request["spread"]
         )
-        self.cold["inputs"] = self.work.make_s
-        self.cold["to devices"] = self.work.transfer_s
-        return {"cold": self.cold}
+        return {"cold": {**self.cold, **self.work.cold}}
 
     def _configure(self, request: dict[str, Any]) -> None:
         tf = self.tf
@@ -118,63 +115,40 @@ class Worker:
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take samples; also how many CPUs this process kept busy in each.
 
-        Once a result has been verified, every other one must be the same bit by bit, or is verified itself.
+        Once a result has been verified, every other one must be the same, or is looked at itself.
         """
-        samples, loads, residuals = [], [], []
+        samples, loads, rechecked = [], [], []
         for _ in range(request["count"]):
             busy = time.process_time()
-            seconds = self.work.sample()
+            seconds = self.work.sample(request["steps"])
             loads.append((time.process_time() - busy) / seconds)
             samples.append(seconds)
-            if self.expected is not None and not self.work.unchanged():
-                residuals.append(self._residual())
+            found = self.work.recheck()
+            if found is not None:
+                rechecked.append(found)
         return {
             "samples": samples,
             "loads": loads,
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),
-            "residuals": residuals,
+            "rechecked": rechecked,
         }
-
-    def reference(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compute what the powers of the first `terms` matrices must be, in float64, and write it to a file.
-
-        A file, because the numbers of a large matrix are more than a line of text should carry.
-        """
-        self.verification = self.verification or load("verification")
-        make_matrix = load("workloads/" + request["workload"]).make_matrix
-        with Path(request["file"]).open("wb") as file:
-            for index in range(request["terms"]):
-                powers = self.verification.reference(make_matrix(request["size"], index), request["power"])
-                file.write(powers.tobytes())
-        return {}
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compare the result of the last sample with the reference."""
-        import numpy as np
+        """Ask the workload for what judges its last result."""
+        answer: dict[str, Any] = self.work.verify(request)
+        return answer
 
-        self.verification = self.verification or load("verification")
-        self.expected = np.fromfile(request["file"]).reshape(-1, self.work.size, self.verification.VECTORS)
-        self.work.trust()
-        return self._residual()
+    def figures(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Ask the workload for its figures beside the samples."""
+        answer: dict[str, Any] = self.work.figures()
+        return answer
 
-    def _residual(self) -> dict[str, Any]:
-        """The worst of all powers; None where it is no number."""
-        computed = self.work.results()
-        assert len(computed) <= len(self.expected), "the reference holds too few powers"
-        found = [self.verification.residual(one, expected) for one, expected in zip(computed, self.expected)]
-        return {
-            "rms": _finite(max((one.rms for one in found), key=_nan_last)),
-            "worst_row": _finite(max((one.worst_row for one in found), key=_nan_last)),
-        }
-
-
-def _nan_last(value: float) -> float:
-    return float("inf") if value != value else value
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None
+    def reference(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Let the workload's file compute what results are compared with."""
+        arguments = {name: value for name, value in request.items() if name not in ("do", "workload")}
+        load(request["workload"]).reference(**arguments)
+        return {}
 
 
 def main() -> None:
@@ -183,11 +157,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = Worker()
-    verbs = {name: getattr(worker, name) for name in ("hello", "prepare", "sample", "reference", "verify")}
+    verbs = ("hello", "prepare", "sample", "verify", "figures", "reference")
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = verbs[request["do"]](request)
+            answer = getattr(worker, request["do"])(request) if request["do"] in verbs else {"error": "no such request"}
         except Exception as error:  # whatever TensorFlow raises is the answer; the parent decides
             answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
         answers.write(json.dumps(answer) + "\n")

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import NamedTuple
-
 import click
 
 from tfgpu_doctor import __version__
-
-
-class LazyCommand(NamedTuple):
-    """Where a command lives, and the line that stands for it in the list (so that --help imports none)."""
-
-    module: str
-    summary: str
-
+from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "doctor": LazyCommand("tfgpu_doctor.cli.doctor", "Say what keeps TensorFlow from the GPU, why, and what to type."),
@@ -37,41 +27,9 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is needed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Keep the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of `cmd_name`."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(COMMANDS[cmd_name].module).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name what is near a command that does not exist."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}?" if near else f" Commands: {', '.join(COMMANDS)}."
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
-
-
 @click.group(
     cls=LazyGroup,
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
 )

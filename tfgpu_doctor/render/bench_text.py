@@ -19,8 +19,7 @@ _BAR = 20
 
 def render(result: BenchResult, console: Console) -> None:
     """Print all of it."""
-    n, power = result.parameters["size"], result.parameters["power"]
-    console.print(Text.assemble(("tfgpu bench matpow", "bold"), f"  A^{power} and B^{power}, {n} × {n}"))
+    hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
     hanging(Text(""), Text(clean(_machine(result)), "dim"), console)
     best = max((run.throughput.value for run in result.runs if run.throughput and not run.virtual), default=0.0)
     for run in result.runs:

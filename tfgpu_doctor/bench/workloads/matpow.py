@@ -10,15 +10,26 @@ Entries are N(0,1)/√N, rounded to what bfloat16 can represent, so that every p
 types start from the same numbers. The matrices differ, are arguments of the compiled function, and whole results are
 returned and verified: otherwise compilers fold, share or drop the products.
 
-Runs in the worker: imports TensorFlow and NumPy inside functions, and nothing of this package.
+Verified in float64 (bench/verification.py): C x against A(A(... A x)), whole results, every sample.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from pathlib import Path
 from typing import Any
 
+from .. import verification
+from .judgement import Judgement, short
+
+UNIT = "FLOP/s"
 SEED = 7
+METHOD = (
+    "C x against A(A(... x)) in float64, 4 vectors of ±1; the results of further samples are the same bit by bit, "
+    "or were compared in this way themselves"
+)
+DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 TF_TYPES = {
     "float64": "float64",
     "float32": "float32",
@@ -64,26 +75,66 @@ def make_matrix(size: int, index: int) -> Any:
     return matrix
 
 
+def reference(parameters: dict[str, Any], file: str, terms: int) -> None:
+    """Write what the powers of the first `terms` matrices must be, in float64, one after the other.
+
+    A file, because the numbers of a large matrix are more than a line of text should carry.
+    """
+    with Path(file).open("wb") as stream:
+        for index in range(terms):
+            powers = verification.reference(make_matrix(parameters["size"], index), parameters["power"])
+            stream.write(powers.tobytes())
+
+
+def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+    """Say whether a residual is one that the type explains, which the worker is not asked."""
+    rms, worst, power = answer["rms"], answer["worst_row"], parameters["power"]
+    found = verification.Residual(math.nan if rms is None else rms, math.nan if worst is None else worst)
+    limit = verification.tolerance(dtype, power)
+    right = verification.is_right(found, dtype, power)
+    plain = dtype == "tf32" and verification.is_right(found, "float32", power)
+    return Judgement(
+        ok=right,
+        method=METHOD,
+        residual=rms,
+        tolerance=limit,
+        why="" if right else _why_wrong(found, limit),
+        computed_in="float32" if plain else dtype,
+        worst_row=worst,
+        row_tolerance=verification.ROW_FACTOR * limit,
+    )
+
+
+def _why_wrong(found: verification.Residual, limit: float) -> str:
+    if not found.rms < math.inf:
+        return "it holds numbers that are not finite"
+    if found.rms > limit:
+        return f"residual {found.rms:.2g}, at most {limit:.2g} is rounding"
+    return f"a row is off by {found.worst_row:.2g}, at most {verification.ROW_FACTOR * limit:.2g} is rounding"
+
+
 class Workload:
     """Inputs on their devices and a compiled function; built for one list of devices, one type, one spread."""
 
-    def __init__(self, size: int, power: int, dtype: str, devices: list[str], spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Put the inputs on the devices and trace the function; nothing is computed yet."""
         import tensorflow as tf
 
-        self.size, self.power, self.dtype, self.spread = size, power, dtype, spread
+        size = parameters["size"]
+        self.size, self.power, self.dtype, self.spread = size, parameters["power"], dtype, spread
         self.devices = devices
         self.terms = len(devices) if spread == "terms" and len(devices) > 1 else 2
         started = time.perf_counter()
         matrices = [make_matrix(size, index) for index in range(self.terms)]
-        self.make_s = time.perf_counter() - started
+        self.cold = {"inputs": time.perf_counter() - started}
         started = time.perf_counter()
         self.inputs = self._place(tf, getattr(tf, TF_TYPES[dtype]), matrices)
         self.synchronise()
-        self.transfer_s = time.perf_counter() - started
+        self.cold["to devices"] = time.perf_counter() - started
         self.function = tf.function(self._chains, jit_compile=False, autograph=False)
         self.outputs: list[Any] = []
         self.trusted: list[Any] = []
+        self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
 
     # A part is (device, which term, first row, row behind the last).
     def parts(self) -> list[tuple[str, int, int, int]]:
@@ -137,17 +188,39 @@ class Workload:
             for output in getattr(self, "outputs", []):
                 float(tf.reduce_sum(tf.cast(output[:1, :1], tf.float32)).numpy())
 
-    def sample(self) -> float:
-        """Seconds of one computation of all powers, from the call to the last device's end."""
+    def sample(self, steps: int) -> float:
+        """Seconds of one computation of all powers, from the call to the last device's end; `steps` is always 1."""
         self.outputs = []  # the memory of the last result is free for the next
         started = time.perf_counter()
         self.outputs = self.function(self.inputs)
         self.synchronise()
         return time.perf_counter() - started
 
-    def trust(self) -> None:
-        """Keep the last result, which has been verified, to compare others with."""
+    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Residuals of the last result against the file that `reference` wrote; later results must equal this one."""
+        import numpy as np
+
+        self.expected = np.fromfile(request["file"]).reshape(-1, self.size, verification.VECTORS)
         self.trusted = self.outputs
+        return self._residual()
+
+    def recheck(self) -> dict[str, Any] | None:
+        """None when the last result is the verified one bit by bit, or nothing was verified yet."""
+        return None if self.expected is None or self.unchanged() else self._residual()
+
+    def figures(self) -> dict[str, Any]:
+        """Nothing beside the samples."""
+        return {}
+
+    def _residual(self) -> dict[str, Any]:
+        """The worst of all powers; None where it is no number."""
+        computed = self.results()
+        assert len(computed) <= len(self.expected), "the reference holds too few powers"
+        found = [verification.residual(one, expected) for one, expected in zip(computed, self.expected)]
+        return {
+            "rms": _finite(max((one.rms for one in found), key=_nan_last)),
+            "worst_row": _finite(max((one.worst_row for one in found), key=_nan_last)),
+        }
 
     def unchanged(self) -> bool:
         """Whether the last result is bit by bit the trusted one; compared where it lies. Not-a-number never is."""
@@ -166,12 +239,12 @@ class Workload:
 
         `backing_device`, because the `device` of a function's output on a second CPU device names the first.
         """
-        return [_short(output.backing_device) for output in self.outputs]
+        return [short(output.backing_device) for output in self.outputs]
 
     def _planned_on(self) -> set[str]:
         """The devices that the products stand on inside the compiled graph."""
         graph = self.function.get_concrete_function(self.inputs).graph
-        return {_short(op.device) for op in graph.get_operations() if op.type in ("MatMul", "BatchMatMulV2")}
+        return {short(op.device) for op in graph.get_operations() if op.type in ("MatMul", "BatchMatMulV2")}
 
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for, by the results and by the graph; None when nothing was."""
@@ -197,6 +270,9 @@ class Workload:
         return [np.concatenate(blocks) if len(blocks) > 1 else blocks[0] for blocks in found]
 
 
-def _short(device: str) -> str:
-    """ "/job:localhost/replica:0/task:0/device:GPU:0" as "/GPU:0"."""
-    return "/" + device.rpartition("device:")[2] if "device:" in device else device
+def _nan_last(value: float) -> float:
+    return math.inf if value != value else value
+
+
+def _finite(value: float) -> float | None:
+    return value if abs(value) < math.inf else None

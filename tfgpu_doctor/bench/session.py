@@ -1,0 +1,185 @@
+"""One run of a benchmark: what every workload shares, from the first process to the result that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Protocol
+
+import msgspec
+import psutil
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.bench import sizing
+from tfgpu_doctor.bench.devices import Case, GpuFound
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.peaks import percent_of_peak
+from tfgpu_doctor.bench.ratios import relate
+from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
+from tfgpu_doctor.bench.runner import Key, Measurement, Workers, measure, to_run
+from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
+from tfgpu_doctor.matrix import Matrix
+from tfgpu_doctor.report import Tool
+
+
+class NoTensorFlowError(Exception):
+    """TensorFlow cannot be used in the interpreter under test; the message says how it ended."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that take turns: one size, one type."""
+
+    entries: tuple[tuple[Case, Job], ...]
+    expected: float | None = None  # seconds that a sample of the slowest device will take, where known
+    keep: frozenset[Key] = frozenset()  # processes that a later group needs
+
+
+class Plan(Protocol):
+    """What a workload decides: the cases, the sizes, and what is said of the result."""
+
+    workload: str
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """The groups, one after the other; may ask `session.first` to find out sizes.
+
+        Raises:
+            DeviceError: devices were asked for that are not there.
+            sizing.TooLargeError: something does not fit.
+        """
+        ...
+
+    def title(self) -> str:
+        """What is computed, for people."""
+        ...
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share to be compared."""
+        ...
+
+    def notes(self, runs: Sequence[Run]) -> Sequence[str]:
+        """What has to be said of all of them."""
+        ...
+
+    def advice(self, run: Run, runs: Sequence[Run]) -> Sequence[str]:
+        """What the figures of a run give reason to say, for this workload."""
+        ...
+
+
+@dataclass
+class Session:
+    """What is known while a benchmark runs."""
+
+    plan: Plan
+    matrix: Matrix
+    environment: Facts
+    start_worker: Callable[[], Worker]
+    rule: StoppingRule = field(default_factory=StoppingRule)
+    progress: Callable[[str, float], None] = lambda label, done: None
+    save: Callable[[BenchResult], None] = lambda result: None  # gets what there is after every round
+    created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    software: dict[str, str] = field(default_factory=dict)
+    found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
+    first: Worker = field(init=False)  # the first process, greeted; plans find out sizes with it
+
+    def run(self) -> BenchResult:
+        """Measure every group.
+
+        Raises:
+            DeviceError: GPUs were asked for that are not there.
+            sizing.TooLargeError: something does not fit.
+            NoTensorFlowError: TensorFlow does not start.
+        """
+        self.progress("starting TensorFlow", 0.0)
+        finished: tuple[Run, ...] = ()
+        with Workers(self.start_worker) as workers:
+            try:
+                self.first, self.software, self.found = workers.first()
+            except WorkerError as error:
+                raise NoTensorFlowError(str(error)) from error
+            for group in self.plan.groups(self):
+                finished = self._measure(group, workers, finished)
+        return self._result(finished)
+
+    def _measure(self, group: Group, workers: Workers, finished: tuple[Run, ...]) -> tuple[Run, ...]:
+        def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
+            """Save what there is: an interrupt must lose nothing."""
+            runs = (*finished, *(to_run(one, self.rule) for one in measured))
+            self.save(self._result(runs))
+            return runs
+
+        measured = measure(
+            group.entries,
+            workers,
+            rule=self.rule,
+            expected=group.expected,
+            keep=group.keep,
+            progress=self.progress,
+            save=keep,
+        )
+        return keep(measured)
+
+    # ------------------------------------------------------------------ what plans ask
+
+    def free(self, cases: Sequence[Case]) -> dict[str | int, int]:
+        """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
+        limit = value_or(self.environment.host.memory_limit, 2**62)
+        free: dict[str | int, int] = {sizing.HOST: min(psutil.virtual_memory().available, limit)}
+        for case in cases:
+            for index, gpu in zip(case.gpus, self._gpus(case), strict=False):
+                if isinstance(gpu.memory_free, Known):
+                    free[index] = gpu.memory_free.value
+        return free
+
+    def _gpus(self, case: Case) -> list[Gpu]:
+        """The GPUs of a case among the facts; empty where the driver's order cannot be told from TensorFlow's."""
+        known = value_or(self.environment.gpus, ())
+        # one model throughout: whichever they are, their facts are alike
+        alike = len({value_or(gpu.name, None) for gpu in known}) == 1
+        return [known[index] for index in case.gpus if index < len(known)] if alike or len(known) == 1 else []
+
+    # ------------------------------------------------------------------ the result
+
+    def _result(self, runs: Sequence[Run]) -> BenchResult:
+        related = relate([self._with_peak(run) for run in runs], value_or(self.environment.host.cpus, None))
+        advised = tuple(
+            msgspec.structs.replace(run, advice=(*run.advice, *self.plan.advice(run, related))) for run in related
+        )
+        return BenchResult(
+            schema=SCHEMA,
+            tool=Tool(name="tfgpu", version=__version__),
+            created=self.created,
+            environment=self.environment,
+            workload=self.plan.workload,
+            title=self.plan.title(),
+            parameters={
+                **self.plan.parameters(),
+                "min_samples": self.rule.min_samples,
+                "deadline_s": self.rule.deadline,
+            },
+            runs=advised,
+            notes=(*self._notes(runs), *self.plan.notes(runs)),
+            software=self.software,
+        )
+
+    def _with_peak(self, run: Run) -> Run:
+        on_gpus = run.computed_in is not None and not run.virtual and run.devices[0].startswith("/GPU")
+        if not on_gpus or run.flop is None or run.median_s is None or run.computed_in is None:
+            return run
+        known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}
+        gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+        if len(gpus) < len(run.devices):
+            return run
+        percent = percent_of_peak(run.flop / run.median_s, gpus, run.computed_in, self.matrix)
+        return msgspec.structs.replace(run, percent_of_peak=percent)
+
+    def _notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        said = []
+        if not self.found:
+            said.append("TensorFlow lists no GPU: this measures the CPU. tfgpu doctor says what keeps it from the GPU.")
+        if any(run.virtual for run in runs):
+            said.append("Virtual devices share one physical device: they prove function, never speed.")
+        return tuple(said)

@@ -1,0 +1,32 @@
+"""The verdict over a result, in a form that parent and worker share. Standard library only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Check(NamedTuple):
+    """One thing that was looked at: "loss falls", "2.31 to 0.42"."""
+
+    name: str
+    ok: bool
+    saw: str
+
+
+class Judgement(NamedTuple):
+    """Whether a result is right, and how that is known."""
+
+    ok: bool
+    method: str
+    residual: float | None = None  # relative error; None when it is not a number, or when there is none to give
+    tolerance: float | None = None
+    why: str = ""  # what is wrong, as a sentence without its end; empty when nothing is
+    checks: tuple[Check, ...] = ()
+    computed_in: str | None = None  # the type that the residual speaks of, where that is another than asked for
+    worst_row: float | None = None  # matrices: largest relative error of a single row
+    row_tolerance: float | None = None
+
+
+def short(device: str) -> str:
+    """ "/job:localhost/replica:0/task:0/device:GPU:0" as "/GPU:0"."""
+    return "/" + device.rpartition("device:")[2] if "device:" in device else device

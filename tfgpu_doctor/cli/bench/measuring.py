@@ -1,0 +1,173 @@
+"""What all workloads share on the command line: which devices, how long, which interpreter, where the result goes."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.output import write_atomically
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.bench.devices import Selection
+    from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.bench.session import Plan
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--gpus", metavar="N|all", help="How many GPUs to use together.  [default: 1, where there is one]"),
+    click.option("--devices", metavar="LIST", help="Exactly these: cpu,gpu:0,gpu:1."),
+    click.option(
+        "--virtual-gpus",
+        "virtual",
+        metavar="N",
+        type=click.IntRange(min=2, max=16),
+        help="Split the first GPU (or the CPU) into N logical devices: proves function, not speed.",
+    ),
+    click.option(
+        "--min-samples", type=click.IntRange(min=3, max=1000), default=10, show_default=True, help="Of each case."
+    ),
+    click.option(
+        "--deadline",
+        metavar="S",
+        type=click.FloatRange(min=0, min_open=True),
+        default=120.0,
+        show_default=True,
+        help="Seconds of sampling for each case.",
+    ),
+    click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]"),
+    matrix_option,
+    click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    click.option(
+        "--output",
+        metavar="FILE.json",
+        type=click.Path(dir_okay=False),
+        help="Also write the result here, after every round.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The values of the shared options, as the user wrote them."""
+
+    gpus: str | None
+    devices: str | None
+    virtual: int | None
+    min_samples: int
+    deadline: float
+    executable: str | None
+    matrix_file: str | None
+    form: str
+    output: str | None
+
+    def selection(self) -> Selection:
+        """The devices that were asked for.
+
+        Raises:
+            click.UsageError: options that exclude one another, or what is no device.
+        """
+        from tfgpu_doctor.bench.devices import DeviceSyntaxError, Selection, parse_devices, parse_gpus
+
+        if self.devices is not None and (self.gpus is not None or self.virtual):
+            raise click.UsageError(
+                "--devices names the devices; --gpus and --virtual-gpus count them: use one of the two"
+            )
+        if self.gpus is not None and self.virtual:
+            raise click.UsageError("--gpus counts physical GPUs, --virtual-gpus logical ones: use one of the two")
+        try:
+            return Selection(
+                gpus=parse_gpus(self.gpus) if self.gpus is not None else 1,
+                explicit=self.gpus is not None,
+                devices=parse_devices(self.devices) if self.devices is not None else None,
+                virtual=self.virtual,
+            )
+        except DeviceSyntaxError as error:
+            raise click.UsageError(str(error)) from error
+
+    def check(self) -> None:
+        """Refuse what cannot work before anything is measured.
+
+        Raises:
+            click.UsageError: no such interpreter, or no file to write to.
+        """
+        if self.output == "-":
+            raise click.UsageError("--output names a file, which is written after every round; --format json prints")
+        if self.executable and not shutil.which(self.executable):
+            raise click.UsageError(f"--python {self.executable}: no such program, or not executable")
+
+
+def measuring_options(function: _Function) -> Callable[..., Any]:
+    """Add the shared options; the command gets their values as one argument, `measuring`."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **values: Any) -> Any:
+        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__}
+        return function(*arguments, measuring=Measuring(**shared), **values)
+
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def measure(plan: Plan, measuring: Measuring) -> int:
+    """Measure, print, and return the exit code."""
+    from tfgpu_doctor.bench.devices import DeviceError
+    from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.session import NoTensorFlowError, Session
+    from tfgpu_doctor.bench.sizing import TooLargeError
+    from tfgpu_doctor.bench.statistics import StoppingRule
+    from tfgpu_doctor.cli.output import pair_outputs
+    from tfgpu_doctor.cli.progress import bar
+    from tfgpu_doctor.examine import examine
+    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
+
+    measuring.check()
+    file = pair_outputs(("json",), (measuring.output,))[0].path if measuring.output else None
+    executable = measuring.executable or sys.executable
+    matrix = load_matrix(measuring.matrix_file)
+
+    def save(result: BenchResult) -> None:
+        if file is not None:
+            write_atomically(file, result.to_json())
+
+    with bar() as progress:
+        progress("examining this machine", 0.0)
+        environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
+        try:
+            result = Session(
+                plan,
+                matrix,
+                environment,
+                lambda: WorkerProcess(executable),
+                rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
+                progress=progress,
+                save=save,
+            ).run()
+        except (DeviceError, TooLargeError) as error:
+            click.echo(f"tfgpu: {error}", err=True)
+            return EXIT_PROBLEM
+        except (NoTensorFlowError, WorkerError) as error:
+            click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
+            click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
+            return EXIT_UNKNOWN
+    _print(result, measuring.form)
+    return EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK
+
+
+def _print(result: BenchResult, form: str) -> None:
+    if form == "json":
+        sys.stdout.buffer.write(result.to_json())
+        sys.stdout.buffer.flush()
+        return
+    from tfgpu_doctor.render.bench_text import render
+    from tfgpu_doctor.render.console import console_for
+
+    render(result, console_for())
