@@ -74,9 +74,13 @@ def _speed(run: Run, best: float, width: int, bar: str) -> Text:
 def _proof(run: Run) -> str:
     """What was verified, and where it was computed."""
     found = run.verified
-    assert found is not None and found.residual is not None
+    assert found is not None
+    said = [f"{clean(check.name)} {clean(check.saw)}".strip() for check in found.checks]
+    if found.residual is not None:
+        limit = "" if found.tolerance is None else f", at most {found.tolerance:.2g}"
+        said.insert(0, f"residual {found.residual:.2g}{limit}")
     placed = ", ".join(dict.fromkeys(clean(device) for device in run.placed_on))
-    return f"verified: residual {found.residual:.2g}, at most {found.tolerance:.2g}; on {placed}"
+    return f"verified: {'; '.join([*said, f'on {placed}'])}"
 
 
 def _before(run: Run) -> str:
