@@ -78,11 +78,13 @@ class Session:
     environment: Facts
     start_worker: Callable[[], Worker]
     rule: StoppingRule = field(default_factory=StoppingRule)
+    processes: int = 1  # of each case, one after the other
     progress: Callable[[str, float], None] = lambda label, done: None
     save: Callable[[BenchResult], None] = lambda result: None  # gets what there is after every round
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     software: dict[str, str] = field(default_factory=dict)
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
+    runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
     first: Worker = field(init=False)  # the first process, greeted; plans find out sizes with it
 
     def run(self) -> BenchResult:
@@ -94,20 +96,19 @@ class Session:
             NoTensorFlowError: TensorFlow does not start.
         """
         self.progress("starting TensorFlow", 0.0)
-        finished: tuple[Run, ...] = ()
         with Workers(self.start_worker) as workers:
             try:
                 self.first, self.software, self.found = workers.first()
             except WorkerError as error:
                 raise NoTensorFlowError(str(error)) from error
             for group in self.plan.groups(self):
-                finished = self._measure(group, workers, finished)
-        return self._result(finished)
+                self.runs = self._measure(group, workers)
+        return self._result(self.runs)
 
-    def _measure(self, group: Group, workers: Workers, finished: tuple[Run, ...]) -> tuple[Run, ...]:
+    def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
             """Save what there is: an interrupt must lose nothing."""
-            runs = (*finished, *(to_run(one, self.rule) for one in measured))
+            runs = (*self.runs, *(to_run(one, self.rule) for one in measured))
             self.save(self._result(runs))
             return runs
 
@@ -115,6 +116,7 @@ class Session:
             group.entries,
             workers,
             rule=self.rule,
+            processes=self.processes,
             expected=group.expected,
             keep=group.keep,
             progress=self.progress,
@@ -159,6 +161,7 @@ class Session:
                 **self.plan.parameters(),
                 "min_samples": self.rule.min_samples,
                 "deadline_s": self.rule.deadline,
+                "processes": self.processes,
             },
             runs=advised,
             notes=(*self._notes(runs), *self.plan.notes(runs)),

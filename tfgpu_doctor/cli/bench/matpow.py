@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.bench.session import Plan
 
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 
@@ -19,6 +24,12 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
     metavar="N",
     type=click.IntRange(min=16, max=131072),
     help="Rows of the square matrices.  [default: about two seconds a sample on the slowest device]",
+)
+@click.option(
+    "--sweep",
+    metavar="LIST|auto",
+    help="Throughput against size: these sizes one after the other, as 256,512,1024 or 256,…,16384 (doubling). What "
+    "does not fit, or takes too long for --deadline, is left out and named.",
 )
 @click.option("--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="A^n.")
 @click.option(
@@ -42,6 +53,7 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 def command(
     context: click.Context,
     size: int | None,
+    sweep: str | None,
     power: int,
     dtypes: tuple[str, ...],
     spread: str,
@@ -55,15 +67,22 @@ def command(
     from tfgpu_doctor.bench.devices import SPREADS
     from tfgpu_doctor.bench.matpow import MatPow
     from tfgpu_doctor.bench.sizing import too_high_a_power
+    from tfgpu_doctor.bench.sweep import SizesError, Sweep, parse_sizes
 
     selection = measuring.selection()
     if too_high := too_high_a_power(power, dtypes):
         raise click.UsageError(too_high)
-    plan = MatPow(
-        size=size,
-        power=power,
-        dtypes=tuple(dict.fromkeys(dtypes)),
-        selection=selection,
-        spreads=SPREADS if spread == "both" else (spread,),
-    )
+    if size is not None and sweep is not None:
+        raise click.UsageError("--size measures one size, --sweep several: use one of the two")
+    types = tuple(dict.fromkeys(dtypes))
+    spreads = SPREADS if spread == "both" else (spread,)
+    plan: Plan
+    if sweep is None:
+        plan = MatPow(size=size, power=power, dtypes=types, selection=selection, spreads=spreads)
+    else:
+        try:
+            sizes = parse_sizes(sweep)
+        except SizesError as error:
+            raise click.UsageError(str(error)) from error
+        plan = Sweep(sizes=sizes, power=power, dtypes=types, selection=selection, spreads=spreads)
     context.exit(measure(plan, measuring))

@@ -1,0 +1,95 @@
+"""What a sweep shows: where one device overtakes another, and where each saturates. Pure.
+
+A point counts as faster or slower when the interval of the quotient leaves 1 outside; between the last point that is
+clearly slower and the first from which on all are clearly faster nothing is known but the interpolation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from tfgpu_doctor.bench.ratios import ratio
+from tfgpu_doctor.bench.results import Ratio, Run, Throughput
+
+FULL = 0.9  # of the best throughput: the device counts as saturated
+
+Curve = dict[int, Throughput]  # by size, ascending
+
+
+def curves(runs: Sequence[Run], axis: str) -> dict[tuple[str, str], Curve]:
+    """The measured points of each device and type, by label and type, in the order of the runs.
+
+    Virtual devices have none: their speed says nothing.
+    """
+    found: dict[tuple[str, str], Curve] = {}
+    for run in runs:
+        point = run.parameters.get(axis)
+        if run.throughput is not None and not run.virtual and isinstance(point, int):
+            found.setdefault((run.label, run.dtype), {})[point] = run.throughput
+    return {key: dict(sorted(curve.items())) for key, curve in found.items()}
+
+
+def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
+    """Sentences: from which size on each GPU case is faster than the CPU. `name` is that of the size, "N"."""
+    found = curves(runs, axis)
+    for (label, dtype), curve in found.items():
+        base = found.get(("CPU", dtype)) or (found.get(("CPU", "float32")) if dtype == "tf32" else None)
+        if label != "CPU" and base:
+            yield f"{label}, {dtype}: {_crossing(curve, base, name)}"
+
+
+def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], name: str) -> str:
+    """Where `curve` rises above `base` for good."""
+    ratios = {size: ratio(curve[size], base[size]) for size in curve if size in base}
+    if not ratios:
+        return "no size was measured on the CPU, too"
+    sizes = list(ratios)
+    slower = [size for size in sizes if ratios[size].high < 1]
+    first = next((size for size in reversed(sizes) if not ratios[size].low > 1), None)  # the last that is not faster
+    faster = [size for size in sizes if first is None or size > first]
+    if not faster:
+        last = ratios[sizes[-1]]
+        known = "slower than the CPU" if last.high < 1 else "not clearly faster than the CPU"
+        return f"{known} up to {name} = {sizes[-1]}, the largest measured on both ({last.value:.2g} times as fast)"
+    if first is None:
+        value = ratios[sizes[0]].value
+        return f"faster than the CPU from the smallest size on ({name} = {sizes[0]}, {value:.2g} times)"
+    low = max(slower) if slower else None
+    if low is None:
+        return f"faster than the CPU from {name} = {faster[0]} on; cannot tell below"
+    about = _interpolate(ratios, low, faster[0])
+    best = max(faster, key=lambda size: ratios[size].value)
+    return (
+        f"overtakes the CPU between {name} = {low} and {faster[0]}, at about {about:.2g}; "
+        f"{ratios[best].value:.2g} times as fast at {best}"
+    )
+
+
+def _interpolate(ratios: Mapping[int, Ratio], low: int, high: int) -> float:
+    """Where the quotient is 1: a straight line, in logarithms, between the neighbours on both sides of 1."""
+    sizes = [size for size in ratios if low <= size <= high]
+    for left, right in pairwise(sizes):
+        if ratios[left].value <= 1 < ratios[right].value:
+            below, above = math.log(ratios[left].value), math.log(ratios[right].value)
+            share = -below / (above - below)
+            return math.exp(math.log(left) + share * (math.log(right) - math.log(left)))
+    return math.sqrt(low * high)
+
+
+def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
+    """Sentences: the smallest size with FULL of the best throughput of each device and type."""
+    for (label, dtype), curve in curves(runs, axis).items():
+        if len(curve) < 2:
+            continue
+        sizes = list(curve)
+        best = max(sizes, key=lambda size: curve[size].value)
+        full = next(size for size in sizes if curve[size].value >= FULL * curve[best].value)
+        if full == sizes[-1]:
+            before = sizes[-2]
+            more = 100 * (curve[full].value / curve[before].value - 1)
+            text = f"not saturated yet: {more:.0f} % faster at {name} = {full}, the largest, than at {before}"
+        else:
+            text = f"saturated from {name} = {full} on ({FULL:.0%} of its best, which is at {best})".replace("%", " %")
+        yield f"{label}, {dtype}: {text}"
