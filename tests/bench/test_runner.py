@@ -111,6 +111,52 @@ def test_a_process_that_is_needed_again_is_kept() -> None:
     assert workers[0].asked.count("hello") == 1
 
 
+def test_several_processes_share_the_samples_and_the_time() -> None:
+    clock = Clock()
+    workers = [FakeWorker(clock, seconds) for seconds in (0.1, 0.12, 0.11)]
+    (one,) = runs([CPU], workers, processes=3)
+    assert one.processes == (6, 6, 6)  # at least five, in blocks of 0.25 s
+    assert one.samples_s == (0.1,) * 6 + (0.12,) * 6 + (0.11,) * 6
+    assert len(one.warmup_s) == 2 and one.cold_start_s == {"import": 1.5}
+    assert all(worker.asked.count("verify") == 1 for worker in workers)
+    assert one.verified and one.verified.samples == 19
+
+
+def test_processes_of_restless_devices_share_the_deadline() -> None:
+    clock = Clock()
+    (one,) = runs([CPU], [FakeWorker(clock, [0.1, 0.2, 0.3]) for _ in range(2)], processes=2)
+    edge = one.processes[0]
+    assert [round(sum(part)) for part in (one.samples_s[:edge], one.samples_s[edge:])] == [15, 15]
+
+
+def test_one_of_several_processes_that_dies_takes_the_case_with_it() -> None:
+    clock = Clock()
+    (one,) = runs([CPU], [FakeWorker(clock), FakeWorker(clock, 0.1, dies(3))], processes=3)
+    assert one.failure == "the worker was killed by SIGSEGV"
+    assert (one.samples_s, one.throughput) == ((), None)
+
+
+def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
+    answer = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s"}]}
+    clock = Clock()
+    workers = [
+        FakeWorker(clock, seconds, lambda verb, sample: answer if verb == "figures" else None)
+        for seconds in (0.01, 0.02)
+    ]
+    (one,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
+    assert one.steps == 10 and one.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
+    assert [worker.asked.count("figures") for worker in workers] == [0, 1]
+    assert len(one.figures) == 1
+
+
+def test_waiting_for_a_cpu_stands_beside_each_sample() -> None:
+    waited = {"waited": 0.7512}
+    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: waited if verb == "sample" else None)])
+    assert one.cpu_wait == (0.751,) * 10
+    (other,) = runs([CPU], [FakeWorker(Clock(), 0.1)])
+    assert other.cpu_wait == ()  # a kernel that does not tell
+
+
 def test_more_terms_are_more_work() -> None:
     (one,) = runs([TERMS], [FakeWorker(Clock(), 0.1)])
     assert one.flop == 4e9

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -106,6 +107,9 @@ class Measurement:
     warmup: list[float] = field(default_factory=list)
     samples: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)  # places in `samples` at which a process began
+    last: bool = True  # whether the process is the last of this case
     throttled: list[int] = field(default_factory=list)  # places in `samples`
     placed_on: tuple[str, ...] = ()
     verified: Judgement | None = None
@@ -131,10 +135,27 @@ class Measurement:
         self.failure = why
         self.end()
 
+    def begin(self, *, last: bool) -> None:
+        """Start on a process."""
+        self.begun.append(len(self.samples))
+        self.elapsed = 0.0
+        self.last = last
+        self.done = False
+
+    @property
+    def current(self) -> list[float]:
+        """The samples of the process at work."""
+        return self.samples[self.begun[-1] :]
+
+    def processes(self) -> tuple[int, ...]:
+        """How many samples each process gave."""
+        edges = (*self.begun, len(self.samples))
+        return tuple(after - before for before, after in pairwise(edges))
+
     def end(self) -> None:
-        """Stop watching its devices."""
+        """The process at work has done its part; behind the last, stop watching its devices."""
         self.done = True
-        if self.telemetry:
+        if self.telemetry and (self.last or self.failure):
             self.telemetry.close()
 
 
@@ -159,6 +180,7 @@ def measure(
     workers: Workers,
     *,
     rule: StoppingRule,
+    processes: int = 1,
     expected: float | None = None,
     keep: Collection[Key] = (),
     progress: Callable[[str, float], None] = lambda label, done: None,
@@ -168,6 +190,7 @@ def measure(
     """Measure all cases of a group side by side.
 
     Args:
+        processes: how many processes each case gets, one after the other; they share the time and the samples.
         expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
             third of the deadline is warmed up only once, and given time.
         keep: processes that will be needed again; the others end with their case.
@@ -175,34 +198,39 @@ def measure(
     """
     measurements = [Measurement(case, job) for case, job in group]
     patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
+    rule = rule.share(processes)
     warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
 
     def end(one: Measurement) -> None:
         one.end()
-        if one.failure or one.key not in keep:
+        if one.failure or one.key not in keep or not one.last:
             workers.drop(one.key)
 
     try:
-        for one in measurements:
-            progress(f"{_name(one)}: starting", 0.0)
-            try:
-                one.worker = workers.take(one.key)
-                _warm_up(one, one.worker, patience, warm_ups)
-                _verify(one, one.worker, patience)
-            except WorkerError as error:
-                one.fail(str(error))
-                end(one)
-            save(measurements)
-        while any(not one.done for one in measurements):
-            for one in measurements:
-                if not one.done:
-                    _turn(one, rule, patience, clock)
-                    progress(_name(one), _share(one, rule))
-                    if one.done:
-                        end(one)
-            save(measurements)
+        for start in range(processes):
+            alive = [one for one in measurements if not one.failure]
+            for one in alive:
+                one.begin(last=start == processes - 1)
+                progress(f"{_name(one)}: starting", start / processes)
+                try:
+                    one.worker = workers.take(one.key)
+                    _warm_up(one, one.worker, patience, warm_ups)
+                    _verify(one, one.worker, patience)
+                except WorkerError as error:
+                    one.fail(str(error))
+                    end(one)
+                save(measurements)
+            while any(not one.done for one in alive):
+                for one in alive:
+                    if not one.done:
+                        _turn(one, rule, patience, clock)
+                        progress(_name(one), (start + _share(one, rule)) / processes)
+                        if one.done:
+                            end(one)
+                save(measurements)
     finally:
         for one in measurements:
+            one.last = True
             one.end()
     return measurements
 
@@ -214,16 +242,22 @@ def _name(one: Measurement) -> str:
 
 def _warm_up(one: Measurement, worker: Worker, patience: float, count: int) -> None:
     """Put the inputs on the devices and compute what need not be quick yet."""
-    one.cold = dict(prepare(worker, one.case, one.job)["cold"])
+    cold = dict(prepare(worker, one.case, one.job)["cold"])
+    warmup: list[float] = []
+    steps, one.steps = one.steps, 1
     for _ in range(count):
-        _take(one, worker, 1, patience, one.warmup, [])
+        _take(one, worker, 1, patience, warmup, [])
+    if len(one.begun) > 1:  # what is told of the start is that of the first process, and all samples have its steps
+        one.steps = steps
+        return
+    one.cold, one.warmup = cold, warmup
     if one.job.blocks:
-        one.steps = max(1, min(round(STEPS / max(one.warmup[-1], 1e-9)), 1000))
+        one.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
     one.telemetry = Telemetry(bus_ids(worker.log()) if one.case.gpus else {})
 
 
 def _take(one: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]) -> None:
-    """Take a block of samples."""
+    """Take a block of samples, of the warm-up or of those that count."""
     if one.telemetry:
         one.telemetry.start()
     throttled: tuple[str, ...] = ()
@@ -242,6 +276,8 @@ def _take(one: Measurement, worker: Worker, count: int, patience: float, into: l
         one.throttled += range(len(into), len(into) + len(answer["samples"]))
     into += answer["samples"]
     loads += answer["loads"]
+    if into is one.samples and answer.get("waited") is not None:
+        one.waits += [answer["waited"]] * len(answer["samples"])
 
 
 def _verify(one: Measurement, worker: Worker, patience: float) -> None:
@@ -260,13 +296,13 @@ def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock) -
     """Let one case take a block of samples; it ends when it has enough."""
     assert one.worker is not None
     typical = median(one.samples) if one.samples else median(one.warmup) * one.steps
-    count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.samples), 500))
+    count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.current), 500))
     started = clock()
     try:
         _take(one, one.worker, count, patience, one.samples, one.loads)
         one.elapsed += clock() - started
-        if rule.done(one.samples, one.elapsed):
-            if one.job.figures:
+        if rule.done(one.current, one.elapsed):
+            if one.job.figures and one.last:
                 answer = one.worker.ask(patience, do="figures")
                 one.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
             one.end()
@@ -278,8 +314,8 @@ def _share(one: Measurement, rule: StoppingRule) -> float:
     """How far a case is, from 0 to 1."""
     if one.done:
         return 1.0
-    by_count = len(one.samples) / rule.min_samples
-    by_time = sum(one.samples) / rule.min_seconds
+    by_count = len(one.current) / rule.min_samples
+    by_time = sum(one.current) / rule.min_seconds
     return min(max(min(by_count, by_time), one.elapsed / rule.deadline), 0.99)
 
 
@@ -315,7 +351,9 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         computed_in=one.verified.computed_in or one.dtype,
         warmup_s=tuple(one.warmup),
         samples_s=tuple(one.samples),
+        processes=one.processes(),
         cpu_load=tuple(round(load, 3) for load in one.loads),
+        cpu_wait=tuple(round(wait, 3) for wait in one.waits) if len(one.waits) == len(one.samples) else (),
         throttled_samples=tuple(one.throttled),
         median_s=middle,
         ci95_s=(low, high),

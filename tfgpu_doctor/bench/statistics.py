@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 CONFIDENCE = 0.95
+LEAST_OF_A_PROCESS = 5  # samples of each of several processes; with fewer, its median is that of its first ones
 
 
 def median(samples: Sequence[float]) -> float:
@@ -67,6 +68,18 @@ class StoppingRule:
     max_spread: float = 0.02
     deadline: float = 120.0  # seconds of sampling
     max_samples: int = 2000
+
+    def share(self, processes: int) -> StoppingRule:
+        """What each of several processes has to reach, so that all of them take about the time of one."""
+        if processes == 1:
+            return self
+        return StoppingRule(
+            min_samples=max(-(-self.min_samples // processes), LEAST_OF_A_PROCESS),
+            min_seconds=self.min_seconds / processes,
+            max_spread=self.max_spread,
+            deadline=self.deadline / processes,
+            max_samples=max(self.max_samples // processes, LEAST_OF_A_PROCESS),
+        )
 
     def unmet(self, samples: Sequence[float]) -> str | None:
         """The first condition that the samples do not meet; None when all are met."""

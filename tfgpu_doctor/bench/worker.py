@@ -8,7 +8,8 @@ the process.
 Requests, as keys beside "do" (workloads/__init__.py says what a workload answers):
     hello                                versions, and the GPUs that TensorFlow lists
     prepare workload parameters dtype devices gpus spread virtual …    inputs on their devices
-    sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one
+    sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one; how
+                                         long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
     figures                              figures beside the samples
     reference workload parameters …      calls the function `reference` of the workload's file
@@ -23,6 +24,7 @@ import sys
 import time
 import types
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -118,6 +120,7 @@ class Worker:
         Once a result has been verified, every other one must be the same, or is looked at itself.
         """
         samples, loads, rechecked = [], [], []
+        began, waited = time.perf_counter(), waited_for_cpus()
         for _ in range(request["count"]):
             busy = time.process_time()
             seconds = self.work.sample(request["steps"])
@@ -126,9 +129,11 @@ class Worker:
             found = self.work.recheck()
             if found is not None:
                 rechecked.append(found)
+        ended, after = time.perf_counter(), waited_for_cpus()
         return {
             "samples": samples,
             "loads": loads,
+            "waited": None if waited is None or after is None else max(after - waited, 0.0) / (ended - began),
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),
             "rechecked": rechecked,
@@ -149,6 +154,22 @@ class Worker:
         arguments = {name: value for name, value in request.items() if name not in ("do", "workload")}
         load(request["workload"]).reference(**arguments)
         return {}
+
+
+def waited_for_cpus() -> Any:
+    """Seconds in which threads of this process were ready to run and had no CPU; None where the kernel does not tell.
+
+    The second number of /proc/*/schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst of Linux). That it
+    grows means that something else ran, or that the process has more threads at work than there are CPUs.
+    """
+    total = 0
+    try:
+        for thread in Path("/proc/self/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+                total += int((thread / "schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return total / 1e9
 
 
 def main() -> None:

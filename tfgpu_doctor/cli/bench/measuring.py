@@ -42,6 +42,15 @@ _OPTIONS = (
         show_default=True,
         help="Seconds of sampling for each case.",
     ),
+    click.option(
+        "--processes",
+        metavar="N",
+        type=click.IntRange(min=1, max=100),
+        default=1,
+        show_default=True,
+        help="Of each case, one after the other, sharing the deadline: shows what a process's start leaves to chance. "
+        "For results that tfgpu compare shall tell apart, 5.",
+    ),
     click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]"),
     matrix_option,
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
@@ -63,6 +72,7 @@ class Measuring:
     virtual: int | None
     min_samples: int
     deadline: float
+    processes: int
     executable: str | None
     matrix_file: str | None
     form: str
@@ -148,6 +158,7 @@ def measure(plan: Plan, measuring: Measuring) -> int:
                 environment,
                 lambda: WorkerProcess(executable),
                 rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
+                processes=measuring.processes,
                 progress=progress,
                 save=save,
             ).run()
