@@ -96,7 +96,7 @@ def build(name: str, dtype: str) -> Any:
         model = keras.Model(image, keras.layers.Activation("linear", dtype="float32")(features), name=name)
     finally:
         keras.mixed_precision.set_global_policy(before)
-    model.set_weights(_weights(model.get_weights()))
+    model.set_weights(same_weights(model.get_weights()))
     return model
 
 
@@ -116,7 +116,7 @@ def batch(name: str, count: int, seed: int) -> tuple[Any, Any]:
     return images, labels
 
 
-def _weights(initial: list[Any]) -> list[Any]:
+def same_weights(initial: list[Any]) -> list[Any]:
     """The same shapes: kernels uniform as Glorot and Bengio 2010 say, the rest as Keras initialises it: 0 and 1."""
     import numpy as np
 
