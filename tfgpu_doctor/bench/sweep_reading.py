@@ -91,5 +91,7 @@ def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
             more = 100 * (curve[full].value / curve[before].value - 1)
             text = f"not saturated yet: {more:.0f} % faster at {name} = {full}, the largest, than at {before}"
         else:
-            text = f"saturated from {name} = {full} on ({FULL:.0%} of its best, which is at {best})".replace("%", " %")
+            text = f"saturated from {name} = {full} on: " + (
+                "its best" if full == best else f"{100 * FULL:.0f} % of its best, which is at {best}"
+            )
         yield f"{label}, {dtype}: {text}"

@@ -178,7 +178,8 @@ def _print(result: BenchResult, form: str) -> None:
         sys.stdout.buffer.write(result.to_json())
         sys.stdout.buffer.flush()
         return
+    from tfgpu_doctor.render.bench_sweep import render_sweep
     from tfgpu_doctor.render.bench_text import render
     from tfgpu_doctor.render.console import console_for
 
-    render(result, console_for())
+    (render_sweep if "sweep" in result.parameters else render)(result, console_for())
