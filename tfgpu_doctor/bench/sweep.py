@@ -121,8 +121,9 @@ class Sweep:
             seconds = self._expected(session.runs, case, job, size)
             if last is not None and last.failure:
                 self._leave_out(f"not tried on {name}, which failed at {last.parameters['size']}", size)
-            elif seconds is not None and seconds > allowed:
-                why = f"left out on {name}: too slow for --deadline {session.rule.deadline:g}"
+            elif last is not None and seconds is not None and seconds > allowed:
+                by = f"by its speed at {last.parameters['size']}"
+                why = f"left out on {name}: too slow for --deadline {session.rule.deadline:g} {by}"
                 self._leave_out(why, size)
             elif short := sizing.shortage([*possible, case], size, job.dtype_on(case), session.free([*possible, case])):
                 where = sizing.HOST if short[0] == sizing.HOST else f"GPU {short[0]}"

@@ -59,10 +59,10 @@ def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], n
     low = max(slower) if slower else None
     if low is None:
         return f"faster than the CPU from {name} = {faster[0]} on; cannot tell below"
-    about = _interpolate(ratios, low, faster[0])
+    about = float(f"{_interpolate(ratios, low, faster[0]):.2g}")
     best = max(faster, key=lambda size: ratios[size].value)
     return (
-        f"overtakes the CPU between {name} = {low} and {faster[0]}, at about {about:.2g}; "
+        f"overtakes the CPU between {name} = {low} and {faster[0]}, at about {about:.0f}; "
         f"{ratios[best].value:.2g} times as fast at {best}"
     )
 
