@@ -51,22 +51,27 @@ def verify(patterns: tuple[str, ...]) -> None:
             raise SelectionError(f"no check is called {pattern!r}{hint} (tfgpu doctor --list-checks shows all)")
 
 
+def chosen(only: tuple[str, ...], skip: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids of the checks that match `only` (all, when it is empty) and not `skip`."""
+    return tuple(one.id for one in checks() if (not only or matches(one.id, only)) and not matches(one.id, skip))
+
+
 def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...]) -> Report:
     """The report with the findings that match `only` (all, when it is empty) and not `skip`."""
     if not only and not skip:
         return report
 
-    def chosen(finding_id: str) -> bool:
+    def is_chosen(finding_id: str) -> bool:
         return (not only or matches(finding_id, only)) and not matches(finding_id, skip)
 
-    gone = {one for finding in report.findings if not chosen(finding.id) for one in finding.consequences}
-    kept = tuple(one for one in report.findings if chosen(one.id) and (one.root_cause or one.id not in gone))
+    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences}
+    kept = tuple(one for one in report.findings if is_chosen(one.id) and (one.root_cause or one.id not in gone))
     ids = {one.id for one in kept}
     findings = tuple(_without(one, ids) for one in kept)
     return msgspec.structs.replace(
         report,
         findings=findings,
-        undetermined=tuple(one for one in report.undetermined if chosen(one.id)),
+        undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
         verdict=judge(findings, works=works(report.facts)),
     )
 

@@ -14,6 +14,7 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
     REPORT_FORMATS,
     Output,
+    append_summary,
     fail_on_option,
     pair_outputs,
     redact_option,
@@ -99,7 +100,7 @@ def command(
         from tfgpu_doctor.selection import restrict
 
         report = restrict(report, only, skip)
-    write(report, targets, redact)
+    write(report, targets, redact, fail_on, only, skip)
     context.exit(exit_code(report, fail_on))
 
 
@@ -145,8 +146,18 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
     )
 
 
-def write(report: Report, targets: list[Output], redact: bool | None = None) -> None:
-    """Render the report once for each target, redacted where `redact` or the format says so."""
+def write(
+    report: Report,
+    targets: list[Output],
+    redact: bool | None = None,
+    fail_on: FailOn = "error",
+    only: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (),
+) -> None:
+    """Render the report once for each target, redacted where `redact` or the format says so.
+
+    `fail_on`, `only` and `skip` are what the user chose: formats for CI show what fails and what was looked at.
+    """
     for target in targets:
         shown = to_show(report, target.format, redact)
         if target.format == "json":
@@ -155,6 +166,17 @@ def write(report: Report, targets: list[Output], redact: bool | None = None) -> 
             from tfgpu_doctor.render.markdown import render as page
 
             target.write_text(page(shown))
+        elif target.format == "junit":
+            from tfgpu_doctor.render import junit
+            from tfgpu_doctor.selection import chosen
+
+            target.write_text(junit.render(shown, fail_on, chosen(only, skip)))
+        elif target.format == "github":
+            from tfgpu_doctor.render import github
+            from tfgpu_doctor.render.markdown import render as page
+
+            target.write_text(github.render(shown, fail_on))
+            append_summary(page(shown))
         else:
             from tfgpu_doctor.render.text import render
 

@@ -97,7 +97,7 @@ def command(
         from tfgpu_doctor.selection import restrict
 
         report = restrict(report, only, skip)
-    write(report, targets, redact)
+    write(report, targets, redact, fail_on, only, skip)
     context.exit(exit_code(report, fail_on))
 
 

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from tfgpu_doctor.report import Report
 
 FORMATS = ("text", "json")
-REPORT_FORMATS = (*FORMATS, "markdown")  # of commands that write a report
-SHARED = ("markdown", "html")  # made for others to read, so redacted unless told otherwise
-_ENDINGS = {".json": "json", ".md": "markdown"}
+REPORT_FORMATS = (*FORMATS, "markdown", "junit", "github")  # of commands that write a report
+SHARED = ("markdown", "html", "junit", "github")  # made for others to read, so redacted unless told otherwise
+SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows as the summary of a job, as Markdown
+_LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a longer one
+_ENDINGS = {".json": "json", ".md": "markdown", ".xml": "junit"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -39,7 +41,7 @@ redact_option = click.option(
     "redact",
     default=None,
     help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials.  "
-    "[default: in markdown]",
+    "[default: in markdown, junit and github]",
 )
 
 
@@ -158,6 +160,22 @@ def write_atomically(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Add Markdown to the summary of the GitHub job, where there is one; that it cannot be changes no verdict."""
+    path = environ.get(SUMMARY)
+    if not path:
+        return
+    data = page.encode("utf-8", "replace") + b"\n"
+    try:
+        with Path(path).open("ab") as stream:
+            if stream.tell() + len(data) > _LARGEST_SUMMARY:
+                click.echo(f"tfgpu: {SUMMARY} is full; the summary was left out", err=True)
+                return
+            stream.write(data)
+    except OSError as error:
+        click.echo(f"tfgpu: cannot write the summary of the job, {path}: {error.strerror or error}", err=True)
 
 
 def _umask() -> int:
