@@ -180,6 +180,7 @@ class Gpu(Record, frozen=True):
     sm_clock_max: Fact[int] = NOT_EXAMINED
     memory_clock: Fact[int] = NOT_EXAMINED
     memory_clock_max: Fact[int] = NOT_EXAMINED
+    memory_bus_width: Fact[int] = NOT_EXAMINED  # bits
     throttle_reasons: Fact[tuple[str, ...]] = NOT_EXAMINED  # "sw_power_cap", "hw_thermal_slowdown", "gpu_idle" ...
     performance_state: Fact[int] = NOT_EXAMINED  # P0 ... P15
     ecc_mode: Fact[bool] = NOT_EXAMINED

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.healthy import healthy
+from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
 from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
@@ -85,7 +86,7 @@ def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResu
         created="2026-11-21T08:00:00Z",
         workload="matpow",
         title="A^10 and B^10, 4096 × 4096",
-        runs=relate(runs, 2),
+        runs=advise(relate(runs), About("matpow", 2)),
         notes=notes,
         **{**fields, **changes},
     )

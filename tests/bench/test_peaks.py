@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, gpu
-from tfgpu_doctor.bench.peaks import peak_flops, percent_of_peak
+from tfgpu_doctor.bench.peaks import memory_bandwidth, peak_flops, percent_of_bandwidth, percent_of_peak
 from tfgpu_doctor.facts import Unknown
 
 # NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
@@ -51,3 +51,23 @@ def test_geforce_cards_have_their_own_peak() -> None:
     # 165.2 TFLOP/s: GeForce RTX 4090 in the Ada whitepaper, FP16 tensor with FP32 accumulation
     assert geforce == pytest.approx(165.2e12, rel=0.01)
     assert professional == pytest.approx(2 * 165.2e12, rel=0.01)
+
+
+def test_training_in_mixed_types_is_held_against_the_type_of_its_products() -> None:
+    assert peak_flops(H200, "mixed_bfloat16", MATRIX) == peak_flops(H200, "bfloat16", MATRIX)
+    assert peak_flops(H200, "int4", MATRIX) is None
+
+
+@pytest.mark.parametrize(
+    ("clock", "bits", "data_sheet"),
+    [(2619, 5120, 3352e9), (5001, 256, 320e9), (10501, 384, 1008e9)],  # H100 SXM, T4, GeForce RTX 4090
+)
+def test_memory_bandwidth_is_the_data_sheets(clock: int, bits: int, data_sheet: float) -> None:
+    one = gpu(memory_clock_max=clock, memory_bus_width=bits)
+    assert memory_bandwidth(one) == pytest.approx(data_sheet, rel=0.01)
+    assert percent_of_bandwidth(data_sheet, [one, one]) == pytest.approx(50, rel=0.01)
+
+
+def test_unknown_bandwidth_stays_unknown() -> None:
+    assert percent_of_bandwidth(1e9, [gpu(memory_clock_max=2619), gpu(memory_clock_max=1, memory_bus_width=1)]) is None
+    assert percent_of_bandwidth(1e9, []) is None

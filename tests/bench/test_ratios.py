@@ -1,4 +1,4 @@
-"""Speed-up, efficiency and advice."""
+"""Speed-up and efficiency."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.bench.samples import FLOP, failed, run, telemetry
+from tests.bench.samples import FLOP, failed, run
 from tfgpu_doctor.bench.ratios import ratio, relate
 from tfgpu_doctor.bench.results import Run, Throughput
 
 TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1")}
 
 
-def related(*runs: Run, cpus: int | None = 2) -> dict[str, Run]:
-    return {f"{one.label} {one.dtype}": one for one in relate(runs, cpus)}
+def related(*runs: Run) -> dict[str, Run]:
+    return {f"{one.label} {one.dtype}": one for one in relate(runs)}
 
 
 def test_the_interval_is_carried_through() -> None:
@@ -70,36 +70,9 @@ def test_a_failed_base_gives_no_ratio() -> None:
     assert found["1 GPU float32"].speedup_vs_cpu is None
 
 
-@pytest.mark.parametrize(
-    ("one", "advice"),
-    [
-        (run(), []),
-        (run(stopped="7 of 10 samples"), ["rough: the samples did not settle (7 of 10 samples)"]),
-        (
-            run(cpu_load=(0.9,) * 11),
-            ["used 0.9 of 2 CPUs: something else ran, or threads are limited"],
-        ),
-        (
-            run("1 GPU", 0.0004, gpu=(telemetry(),)),
-            ["a sample takes 0.4 ms, mostly overhead: a larger --size shows the GPU's speed"],
-        ),
-        (
-            run("1 GPU", 0.1, gpu=(telemetry(utilization=35.0),)),
-            ["/GPU:0 was busy 35 % of the time: a larger --size would fill it"],
-        ),
-        (
-            run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
-            ["/GPU:0 was throttled (hw_thermal_slowdown) during 3 of 11 samples"],
-        ),
-        (
-            run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
-            ["tf32 was asked for, and float32 was computed: the residual is that small"],
-        ),
-        (
-            run("1 GPU", 0.1, percent_of_peak=140.0),
-            ["140 % of the peak is implausible: the clock or the type is not what it seems"],
-        ),
-    ],
-)
-def test_advice(one: Run, advice: list[str]) -> None:
-    assert list(relate([one], 2)[0].advice) == advice
+def test_a_cpu_is_held_against_its_own_best_size() -> None:
+    sizes = {size: run("CPU", seconds, parameters={"size": size}) for size, seconds in ((256, 2.0), (512, 1.0))}
+    assert [one.percent_of_peak for one in relate(list(sizes.values()))] == [None, None]  # two sizes are no sweep
+    runs = relate([*sizes.values(), run("CPU", 4.0, parameters={"size": 1024}), run("1 GPU", 0.1)])
+    assert [one.percent_of_peak and round(one.percent_of_peak) for one in runs] == [50, 100, 25, None]
+    assert [one.peak_is for one in runs] == [*["the CPU's best size"] * 3, None]

@@ -194,6 +194,7 @@ int nvmlDeviceGetMaxClockInfo(Device device, unsigned type, unsigned *clock) {
     ENTER(device);
     return *clock = type == 2 ? 10501 : 2520, OK;
 }
+int nvmlDeviceGetMemoryBusWidth(Device device, unsigned *bits) { ENTER(device); return *bits = 384, OK; }
 int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long *reasons) {
     ENTER(device);
     return *reasons = (unsigned long long)number("TFGPU_LAB_THROTTLE", 0), OK;

@@ -74,6 +74,7 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
     assert first.multiprocessors == Known(76, "cuDeviceGetAttribute")
     assert (value_or(first.memory_total, 0), value_or(first.memory_used, 0)) == (16376 << 20, 1024 << 20)
     assert (value_or(first.power, 0), value_or(first.sm_clock_max, 0)) == (61.5, 2520)
+    assert (value_or(first.memory_clock_max, 0), value_or(first.memory_bus_width, 0)) == (10501, 384)
     assert value_or(first.nvlinks, ()) == (NvLink(link=0, active=True, remote="0000:42:00.0"),)
     assert first.ecc_mode == first.mig_mode == Unknown("not supported by this GPU")
     assert first.fault == Unknown("none")

@@ -15,10 +15,27 @@ def peak_flops(gpu: Gpu, dtype: str, matrix: Matrix) -> float | None:
     row = matrix.peak(capability, value_or(gpu.name, None)) if capability else None
     if row is None or not isinstance(gpu.multiprocessors, Known) or not isinstance(gpu.sm_clock_max, Known):
         return None
-    per_cycle: float | None = getattr(row, dtype)
+    per_cycle: float | None = getattr(row, dtype.removeprefix("mixed_"), None)
     if dtype == "float64" and row.float64_tensor:
         per_cycle = row.float64_tensor  # cuBLAS uses the tensor cores for float64 where there are some
     return per_cycle * gpu.multiprocessors.value * gpu.sm_clock_max.value * 1e6 if per_cycle else None
+
+
+def memory_bandwidth(gpu: Gpu) -> float | None:
+    """Bytes/s that the memory of one GPU can give at its highest clock; None where a factor is unknown.
+
+    Two transfers a cycle of the clock that NVML tells × the width of the bus, as NVIDIA computes it ("How to Implement
+    Performance Metrics in CUDA C/C++"): 2 × 2619 MHz × 5120 bit / 8 = 3352 GB/s, the data sheet's of an H100 SXM.
+    """
+    if not isinstance(gpu.memory_clock_max, Known) or not isinstance(gpu.memory_bus_width, Known):
+        return None
+    return 2.0 * gpu.memory_clock_max.value * 1e6 * gpu.memory_bus_width.value / 8 or None
+
+
+def percent_of_bandwidth(moved: float, gpus: list[Gpu]) -> float | None:
+    """`moved` bytes/s in per cent of the memory bandwidth of `gpus` together; None where one is unknown."""
+    known = [width for gpu in gpus if (width := memory_bandwidth(gpu)) is not None]
+    return 100.0 * moved / sum(known) if known and len(known) == len(gpus) else None
 
 
 def percent_of_peak(achieved: float, gpus: list[Gpu], dtype: str, matrix: Matrix) -> float | None:

@@ -14,6 +14,7 @@ import msgspec
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Check, Figure, Run, Throughput, Verified
+from tfgpu_doctor.bench.runner_load import OtherPrograms, busy_seconds
 from tfgpu_doctor.bench.runner_nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
@@ -117,6 +118,7 @@ class Measurement:
     steps: int = 1
     failure: str | None = None
     telemetry: Telemetry | None = None
+    others: OtherPrograms = field(default_factory=OtherPrograms)
     elapsed: float = 0.0
     done: bool = False
 
@@ -261,12 +263,15 @@ def _take(one: Measurement, worker: Worker, count: int, patience: float, into: l
     if one.telemetry:
         one.telemetry.start()
     throttled: tuple[str, ...] = ()
+    started, busy = time.monotonic(), busy_seconds()
     try:
         # not by count: several samples are asked for only where all of them take about BLOCK seconds
         answer = worker.ask(patience, do="sample", count=count, steps=one.steps)
     finally:
         if one.telemetry:
             throttled = one.telemetry.pause()
+    if "busy" in answer:
+        one.others.add(time.monotonic() - started, busy_seconds() - busy, answer["busy"])
     one.placed_on = tuple(answer["placed_on"])
     if answer["misplaced"] or set(one.placed_on) != set(one.case.devices):
         raise WorkerError(answer["misplaced"] or f"computed on {', '.join(one.placed_on)}")
@@ -355,6 +360,7 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         cpu_load=tuple(round(load, 3) for load in one.loads),
         cpu_wait=tuple(round(wait, 3) for wait in one.waits) if len(one.waits) == len(one.samples) else (),
         throttled_samples=tuple(one.throttled),
+        others_cpus=one.others.cpus(),
         median_s=middle,
         ci95_s=(low, high),
         spread_iqr=iqr_spread(one.samples),

@@ -12,9 +12,10 @@ import psutil
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench import sizing
+from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.peaks import percent_of_peak
+from tfgpu_doctor.bench.peaks import percent_of_bandwidth, percent_of_peak
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner import Key, Measurement, Workers, measure, to_run
@@ -146,7 +147,9 @@ class Session:
     # ------------------------------------------------------------------ the result
 
     def _result(self, runs: Sequence[Run]) -> BenchResult:
-        related = relate([self._with_peak(run) for run in runs], value_or(self.environment.host.cpus, None))
+        gpus = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}
+        about = About(self.plan.workload, value_or(self.environment.host.cpus, None), gpus)
+        related = advise(relate([self._with_peak(run) for run in runs]), about)
         advised = tuple(
             msgspec.structs.replace(run, advice=(*run.advice, *self.plan.advice(run, related))) for run in related
         )
@@ -170,14 +173,23 @@ class Session:
 
     def _with_peak(self, run: Run) -> Run:
         on_gpus = run.computed_in is not None and not run.virtual and run.devices[0].startswith("/GPU")
-        if not on_gpus or run.flop is None or run.median_s is None or run.computed_in is None:
+        if not on_gpus or run.median_s is None or run.computed_in is None:
             return run
         known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}
         gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
         if len(gpus) < len(run.devices):
             return run
-        percent = percent_of_peak(run.flop / run.median_s, gpus, run.computed_in, self.matrix)
-        return msgspec.structs.replace(run, percent_of_peak=percent)
+        percent = moved = None
+        if run.flop is not None:
+            percent = percent_of_peak(run.flop / run.median_s, gpus, run.computed_in, self.matrix)
+        if run.bytes_moved is not None:
+            moved = percent_of_bandwidth(run.bytes_moved / run.median_s, gpus)
+        return msgspec.structs.replace(
+            run,
+            percent_of_peak=percent,
+            peak_is=None if percent is None else "peak",
+            percent_of_bandwidth=moved,
+        )
 
     def _notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         said = []

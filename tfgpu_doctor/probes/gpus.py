@@ -90,6 +90,7 @@ def _gpu(index: int, answers: Fields, source: str) -> Gpu:
         sm_clock_max=get("sm_clock_max"),
         memory_clock=get("memory_clock"),
         memory_clock_max=get("memory_clock_max"),
+        memory_bus_width=get("memory_bus_width"),
         throttle_reasons=get("throttle_reasons", throttle_reasons),
         performance_state=_performance_state(get("performance_state")),
         ecc_mode=get("ecc_mode", bool),

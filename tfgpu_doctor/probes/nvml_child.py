@@ -97,6 +97,7 @@ def questions(nvml: Any) -> list[tuple[str, str, tuple[Any, ...], Callable[[Any]
         ("sm_clock_max", "nvmlDeviceGetMaxClockInfo", (nvml.NVML_CLOCK_SM,), same),
         ("memory_clock", "nvmlDeviceGetClockInfo", (nvml.NVML_CLOCK_MEM,), same),
         ("memory_clock_max", "nvmlDeviceGetMaxClockInfo", (nvml.NVML_CLOCK_MEM,), same),
+        ("memory_bus_width", "nvmlDeviceGetMemoryBusWidth", (), same),
         # the name that every driver has; newer ones call the same answer "event reasons"
         ("throttle_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), same),
         ("performance_state", "nvmlDeviceGetPerformanceState", (), same),
