@@ -1,0 +1,178 @@
+"""What a run of a benchmark says in words, with the digits that its samples support: for terminals and pages. Pure.
+
+Text from outside (labels, device names, figures' notes) is returned as it is; who prints it cleans or escapes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.statistics import digits
+from tfgpu_doctor.facts import value_or
+
+DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
+# rates count in powers of ten, as makers of memory and links do; amounts of memory in powers of two
+_PREFIXED = {"FLOP/s": DECIMAL, "FLOP": DECIMAL, "B/s": DECIMAL, "B": BINARY}
+
+
+def scale_of(value: float, unit: str) -> tuple[float, str]:
+    """The factor by which numbers near `value` are divided, and the unit that then stands behind them."""
+    if unit == "s":
+        return (1.0, "s") if abs(value) >= 1 else (1e-3, "ms")
+    prefixes = _PREFIXED.get(unit, ())
+    return next(((factor, prefix + unit) for factor, prefix in prefixes if abs(value) >= factor), (1.0, unit))
+
+
+def quantity(value: float, unit: str, interval: tuple[float, float] | None = None) -> str:
+    """A number with its unit, with the digits that the interval supports: "47.58 TFLOP/s", "8.2 GiB"."""
+    factor, shown = scale_of(value, unit)
+    low, high = interval or (value, value)
+    return f"{digits(value / factor, low / factor, high / factor)} {shown}".rstrip()
+
+
+def plain(seconds: float) -> str:
+    """Seconds with two digits."""
+    factor, unit = scale_of(seconds, "s")
+    value = seconds / factor
+    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+
+
+def throughput(run: Run) -> str:
+    """Work per second; virtual devices have none to show."""
+    if run.virtual:
+        return "virtual: no speed"
+    return quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) if run.throughput else "no speed"
+
+
+def of_peak(run: Run) -> str:
+    """ "77 %"; empty where the peak is not known."""
+    return "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %"
+
+
+def ratio(one: Ratio, interval: bool = True, factor: float = 1.0) -> str:
+    """A quotient and its interval, with the digits that the interval supports."""
+    value, low, high = (factor * number for number in (one.value, one.low, one.high))
+    shown = [digits(number, low, high) for number in (value, low, high)]
+    return shown[0] if not interval or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+def point(run: Run) -> str:
+    """What tells the run from others of its label: "size 4096"; empty when nothing does."""
+    return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
+
+
+def value_of(name: str, value: int | float | str | None) -> str:
+    """A parameter for people; a number of bytes with its prefix."""
+    if name == "bytes" and isinstance(value, int | float):
+        factor, unit = scale_of(value, "B")
+        return f"{value / factor:.4g} {unit}"
+    return "-" if value is None else str(value)
+
+
+def name(run: Run, runs: Sequence[Run]) -> str:
+    """The label, with the type and the point where they tell it from the other runs."""
+    parts = [run.label]
+    if len({one.dtype for one in runs}) > 1:
+        parts.append(run.dtype)
+    if len({tuple(one.parameters.items()) for one in runs}) > 1 and (where := point(run)):
+        parts.append(where)
+    return ", ".join(parts)
+
+
+def timing(run: Run) -> str:
+    """The median of the samples with its interval, for one unit of work: a step, where a sample queues several."""
+    assert run.median_s is not None and run.ci95_s is not None
+    factor, unit = scale_of(run.median_s / run.steps, "s")
+    low, high = (edge / run.steps / factor for edge in run.ci95_s)
+    value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
+    taken = f"{len(run.samples_s)} samples" + (f" of {run.steps} {run.step_name}s" if run.steps > 1 else "")
+    return f"{value} {unit} a {run.step_name} (95 %: {first} to {last} {unit}), {taken}"
+
+
+def comparisons(run: Run) -> Iterator[str]:
+    """Speed-up and efficiency."""
+    if run.speedup_vs_cpu:
+        yield f"{ratio(run.speedup_vs_cpu)} times the CPU"
+    if run.speedup_vs_1gpu and len(run.devices) > 1:
+        yield f"{ratio(run.speedup_vs_1gpu)} times one GPU"
+    if run.efficiency:
+        how = f" ({run.scaling} scaling)" if run.scaling else ""
+        yield f"efficiency {ratio(run.efficiency, factor=100)} %{how}"
+
+
+def figure(one: Figure) -> str:
+    """A figure beside the samples: "fit 812 (805 to 820) images/s"."""
+    factor, unit = scale_of(one.value, one.unit)
+    shown = quantity(one.value, one.unit, one.ci95)
+    if one.ci95:
+        low, high = (edge / factor for edge in one.ci95)
+        ends = (digits(low, low, high), digits(high, low, high))
+        if ends[0] != ends[1]:
+            shown = f"{digits(one.value / factor, low, high)} ({ends[0]} to {ends[1]}) {unit}".rstrip()
+    return f"{one.name} {shown}" + (f": {one.note}" if one.note else "")
+
+
+def proof(run: Run) -> str:
+    """What was verified, and where it was computed; empty when nothing was."""
+    found = run.verified
+    if found is None:
+        return ""
+    said = [f"{check.name} {check.saw}".strip() for check in found.checks]
+    if found.residual is not None:
+        limit = "" if found.tolerance is None else f", at most {found.tolerance:.2g}"
+        said.insert(0, f"residual {found.residual:.2g}{limit}")
+    placed = ", ".join(dict.fromkeys(run.placed_on))
+    return f"{'verified' if found.ok else 'wrong'}: {'; '.join([*said, *([f'on {placed}'] if placed else [])])}"
+
+
+def before(run: Run) -> str:
+    """What a user waits for before the steady state; empty when nothing was timed."""
+    parts = [f"{part} {plain(seconds)}" for part, seconds in run.cold_start_s.items() if seconds >= 0.001]
+    parts += [f"first call {plain(run.warmup_s[0])}"] if run.warmup_s else []
+    return "before: " + ", ".join(parts) if parts else ""
+
+
+def peaks(run: Run) -> str:
+    """Shares of what the device could do, and of what they are; empty when none is known."""
+    said = []
+    if run.percent_of_peak is not None and run.peak_is:
+        said.append(f"{run.percent_of_peak:.0f} % of {run.peak_is}")
+    if run.percent_of_bandwidth is not None:
+        said.append(f"{run.percent_of_bandwidth:.0f} % of the memory bandwidth, at least")
+    return "; ".join(said)
+
+
+def machine(result: BenchResult) -> str:
+    """Software, CPU and GPUs, in one line."""
+    software, facts = result.software, result.environment
+    parts = [f"TensorFlow {software.get('tensorflow', '?')}", f"Python {software.get('python', '?')}"]
+    parts.append(f"{value_or(facts.host.cpu_model, 'unknown CPU')} ({value_or(facts.host.cpus, '?')} CPUs)")
+    counts: dict[str, int] = {}
+    for gpu in value_or(facts.gpus, ()):
+        title = value_or(gpu.name, "unknown GPU")
+        counts[title] = counts.get(title, 0) + 1
+    parts += [f"{count} × {title}" if count > 1 else title for title, count in counts.items()]
+    return ", ".join(parts)
+
+
+def verdict(result: BenchResult) -> str:
+    """One sentence: what came out, for who reads no further."""
+    good = [run for run in result.runs if run.throughput and not run.virtual]
+    failed = [run for run in result.runs if run.failure]
+    bad = f"{len(failed)} of {len(result.runs)} runs gave no verified result" if failed else ""
+    if not result.runs:
+        return "Nothing was measured."
+    if not good:
+        return f"{bad}: no speed is reported." if bad else "Every result is right; virtual devices have no speed."
+    best = max(good, key=lambda run: run.throughput.value if run.throughput else 0.0)
+    said = f"{name(best, result.runs)}: {throughput(best)}"
+    if best.percent_of_peak is not None:
+        said += f", {of_peak(best)} of {best.peak_is or 'the peak'}"
+    others = list(comparisons(best))
+    if others:
+        said += "; " + ", ".join(others)
+    said += f". {bad}." if bad else ". Every result is verified."
+    rough = sum(bool(run.stopped) for run in good)
+    return said + (f" {rough} of {len(good)} did not settle." if rough else "")
