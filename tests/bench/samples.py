@@ -79,14 +79,14 @@ def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResu
         "environment": healthy(),
         "parameters": {"size": 4096, "power": 10, "seed": 7, "min_samples": 10, "deadline_s": 120.0},
         "software": {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3"},
+        "workload": "matpow",
+        "title": "A^10 and B^10, 4096 × 4096",
     }
     return BenchResult(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version="1.2.3"),
         created="2026-11-21T08:00:00Z",
-        workload="matpow",
-        title="A^10 and B^10, 4096 × 4096",
-        runs=advise(relate(runs), About("matpow", 2)),
+        runs=advise(relate(runs), About(changes.get("workload", "matpow"), 2)),
         notes=notes,
         **{**fields, **changes},
     )

@@ -10,20 +10,47 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.bench.samples import FLOP, failed, result, run, telemetry, verified
 from tests.healthy import healthy, known, spoil
-from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.results import BenchResult, Check, Figure, Run, Throughput
 from tfgpu_doctor.render.bench_text import render
 from tfgpu_doctor.render.console import console_for
 
 GOLDEN = Path(__file__).parent / "golden"
-PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1")}
+PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
 FOUR: dict[str, Any] = {"devices": tuple(f"/GPU:{index}" for index in range(4)), "spread": "terms", "flop": 2 * FLOP}
+FOUR["scaling"] = "weak"
 HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2)}
 CPU_ONLY = spoil(healthy(), {**HOST, "gpus": known(())})
 EVIL = "[bold red]evil[/] \x1b[31m<script>\n\x07"
+
+
+def training(label: str, seconds: float, **changes: Any) -> Run:
+    """Blocks of 20 steps, verified by checks, with `fit` beside them."""
+    one = run(label, seconds, **{"flop": 64.0 * 20, **changes})
+    assert one.throughput is not None
+    return msgspec.structs.replace(
+        one,
+        steps=20,
+        step_name="step",
+        throughput=msgspec.structs.replace(one.throughput, unit="images/s"),
+        verified=verified(
+            residual=None,
+            tolerance=None,
+            checks=(
+                Check(name="loss falls", ok=True, saw="2.31 to 0.42"),
+                Check(name="replicas alike", ok=True, saw=""),
+            ),
+        ),
+        figures=(
+            Figure(name="fit", value=3812.0, unit="images/s", ci95=(3790.0, 3855.0), note="what most people use"),
+            Figure(name="weights", value=2.6e6, unit="B"),
+        ),
+    )
+
 
 RESULTS: dict[str, BenchResult] = {
     "cpu": result(
@@ -66,6 +93,37 @@ RESULTS: dict[str, BenchResult] = {
         failed("2 GPUs, rows", "the worker was killed by SIGSEGV"),
         environment=spoil(healthy(), HOST),
     ),
+    "training": result(
+        training("1 GPU", 0.31, gpu=(telemetry(),), percent_of_peak=31.2, peak_is="peak"),
+        training("2 GPUs", 0.33, devices=("/GPU:0", "/GPU:1"), scaling="weak", flop=128.0 * 20),
+        failed("4 GPUs", "ResourceExhaustedError: try a smaller --batch-size", devices=FOUR["devices"]),
+        workload="cnn",
+        title="training of mnist, 64 images a replica",
+        environment=spoil(healthy(), HOST),
+    ),
+    "points": result(
+        *(
+            run("CPU" if device == "CPU" else "1 GPU", seconds / batch, parameters={"batch_size": batch}, flop=64e9)
+            for batch in (1, 8, 32, 128, 512)
+            for device, seconds in (("CPU", 8.0), ("GPU", 0.2))
+        ),
+        failed("1 GPU", "the worker was killed by SIGKILL", parameters={"batch_size": 2048}),
+        workload="inference",
+        title="resnet50, calls one by one",
+        environment=spoil(healthy(), HOST),
+    ),
+    "bytes": result(
+        *(
+            msgspec.structs.replace(
+                run("GPU 0 to a device with quite a long name", 0.01, parameters={"bytes": size}),
+                throughput=Throughput(value=12.4e9, unit="B/s", ci95=(12.3e9, 12.6e9)),
+            )
+            for size in (2**20, 2**28)
+        ),
+        workload="transfer",
+        title="copies",
+        environment=spoil(healthy(), HOST),
+    ),
     "hostile": result(
         run("1 GPU", 0.052, gpu=(telemetry(name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
         failed("[red]x[/]\x1b[31m", EVIL),
@@ -83,10 +141,11 @@ def printed(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("name", RESULTS)
-def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(name, 80, monkeypatch)
-    file = GOLDEN / f"{name}.txt"
+def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(name, columns, monkeypatch)
+    file = GOLDEN / f"{name}{'' if columns == 80 else f'.{columns}'}.txt"
     if os.environ.get("TFGPU_UPDATE_GOLDEN"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -102,8 +161,52 @@ def test_it_fits_and_is_harmless(name: str, columns: int, monkeypatch: pytest.Mo
     assert text == "\n".join(line.rstrip() for line in text.split("\n"))
 
 
+def bars(text: str, symbol: str = "━") -> list[int]:
+    """Lengths of the bars in the table, which stands above the first blank line but one."""
+    table = text.split("\n\n")[1].splitlines()[1:]
+    return [line.count(symbol) for line in table]
+
+
 def test_bars_are_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = [line.count("━") for line in printed("two-gpus", 80, monkeypatch).splitlines() if "FLOP/s" in line]
+    lengths = bars(printed("two-gpus", 110, monkeypatch))
     assert max(lengths) == 20
     assert lengths[0] == 1  # the CPU: a hundredth, and still to be seen
     assert lengths[1] == round(20 * 0.0265 / 0.052)
+
+
+def test_narrow_terminals_lose_columns_and_keep_the_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, narrow = (printed("two-gpus", columns, monkeypatch).split("\n\n")[1] for columns in (110, 60))
+    assert "verified" in wide.splitlines()[0] and "efficiency" in wide.splitlines()[0]
+    assert narrow.splitlines()[0].split() == ["run", "speed", "vs", "CPU", "vs", "1", "GPU"]
+    assert "━" * 8 in narrow
+
+
+def test_ascii_where_the_encoding_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    render(RESULTS["two-gpus"], console_for(stream))
+    stream.flush()
+    text = raw.getvalue().decode("ascii")
+    assert max(bars(text, "=")) == 20
+    assert text.count("\n+ ") == 8  # in the table, and above each block
+
+
+def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for variable, coloured in (("UNRELATED", True), ("NO_COLOR", False)):
+        monkeypatch.setenv(variable, "1")
+        stream = Terminal()
+        render(RESULTS["two-gpus"], console_for(stream))
+        assert ("\x1b[3" in stream.getvalue()) is coloured
+
+
+def test_of_many_runs_those_that_have_something_to_say_get_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed("points", 80, monkeypatch)
+    assert text.count("batch size 2048") == 1 and "✗ 1 GPU  float32  batch size 2048  the worker was" in text
+    assert "✓ CPU  float32" not in text
+    assert "--html FILE" in text

@@ -29,7 +29,7 @@ _LARGER = {
     "matpow": "a larger --size",
     "cnn": "a larger --batch-size",
     "gan": "a larger --batch-size",
-    "inference": "larger --batch-sizes",
+    "inference": "a larger batch (--batch-sizes)",
 }
 _TRY = {  # by throttle reason: the first that is known is told
     "hw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",

@@ -26,10 +26,14 @@ def scale_of(value: float, unit: str) -> tuple[float, str]:
 
 
 def quantity(value: float, unit: str, interval: tuple[float, float] | None = None) -> str:
-    """A number with its unit, with the digits that the interval supports: "47.58 TFLOP/s", "8.2 GiB"."""
+    """A number with its unit, with the digits that the interval supports, or with four: "47.58 TFLOP/s", "8.2 GiB"."""
     factor, shown = scale_of(value, unit)
-    low, high = interval or (value, value)
-    return f"{digits(value / factor, low / factor, high / factor)} {shown}".rstrip()
+    if interval is None:
+        number = digits(value / factor, value / factor, value / factor)
+        number = number.rstrip("0").rstrip(".") if "." in number else number
+    else:
+        number = digits(value / factor, interval[0] / factor, interval[1] / factor)
+    return f"{number} {shown}".rstrip()
 
 
 def plain(seconds: float) -> str:
@@ -134,14 +138,31 @@ def before(run: Run) -> str:
     return "before: " + ", ".join(parts) if parts else ""
 
 
+def utilisation(run: Run) -> str:
+    """What NVML said of the GPUs meanwhile: ranges over all of them; empty when it said nothing."""
+    kinds = (
+        ("busy", "utilization", "%"),
+        ("SM clock", "sm_clock_mhz", "MHz"),
+        ("power", "power_w", "W"),
+        ("temperature", "temperature_c", "°C"),
+    )
+    said = []
+    for title, field, unit in kinds:
+        values = [value for gpu in run.gpu if (value := getattr(gpu, field)) is not None]
+        if values:
+            low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+            said.append(f"{title} {low if low == high else f'{low} to {high}'} {unit}")
+    return f"meanwhile: {', '.join(said)}" if said else ""
+
+
 def peaks(run: Run) -> str:
     """Shares of what the device could do, and of what they are; empty when none is known."""
     said = []
-    if run.percent_of_peak is not None and run.peak_is:
-        said.append(f"{run.percent_of_peak:.0f} % of {run.peak_is}")
+    if run.percent_of_peak is not None:
+        said.append(f"{run.percent_of_peak:.0f} % of {run.peak_is or 'peak'}")
     if run.percent_of_bandwidth is not None:
-        said.append(f"{run.percent_of_bandwidth:.0f} % of the memory bandwidth, at least")
-    return "; ".join(said)
+        said.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
+    return ", ".join(said)
 
 
 def machine(result: BenchResult) -> str:
