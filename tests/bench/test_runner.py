@@ -149,12 +149,18 @@ def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
     assert len(one.figures) == 1
 
 
-def test_waiting_for_a_cpu_stands_beside_each_sample() -> None:
-    waited = {"waited": 0.7512}
-    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: waited if verb == "sample" else None)])
-    assert one.cpu_wait == (0.751,) * 10
-    (other,) = runs([CPU], [FakeWorker(Clock(), 0.1)])
-    assert other.cpu_wait == ()  # a kernel that does not tell
+def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = iter(range(1_000_000))  # CPU seconds of everybody, far more than the worker's
+    monkeypatch.setattr("tfgpu_doctor.bench.runner.busy_seconds", lambda: next(machine))
+
+    def measured(waited: float | None, busy: float) -> Run:
+        said = {"waited": waited, "busy": busy}
+        (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: said if verb == "sample" else None)])
+        return one
+
+    assert measured(0.7512, 0.5).cpu_wait == (0.751,) * 10
+    assert measured(0.7512, 1.0).cpu_wait == (0.0,) * 10  # nobody else ran: its threads waited for one another
+    assert measured(None, 0.5).cpu_wait == ()  # a kernel that does not tell
 
 
 def test_more_terms_are_more_work() -> None:

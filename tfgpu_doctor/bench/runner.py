@@ -260,18 +260,20 @@ def _warm_up(one: Measurement, worker: Worker, patience: float, count: int) -> N
 
 def _take(one: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]) -> None:
     """Take a block of samples, of the warm-up or of those that count."""
-    if one.telemetry:
-        one.telemetry.start()
+    telemetry = one.telemetry if into is one.samples else None
+    if telemetry:
+        telemetry.start()
     throttled: tuple[str, ...] = ()
     started, busy = time.monotonic(), busy_seconds()
     try:
         # not by count: several samples are asked for only where all of them take about BLOCK seconds
         answer = worker.ask(patience, do="sample", count=count, steps=one.steps)
     finally:
-        if one.telemetry:
-            throttled = one.telemetry.pause()
+        if telemetry:
+            throttled = telemetry.pause()
+    elapsed, everybody = time.monotonic() - started, busy_seconds() - busy
     if "busy" in answer:
-        one.others.add(time.monotonic() - started, busy_seconds() - busy, answer["busy"])
+        one.others.add(elapsed, everybody, answer["busy"])
     one.placed_on = tuple(answer["placed_on"])
     if answer["misplaced"] or set(one.placed_on) != set(one.case.devices):
         raise WorkerError(answer["misplaced"] or f"computed on {', '.join(one.placed_on)}")
@@ -282,7 +284,9 @@ def _take(one: Measurement, worker: Worker, count: int, patience: float, into: l
     into += answer["samples"]
     loads += answer["loads"]
     if into is one.samples and answer.get("waited") is not None:
-        one.waits += [answer["waited"]] * len(answer["samples"])
+        # threads also wait for one another, so that it is at most what others used meanwhile
+        others = max(everybody - answer["busy"], 0.0) / elapsed
+        one.waits += [min(answer["waited"], others)] * len(answer["samples"])
 
 
 def _verify(one: Measurement, worker: Worker, patience: float) -> None:

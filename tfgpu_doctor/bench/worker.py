@@ -120,8 +120,7 @@ class Worker:
         Once a result has been verified, every other one must be the same, or is looked at itself.
         """
         samples, loads, rechecked = [], [], []
-        began = time.process_time()
-        began, waited = time.perf_counter(), waited_for_cpus()
+        began, busy_before, waited = time.perf_counter(), time.process_time(), waited_for_cpus()
         for _ in range(request["count"]):
             busy = time.process_time()
             seconds = self.work.sample(request["steps"])
@@ -138,7 +137,7 @@ class Worker:
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),
             "rechecked": rechecked,
-            "busy": time.process_time() - began,  # CPU seconds of this process, looking at results included
+            "busy": time.process_time() - busy_before,  # CPU seconds of this process, looking at results included
         }
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
