@@ -163,6 +163,30 @@ def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyP
     assert measured(None, 0.5).cpu_wait == ()  # a kernel that does not tell
 
 
+def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = iter(range(1_000_000))
+    monkeypatch.setattr("tfgpu_doctor.bench.runner.busy_seconds", lambda: next(machine))
+
+    def trouble(until: int) -> Callable[[str, int], dict[str, Any] | None]:
+        def said(verb: str, sample: int) -> dict[str, Any] | None:
+            waited = 1.0 if sample <= until else 0.0
+            return {"waited": waited, "busy": 0.5, "loads": [1.0, 1.0]} if verb == "sample" and sample > 2 else None
+
+        return said
+
+    def measured(until: int, cpus: float | None) -> Run:
+        (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, trouble(until))], cpus=cpus)
+        return one
+
+    assert len(measured(22, 2.0).samples_s) == 30  # the first 20 samples were disturbed
+    assert measured(22, 2.0).stopped is None
+    assert len(measured(22, 1.0).samples_s) == 10  # it had the one CPU that it may use
+    assert len(measured(22, None).samples_s) == 10
+    never = measured(10_000, 2.0)
+    assert never.stopped == "0 of 10 samples undisturbed by other programs"
+    assert sum(never.samples_s) == pytest.approx(30.0, abs=0.3)
+
+
 def test_more_terms_are_more_work() -> None:
     (one,) = runs([TERMS], [FakeWorker(Clock(), 0.1)])
     assert one.flop == 4e9

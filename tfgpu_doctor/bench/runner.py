@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor.bench.devices import Case, GpuFound
+from tfgpu_doctor.bench.disturbance import DISTURBED, lost_shares
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Check, Figure, Run, Throughput, Verified
 from tfgpu_doctor.bench.runner_load import OtherPrograms, busy_seconds
@@ -119,6 +120,7 @@ class Measurement:
     failure: str | None = None
     telemetry: Telemetry | None = None
     others: OtherPrograms = field(default_factory=OtherPrograms)
+    cpus: float | None = None  # that its process may use, where known
     elapsed: float = 0.0
     done: bool = False
 
@@ -148,6 +150,15 @@ class Measurement:
     def current(self) -> list[float]:
         """The samples of the process at work."""
         return self.samples[self.begun[-1] :]
+
+    def disturbed(self, rule: StoppingRule, since: int = 0) -> str | None:
+        """Say how few samples from place `since` on other programs left alone, where too few; None where enough are."""
+        if self.cpus is None or len(self.waits) < len(self.samples):
+            return None
+        shares = lost_shares(self.loads[since:], self.waits[since:], self.cpus)
+        calm = sum(share <= DISTURBED for share in shares)
+        enough = calm >= rule.min_samples or calm == len(shares)
+        return None if enough else f"{calm} of {rule.min_samples} samples undisturbed by other programs"
 
     def processes(self) -> tuple[int, ...]:
         """How many samples each process gave."""
@@ -183,6 +194,7 @@ def measure(
     *,
     rule: StoppingRule,
     processes: int = 1,
+    cpus: float | None = None,
     expected: float | None = None,
     keep: Collection[Key] = (),
     progress: Callable[[str, float], None] = lambda label, done: None,
@@ -193,12 +205,13 @@ def measure(
 
     Args:
         processes: how many processes each case gets, one after the other; they share the time and the samples.
+        cpus: that a process may use, where known: a case goes on until enough samples were undisturbed by others.
         expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
             third of the deadline is warmed up only once, and given time.
         keep: processes that will be needed again; the others end with their case.
         save: called whenever there is something worth keeping.
     """
-    measurements = [Measurement(case, job) for case, job in group]
+    measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
     patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
     rule = rule.share(processes)
     warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
@@ -310,7 +323,9 @@ def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock) -
     try:
         _take(one, one.worker, count, patience, one.samples, one.loads)
         one.elapsed += clock() - started
-        if rule.done(one.current, one.elapsed):
+        if rule.done(one.current, one.elapsed) and not (
+            one.disturbed(rule, one.begun[-1]) and one.elapsed < rule.deadline and len(one.current) < rule.max_samples
+        ):
             if one.job.figures and one.last:
                 answer = one.worker.ask(patience, do="figures")
                 one.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
@@ -370,7 +385,7 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         spread_iqr=iqr_spread(one.samples),
         throughput=Throughput(value=work / middle, unit=job.unit, ci95=(work / high, work / low)),
         figures=one.figures,
-        stopped=rule.unmet(one.samples),
+        stopped=rule.unmet(one.samples) or one.disturbed(rule),
     )
 
 

@@ -14,6 +14,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.bench import sizing
 from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.devices import Case, GpuFound
+from tfgpu_doctor.bench.disturbance import usable_cpus
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.peaks import percent_of_bandwidth, percent_of_peak
 from tfgpu_doctor.bench.ratios import relate
@@ -118,6 +119,7 @@ class Session:
             workers,
             rule=self.rule,
             processes=self.processes,
+            cpus=self.cpus(),
             expected=group.expected,
             keep=group.keep,
             progress=self.progress,
@@ -136,6 +138,10 @@ class Session:
                 if isinstance(gpu.memory_free, Known):
                     free[index] = gpu.memory_free.value
         return free
+
+    def cpus(self) -> float | None:
+        """How many CPUs a process may use at most, where that is known."""
+        return usable_cpus(self.environment)
 
     def _gpus(self, case: Case) -> list[Gpu]:
         """The GPUs of a case among the facts; empty where the driver's order cannot be told from TensorFlow's."""
