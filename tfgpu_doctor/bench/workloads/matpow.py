@@ -181,7 +181,7 @@ class Workload:
         """Wait until every device has done what was queued."""
         import tensorflow as tf
 
-        sync = getattr(tf.test.experimental, "sync_devices", None)
+        sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
         if sync is not None:
             sync()
         else:  # TensorFlow before 2.12: fetching a number that depends on the result waits for it

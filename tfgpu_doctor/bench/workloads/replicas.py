@@ -5,7 +5,8 @@ For workloads that train with tf.distribute. Worker side: TensorFlow is imported
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .judgement import short
@@ -14,6 +15,37 @@ from .judgement import short
 PRODUCTS = frozenset(
     {"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "DepthwiseConv2dNative"}
 )
+
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+
+# What TensorFlow, cuDNN, cuBLAS and XLA say beside ResourceExhaustedError when memory is what they lack: as
+# InternalError, UnknownError or NotFoundError (tensorflow/python/framework/errors_impl.py).
+NO_MEMORY = (
+    *("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "OOM when allocating", "CUDA_ERROR_OUT_OF_MEMORY"),
+    *("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Failed to allocate", "failed to allocate"),
+)
+
+
+class NoRoomError(Exception):
+    """The memory of a device does not hold what a step needs; the message says what there was no room for."""
+
+
+@contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Turn TensorFlow's ways to say that memory is missing into one.
+
+    Raises:
+        NoRoomError: memory is missing.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except (MemoryError, tf.errors.OpError) as error:
+        lacking = isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
+        if not lacking and not any(word in str(error) for word in NO_MEMORY):
+            raise
+        raise NoRoomError(f"the memory has no room for {what}: try a smaller --batch-size") from error
 
 
 def strategy_over(devices: Sequence[str]) -> Any:
@@ -41,7 +73,7 @@ def synchronise(results: Iterable[Any]) -> None:
     """Wait until every device has done what was queued; `results` are tensors or variables that come last."""
     import tensorflow as tf
 
-    sync = getattr(tf.test.experimental, "sync_devices", None)
+    sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
     if sync is not None:
         sync()
         return
@@ -49,22 +81,30 @@ def synchronise(results: Iterable[Any]) -> None:
         float(tf.reduce_sum(tf.cast(result, tf.float32)).numpy())
 
 
+def copies(strategy: Any, weight: Any) -> list[Any]:
+    """What each replica holds of a Keras weight, in the order of the replicas."""
+    held = weight if callable(weight.value) else weight.value  # Keras 3 wraps the variable
+    return list(strategy.experimental_local_results(held))
+
+
 def on_devices(tensors: Iterable[Any]) -> list[str]:
     """The device whose memory holds each tensor, short: "/GPU:0"."""
     return [short(tensor.backing_device) for tensor in tensors]
 
 
-def misplaced(devices: Sequence[str], found: Sequence[str], graph: Any) -> str | None:
+def misplaced(devices: Sequence[str], found: Sequence[str], graph: Any, *, compiled: bool = False) -> str | None:
     """Say what was computed elsewhere than asked for; None when nothing was.
 
     Args:
         found: where each replica's result lies.
         graph: of the compiled function, whose convolutions and products name their device.
+        compiled: they are inside a function that XLA compiles, and its call names the device.
     """
     for want, got in zip(devices, found):
         if want != got:
             return f"computed on {got} instead of {want}"
-    inside = {short(op.device) for op in graph.get_operations() if op.type in PRODUCTS}
+    kinds = CALLS if compiled else PRODUCTS
+    inside = {short(op.device) for op in graph.get_operations() if op.type in kinds}
     if inside != set(devices):
         return f"products on {', '.join(sorted(inside))} instead of {', '.join(devices)}"
     return None
