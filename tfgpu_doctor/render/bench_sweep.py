@@ -21,6 +21,7 @@ from tfgpu_doctor.render.text import hanging
 NARROWEST = 17  # characters of a column: a number, its mark, a blank, and a bar that still tells something
 BROADEST = 34
 GAP = 2
+LONGEST = 400  # characters of a failure; TensorFlow's messages hold tracebacks
 Column = dict[object, Run]  # by point
 
 
@@ -31,7 +32,7 @@ def render_sweep(result: BenchResult, console: Console) -> None:
     hanging(Text(""), Text(clean(machine(result)), "dim"), console)
     columns = _columns(result.runs, axis)
     points = sorted({point for column in columns.values() for point in column}, key=_order)
-    rows = [clean(value_of(axis, point if isinstance(point, int | float | str) else None)) for point in points]
+    rows = [clean(_shown(axis, point)) for point in points]
     first = max(map(len, (axis, *rows)), default=0)
     room = max((console.width - first) // (NARROWEST + GAP), 1)
     names = list(columns)
@@ -132,7 +133,8 @@ def _failures(columns: dict[str, Column], axis: str) -> Iterator[str]:
     for name, column in columns.items():
         for point, run in column.items():
             if run.throughput is None:
-                yield f"{name}, {axis} {point}: {run.failure or 'not measured'}"
+                why = " ".join((run.failure or "not measured").split())
+                yield f"{name}, {axis} {_shown(axis, point)}: {why if len(why) <= LONGEST else why[:LONGEST] + '…'}"
 
 
 def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
@@ -146,5 +148,8 @@ def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
         for found in said.values():
             point, text = found[-1]
             more = f" (and at {len(found) - 1} other{'s' * (len(found) > 2)})" if len(found) > 1 else ""
-            shown = value_of(axis, point if isinstance(point, int | float | str) else None)
-            yield f"{name}, {axis} {shown}: {text}{more}"
+            yield f"{name}, {axis} {_shown(axis, point)}: {text}{more}"
+
+
+def _shown(axis: str, point: object) -> str:
+    return value_of(axis, point if isinstance(point, int | float | str) else None)

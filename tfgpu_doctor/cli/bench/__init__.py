@@ -8,6 +8,10 @@ from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
 
 WORKLOADS = {
     "matpow": LazyCommand("tfgpu_doctor.cli.bench.matpow", "Powers of large matrices: A^n and B^n."),
+    "transfer": LazyCommand(
+        "tfgpu_doctor.cli.bench.transfer", "Bytes between host and GPUs, and between GPUs."
+    ),
+    "gan": LazyCommand("tfgpu_doctor.cli.bench.gan", "Training steps of a small GAN: generator and discriminator."),
 }
 
 

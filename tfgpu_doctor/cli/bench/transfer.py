@@ -1,0 +1,38 @@
+"""`tfgpu bench transfer`: options, one measurement, render, exit code."""
+
+from __future__ import annotations
+
+import click
+
+from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+
+
+@click.command(
+    "transfer",
+    context_settings={"default_map": {"deadline": 20.0}},  # of each route and size, of which there are many
+    epilog="Examples: tfgpu bench transfer; tfgpu bench transfer --gpus all --sizes 1MiB,64MiB,1GiB",
+)
+@click.option(
+    "--sizes",
+    metavar="LIST",
+    help="Bytes to move, as 4KiB,16MiB,1GiB.  [default: 1MiB,16MiB,256MiB, as far as they fit into memory]",
+)
+@measuring_options
+@click.pass_context
+def command(context: click.Context, sizes: str | None, measuring: Measuring) -> None:
+    """Move bytes between host and GPUs, between GPUs, and sum over all of them; what arrives is verified.
+
+    Host to device and back from ordinary and from pinned memory, each pair of GPUs in both directions, and an
+    all-reduce over all of them, in bus bandwidth. On the CPU alone: a copy within the host's memory.
+
+    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    2 wrong usage, 3 TensorFlow could not be used.
+    """
+    from tfgpu_doctor.bench.transfer import DEFAULT_SIZES, SizesError, Transfer, parse_sizes
+
+    selection = measuring.selection()
+    try:
+        wanted = parse_sizes(sizes) if sizes is not None else DEFAULT_SIZES
+    except SizesError as error:
+        raise click.UsageError(str(error)) from error
+    context.exit(measure(Transfer(sizes=wanted, named=sizes is not None, selection=selection), measuring))
