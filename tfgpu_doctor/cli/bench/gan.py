@@ -1,0 +1,44 @@
+"""`tfgpu bench gan`: options, one measurement, render, exit code."""
+
+from __future__ import annotations
+
+import click
+
+from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+
+DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
+
+
+@click.command("gan", epilog="Examples: tfgpu bench gan; tfgpu bench gan --gpus all --dtype mixed_bfloat16")
+@click.option(
+    "--batch-size",
+    "batch",
+    metavar="N",
+    type=click.IntRange(min=2, max=65536),
+    default=128,
+    show_default=True,
+    help="Images on each device: more devices do more work (weak scaling).",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    type=click.Choice(DTYPES),
+    multiple=True,
+    default=("float32",),
+    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
+)
+@measuring_options
+@click.pass_context
+def command(context: click.Context, batch: int, dtypes: tuple[str, ...], measuring: Measuring) -> None:
+    """Train the DCGAN of TensorFlow's tutorial: generator and discriminator, a step of both.
+
+    Every loss must be finite. The gradients of the first steps are compared with a training in float64; several
+    devices are compared with one that computes all of their batches.
+
+    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    2 wrong usage, 3 TensorFlow could not be used.
+    """
+    from tfgpu_doctor.bench.gan import Gan
+
+    plan = Gan(batch=batch, dtypes=tuple(dict.fromkeys(dtypes)), selection=measuring.selection())
+    context.exit(measure(plan, measuring))
