@@ -10,7 +10,7 @@ import pytest
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
-from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import Measurement, Workers, measure, to_run
 from tfgpu_doctor.bench.runner_process import WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -99,6 +99,14 @@ def test_figures_beside_the_samples() -> None:
     worker = FakeWorker(Clock(), 0.1, lambda verb, sample: answer if verb == "figures" else None)
     (one,) = runs([CPU], [worker], of=job(figures=True))
     assert [(figure.name, figure.value, figure.ci95) for figure in one.figures] == [("fit", 812.5, (800.0, 820.0))]
+
+
+def test_figures_that_the_samples_show() -> None:
+    def derive(case: Case, samples: Sequence[float]) -> tuple[Figure, ...]:
+        return (Figure(name=f"slowest of {case.label}", value=max(samples), unit="s"),)
+
+    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1)], of=job(derive=derive))
+    assert [(figure.name, figure.value) for figure in one.figures] == [("slowest of CPU", pytest.approx(0.1))]
 
 
 def test_a_process_that_is_needed_again_is_kept() -> None:

@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tfgpu_doctor.bench.statistics import StoppingRule, digits, iqr_spread, median, median_interval, quantile
+from tfgpu_doctor.bench.statistics import (
+    StoppingRule,
+    digits,
+    iqr_spread,
+    median,
+    median_interval,
+    quantile,
+    quantile_interval,
+    samples_for,
+)
 
 TIMES = [1.0] * 5 + [1.1] * 5  # median 1.05
 
@@ -109,3 +118,29 @@ def test_sampling_ends_at_the_deadline_but_not_without_a_sample() -> None:
 )
 def test_digits_that_the_interval_supports(value: float, low: float, high: float, text: str) -> None:
     assert digits(value, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("q", "count", "ranks"),
+    [(0.5, 10, (2, 9)), (0.9, 36, (29, 36)), (0.99, 368, (360, 368)), (0.99, 2000, (1971, 1989)), (0.01, 368, (1, 9))],
+)
+def test_the_interval_of_a_quantile(q: float, count: int, ranks: tuple[int, int]) -> None:
+    samples = [float(place) for place in range(count, 0, -1)]
+    assert quantile_interval(samples, q) == ranks
+    assert samples_for(q) <= count
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
+def test_too_few_samples_give_a_quantile_no_interval(q: float) -> None:
+    enough = samples_for(q)
+    assert quantile_interval([1.0] * enough, q) == (1.0, 1.0)
+    assert quantile_interval([1.0] * (enough - 1), q) is None
+
+
+def test_the_interval_of_a_quantile_covers_it_as_often_as_it_says() -> None:
+    numbers = random.Random(5)
+    covered = 0
+    for _ in range(400):
+        low, high = quantile_interval([numbers.random() for _ in range(400)], 0.9) or (1.0, 0.0)
+        covered += low <= 0.9 <= high
+    assert covered >= 0.93 * 400

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfgpu_doctor.bench.devices import Case
+from tfgpu_doctor.bench.results import Figure
 from tfgpu_doctor.bench.workloads.judgement import Judgement
 
 Scalar = int | float | str | None
@@ -35,6 +36,7 @@ class Job:
     blocks: bool = False  # several steps are queued together and waited for once, as training does
     figures: bool = False  # the workload has figures beside the samples
     virtual_memory_mib: int = 2048
+    derive: Callable[[Case, Sequence[float]], tuple[Figure, ...]] = lambda case, samples: ()  # what the samples show
     # what `verify` is asked with; the first argument asks the worker of the case, for a reference to be made
     verify: Callable[[Ask, Case], Mapping[str, Any]] = lambda ask, case: {}
 

@@ -384,7 +384,7 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         ci95_s=(low, high),
         spread_iqr=iqr_spread(one.samples),
         throughput=Throughput(value=work / middle, unit=job.unit, ci95=(work / high, work / low)),
-        figures=one.figures,
+        figures=(*job.derive(case, one.samples), *one.figures),
         stopped=rule.unmet(one.samples) or one.disturbed(rule),
     )
 

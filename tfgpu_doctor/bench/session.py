@@ -38,6 +38,7 @@ class Group:
     entries: tuple[tuple[Case, Job], ...]
     expected: float | None = None  # seconds that a sample of the slowest device will take, where known
     keep: frozenset[Key] = frozenset()  # processes that a later group needs
+    rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
 
 
 class Plan(Protocol):
@@ -110,14 +111,14 @@ class Session:
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
             """Save what there is: an interrupt must lose nothing."""
-            runs = (*self.runs, *(to_run(one, self.rule) for one in measured))
+            runs = (*self.runs, *(to_run(one, group.rule or self.rule) for one in measured))
             self.save(self._result(runs))
             return runs
 
         measured = measure(
             group.entries,
             workers,
-            rule=self.rule,
+            rule=group.rule or self.rule,
             processes=self.processes,
             cpus=self.cpus(),
             expected=group.expected,

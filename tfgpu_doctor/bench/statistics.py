@@ -59,6 +59,43 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float]:
     return ordered[k - 1], ordered[-k]
 
 
+def samples_for(q: float) -> int:
+    """How many samples the largest of which lies above the q-quantile as surely as its 95 % interval wants.
+
+    (1 - CONFIDENCE) / 2 is the chance that all of n samples lie below: q^n. 368 for the 99th percentile.
+    """
+    return math.ceil(math.log((1 - CONFIDENCE) / 2) / math.log(max(q, 1 - q)))
+
+
+@lru_cache(maxsize=256)
+def _ranks(count: int, q: float) -> tuple[int, int] | None:
+    """The narrowest k < l for which [x(k), x(l)] misses the q-quantile with at most 2.5 % on either side."""
+    tail, cumulative = (1 - CONFIDENCE) / 2, 0.0
+    low = high = 0
+    for below in range(count + 1):  # how many samples lie below the quantile: binomial
+        log = math.lgamma(count + 1) - math.lgamma(below + 1) - math.lgamma(count - below + 1)
+        chance = math.exp(log + below * math.log(q) + (count - below) * math.log(1 - q))
+        if cumulative + chance <= tail:
+            low = below + 1  # x(low) is above the quantile in those cases only
+        cumulative += chance
+        if not high and cumulative >= 1 - tail:
+            high = below + 1
+    return (low, high) if low and high <= count else None
+
+
+def quantile_interval(samples: Sequence[float], q: float) -> tuple[float, float] | None:
+    """A 95 % interval for the q-quantile from order statistics; None when the samples are too few for one.
+
+    Args:
+        q: from 0 to 1, neither of them.
+    """
+    ranks = _ranks(len(samples), q)
+    if ranks is None:
+        return None
+    ordered = sorted(samples)
+    return ordered[ranks[0] - 1], ordered[ranks[1] - 1]
+
+
 @dataclass(frozen=True)
 class StoppingRule:
     """Enough samples, enough time, little spread; or the deadline."""

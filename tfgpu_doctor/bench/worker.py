@@ -12,7 +12,7 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
     figures                              figures beside the samples
-    reference workload parameters …      calls the function `reference` of the workload's file
+    reference workload parameters …      what the function `reference` of the workload's file says
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ class Worker:
     def reference(self, request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload's file compute what results are compared with."""
         arguments = {name: value for name, value in request.items() if name not in ("do", "workload")}
-        load(request["workload"]).reference(**arguments)
-        return {}
+        answer: dict[str, Any] = load(request["workload"]).reference(**arguments) or {}
+        return answer
 
 
 def waited_for_cpus() -> Any:
