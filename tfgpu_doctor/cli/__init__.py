@@ -21,6 +21,9 @@ COMMANDS = {
         "Say before building whether requirements and manifests will work.",
     ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
+    "smoke": LazyCommand(
+        "tfgpu_doctor.cli.smoke", "Say within a minute whether a GPU machine can be relied on, for CI."
+    ),
     "compare": LazyCommand(
         "tfgpu_doctor.cli.compare", "Say what changed between two reports, and which change explains it."
     ),

@@ -18,12 +18,14 @@ def derived() -> dict[str, str]:
     from tfgpu_doctor.pages.headline import PageDocument
     from tfgpu_doctor.plan_records import Plan
     from tfgpu_doctor.report import Report
+    from tfgpu_doctor.smoke.records import Smoke
 
     kinds: dict[str, Any] = {
         "report-1.json": Report,
         "plan-1.json": Plan,
         "bench-1.json": BenchResult,
         "compare-1.json": Comparison,
+        "smoke-1.json": Smoke,
         "matrix-1.json": MatrixFile,
         "page-1.json": PageDocument,
     }

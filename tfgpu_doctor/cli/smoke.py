@@ -1,0 +1,206 @@
+"""`tfgpu smoke`: what a CI job calls on a machine with GPUs. Options, one run, render, exit code."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from tfgpu_doctor.cli.bench.matpow import DTYPES
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.output import (
+    REPORT_FORMATS,
+    SHARED,
+    Output,
+    append_summary,
+    pair_outputs,
+    redact_option,
+    report_output_options,
+)
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.report import Report
+    from tfgpu_doctor.smoke.baseline import Baseline
+    from tfgpu_doctor.smoke.plan import Asked
+    from tfgpu_doctor.smoke.records import Smoke
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+@click.command(
+    "smoke",
+    short_help="Say within a minute whether a GPU machine can be relied on, for CI.",
+    epilog="Examples: tfgpu smoke --require-gpus 2 --min-tflops 40; "
+    "tfgpu smoke --format github --format junit --output - --output tfgpu.xml; without a GPU: "
+    "tfgpu smoke --require-gpus 0",
+)
+@click.option(
+    "--require-gpus",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Fail when TensorFlow lists fewer GPUs; with 0, the CPU will do where there is none.",
+)
+@click.option(
+    "--budget",
+    metavar="S",
+    type=click.FloatRange(min=5),
+    default=60.0,
+    show_default=True,
+    help="Seconds for everything, the import of TensorFlow included. What does not fit is reported as not run.",
+)
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Type of the arithmetic."
+)
+@click.option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail when one GPU reaches less in a matrix product.")
+@click.option(
+    "--max-import-seconds", "max_import", metavar="S", type=_POSITIVE, help="Fail when the import takes longer."
+)
+@click.option(
+    "--baseline",
+    metavar="FILE.json",
+    type=click.Path(),
+    help="A saved result of smoke or bench: fail when anything is slower than it by more than --factor.",
+)
+@click.option("--factor", metavar="X", type=click.FloatRange(min=1, min_open=True), default=1.2, show_default=True)
+@click.option(
+    "--repeat",
+    "rounds",
+    metavar="N",
+    type=click.IntRange(min=1, max=100),
+    default=1,
+    show_default=True,
+    help="Go through the steps N times, each in a fresh process, and report the worst: nothing is retried away.",
+)
+@click.option(
+    "--virtual-gpus",
+    "virtual",
+    metavar="N",
+    type=click.IntRange(min=2, max=16),
+    help="Also over N logical devices of the first GPU (or the CPU): proves function, not speed.",
+)
+@click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]")
+@matrix_option
+@redact_option
+@report_output_options
+@click.pass_context
+def command(
+    context: click.Context,
+    require_gpus: int,
+    budget: float,
+    dtype: str,
+    min_tflops: float | None,
+    max_import: float | None,
+    baseline: str | None,
+    factor: float,
+    rounds: int,
+    virtual: int | None,
+    executable: str | None,
+    matrix_file: str | None,
+    redact: bool | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Diagnose, then compute small verified steps on every GPU and on all of them together, within a budget of seconds.
+
+    One line for each check: ok, failed, not run, or could not determine.
+
+    Exit codes: 0 everything was run and is ok, 1 something failed, or GPUs that are required are not there,
+    2 wrong usage, 3 something could not be determined or did not fit into the budget, 130 interrupted.
+    """
+    targets = pair_outputs(formats, outputs, REPORT_FORMATS)
+    if executable and not shutil.which(executable):
+        raise click.UsageError(f"--python {executable}: no such program, or not executable")
+    earlier = _baseline(baseline) if baseline else None
+    from tfgpu_doctor.smoke.plan import Asked
+    from tfgpu_doctor.smoke.records import exit_code
+
+    asked = Asked(
+        budget=budget,
+        require_gpus=require_gpus,
+        dtype=dtype,
+        min_tflops=min_tflops,
+        max_import=max_import,
+        factor=factor,
+        rounds=rounds,
+        virtual=virtual,
+    )
+    smoke = _run(asked, executable or sys.executable, matrix_file, earlier)
+    write(smoke, targets, redact)
+    context.exit(exit_code(smoke.verdict))
+
+
+def _baseline(path: str) -> Baseline:
+    from tfgpu_doctor.cli.output import read_bytes
+    from tfgpu_doctor.report import ReportError
+    from tfgpu_doctor.smoke.baseline import read
+
+    try:
+        return read(read_bytes(path), "standard input" if path == "-" else path)
+    except ReportError as error:
+        raise click.UsageError(f"--baseline: {error}") from error
+
+
+def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
+    from tfgpu_doctor.bench.runner_process import WorkerProcess
+    from tfgpu_doctor.cli.progress import bar
+    from tfgpu_doctor.diagnosis import now
+    from tfgpu_doctor.smoke.running import Smoking
+
+    matrix = load_matrix(matrix_file)
+    with bar() as progress:
+        return Smoking(
+            asked,
+            partial(_doctor, executable, matrix),
+            lambda: WorkerProcess(executable),
+            baseline,
+            progress,
+        ).run(now())
+
+
+def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
+    """The diagnosis of the interpreter, in so many seconds for TensorFlow."""
+    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.examine import examine
+    from tfgpu_doctor.facts import Unknown
+
+    examination = examine(executable, lambda: matrix, timeout=timeout)
+    version = examination.facts.python.version
+    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
+        raise click.UsageError(f"--python {executable}: {version.reason}")
+    return make_report(examination.facts, matrix, source="live", timings=examination.timings)
+
+
+def write(smoke: Smoke, targets: list[Output], redact: bool | None) -> None:
+    """Render once for each target, redacted where `redact` or the format says so."""
+    from tfgpu_doctor.smoke.records import redacted
+
+    for target in targets:
+        shown = redacted(smoke) if (target.format in SHARED if redact is None else redact) else smoke
+        if target.format == "json":
+            target.write_bytes(shown.to_json())
+        elif target.format == "text":
+            from tfgpu_doctor.render.smoke_text import render
+
+            target.print_with(partial(render, shown))
+        else:
+            _write_for_ci(shown, target)
+
+
+def _write_for_ci(smoke: Smoke, target: Output) -> None:
+    from tfgpu_doctor.render import smoke_ci
+
+    if target.format == "junit":
+        target.write_text(smoke_ci.junit_xml(smoke))
+        return
+    page = smoke_ci.markdown(smoke)
+    if target.format == "markdown":
+        target.write_text(page)
+    else:
+        target.write_text(smoke_ci.github(smoke))
+        append_summary(page)

@@ -1,0 +1,119 @@
+"""An earlier result of `tfgpu smoke` or `tfgpu bench`, and what `tfgpu compare` says of a run beside it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.bench.compare import compare_benches
+from tfgpu_doctor.bench.compare_records import RunChange
+from tfgpu_doctor.bench.results import SCHEMA as BENCH
+from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.facts import Facts
+from tfgpu_doctor.report import ReportError, Tool, other_kind, schema_of, short, without_mark
+from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeRun
+
+_COMMAND = "--baseline"
+_READS = "a result of tfgpu smoke or tfgpu bench"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs were measured, and with what."""
+
+    tool: Tool
+    created: str
+    facts: Facts
+    software: Mapping[str, str]
+
+    def result_of(self, run: SmokeRun, **changes: Any) -> BenchResult:
+        """The run alone, as a result of the benchmark of its workload."""
+        return BenchResult(
+            schema=BENCH,
+            tool=self.tool,
+            created=self.created,
+            environment=self.facts,
+            workload=run.workload,
+            parameters=dict(run.parameters),
+            runs=(msgspec.structs.replace(run.run, **changes),),
+            software=dict(self.software),
+        )
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Runs to compare with."""
+
+    name: str
+    place: Place
+    runs: tuple[SmokeRun, ...]
+
+    def compare(self, new: SmokeRun, here: Place, factor: float) -> RunChange | str:
+        """The run beside its counterpart, or why there is none."""
+        alike = [old for old in self.runs if old.workload == new.workload and _devices(old.run) == _devices(new.run)]
+        typed = [old for old in alike if old.run.dtype == new.run.dtype]
+        if not typed:
+            what = f"{new.workload} on {new.run.label}"
+            return f"it has {what} in {alike[0].run.dtype}, not in {new.run.dtype}" if alike else f"it has no {what}"
+        # a card is compared with itself where it can be, and the same size with the same
+        old = max(typed, key=lambda one: (_size(one) == _size(new), one.run.devices == new.run.devices))
+        same_names = {"label": new.run.label, "spread": new.run.spread, "parameters": new.run.parameters}
+        where = {"devices": new.run.devices, "placed_on": new.run.placed_on}
+        base = self.place.result_of(old, **same_names, **where)
+        (found,) = compare_benches(base, here.result_of(new), here.created, factor=factor).runs
+        return found
+
+
+def _devices(run: Run) -> tuple[str, int, bool, str]:
+    alone = len(run.devices) == 1
+    return run.devices[0][:4], len(run.devices), run.virtual, "" if alone else run.spread
+
+
+def _size(run: SmokeRun) -> object:
+    return {**run.parameters, **run.run.parameters}.get("size")
+
+
+def read(data: bytes, name: str) -> Baseline:
+    """Read a saved result.
+
+    Raises:
+        ReportError: it is none, or holds no speed; the message says why.
+    """
+    kind = schema_of(data, name)
+    if kind == SCHEMA:
+        found = _of_smoke(_smoke(data, name), name)
+    elif kind.startswith(BENCH.partition("/")[0] + "/"):
+        found = _of_bench(load_result(data, name, _COMMAND), name)
+    else:
+        raise ReportError(f"{name} {other_kind(kind, SCHEMA, _COMMAND, _READS)}")
+    if not found.runs:
+        raise ReportError(f"{name} holds no speed to compare with: none of its runs was measured and verified")
+    return found
+
+
+def _smoke(data: bytes, name: str) -> Smoke:
+    try:
+        return msgspec.json.decode(without_mark(data), type=Smoke)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReportError(f"{name} is not a valid result of tfgpu smoke: {short(str(error))}") from error
+
+
+def _of_smoke(smoke: Smoke, name: str) -> Baseline:
+    place = Place(smoke.tool, smoke.created, smoke.report.facts, smoke.software)
+    return Baseline(name, place, _with_speed(smoke.runs))
+
+
+def _of_bench(result: BenchResult, name: str) -> Baseline:
+    runs = [
+        SmokeRun(workload=result.workload, round=1, parameters={**result.parameters, **run.parameters}, run=run)
+        for run in result.runs
+    ]
+    return Baseline(name, Place(result.tool, result.created, result.environment, result.software), _with_speed(runs))
+
+
+def _with_speed(runs: list[SmokeRun] | tuple[SmokeRun, ...]) -> tuple[SmokeRun, ...]:
+    return tuple(one for one in runs if one.run.throughput is not None and one.run.devices)

@@ -1,0 +1,93 @@
+"""What `tfgpu smoke` says: a line for each check, the runs behind them, the doctor's report. Schema tfgpu.smoke/1."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tfgpu_doctor.bench.results import Run, Throughput
+from tfgpu_doctor.facts import Record
+from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
+
+SCHEMA: Literal["tfgpu.smoke/1"] = "tfgpu.smoke/1"
+
+Status = Literal["ok", "failed", "not run", "unknown"]
+Verdict = Literal["ok", "failed", "unknown"]
+WORST_FIRST: tuple[Status, ...] = ("failed", "unknown", "not run", "ok")
+
+
+class SmokeCheck(Record, frozen=True):
+    """One line: what was checked, on what, and how it ended. Of several rounds, the worst."""
+
+    name: str  # "doctor", "import", "GPUs", "matpow", "cnn", "baseline"
+    on: str  # "GPU 0", "2 GPUs", "CPU"; empty for what is about the machine as a whole
+    status: Status
+    saw: str = ""  # what was found: "52.1 TFLOP/s in float32, verified"
+    why: str = ""  # why it is not ok; empty where it is
+    seconds: float = 0.0  # of all rounds
+    passed: int = 0  # rounds that ended well
+    ran: int = 0  # rounds that came to an end
+    rounds: int = 1  # rounds that were asked for
+    throughput: Throughput | None = None
+
+
+class SmokeRun(Record, frozen=True):
+    """One measurement, as the benchmarks keep it."""
+
+    workload: str
+    round: int  # from 1
+    parameters: dict[str, int | float | str | bool | None]
+    run: Run
+
+
+class Smoke(Record, frozen=True):
+    """All of it. `verdict` is "unknown" where nothing failed, and something could not be determined or was not run."""
+
+    schema: Literal["tfgpu.smoke/1"]
+    tool: Tool
+    created: str
+    verdict: Verdict
+    budget_s: float
+    seconds: float
+    parameters: dict[str, int | float | str | None]  # what was asked for
+    software: dict[str, str]  # "tensorflow", "python"
+    gpus: tuple[str, ...]  # those that TensorFlow lists
+    checks: tuple[SmokeCheck, ...]
+    runs: tuple[SmokeRun, ...]
+    report: Report
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def verdict_of(checks: tuple[SmokeCheck, ...]) -> Verdict:
+    """Failed where anything did; ok only where everything was run and is."""
+    statuses = {check.status for check in checks}
+    if "failed" in statuses:
+        return "failed"
+    return "ok" if statuses <= {"ok"} else "unknown"
+
+
+def exit_code(verdict: Verdict) -> int:
+    """The exit code of the contract."""
+    return {"ok": EXIT_OK, "failed": EXIT_PROBLEM, "unknown": EXIT_UNKNOWN}[verdict]
+
+
+def redacted(smoke: Smoke) -> Smoke:
+    """What can be shared: without the names, paths and addresses that the report knows to be private."""
+    from tfgpu_doctor.redact import Redactor
+
+    redactor = Redactor(smoke.report)
+    runs = tuple(
+        msgspec.structs.replace(one, run=msgspec.structs.replace(one.run, failure=redactor.apply(one.run.failure)))
+        for one in smoke.runs
+    )
+    checks = tuple(
+        msgspec.structs.replace(one, saw=redactor.apply(one.saw), why=redactor.apply(one.why)) for one in smoke.checks
+    )
+    parameters = {name: redactor.apply(value) for name, value in smoke.parameters.items()}
+    return msgspec.structs.replace(
+        smoke, report=redactor.apply(smoke.report), runs=runs, checks=checks, parameters=parameters
+    )

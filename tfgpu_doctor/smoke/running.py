@@ -1,0 +1,203 @@
+"""Run a smoke test: the doctor, then every step in turn, in a process that they share, within the budget.
+
+What does not fit any more is not run, and says so. A round is a fresh process, so that a card, a driver or an import
+that fails now and then has its chance to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.compare_records import RunChange
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner import Clock, measure, to_run
+from tfgpu_doctor.bench.runner_budget import Limit, OneProcess
+from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.report import Report, Tool
+from tfgpu_doctor.smoke import judging, plan
+from tfgpu_doctor.smoke.baseline import Baseline, Place
+from tfgpu_doctor.smoke.judging import Outcome
+from tfgpu_doctor.smoke.plan import Asked, Costs, Step
+from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
+from tfgpu_doctor.smoke.workloads import Jobs
+
+# Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.
+RULE = StoppingRule(min_samples=10, min_seconds=0.2, max_spread=0.05, deadline=1.5)
+
+
+@dataclass
+class _Round:
+    """One time through all the steps."""
+
+    number: int
+    process: OneProcess
+    limit: Limit
+    jobs: Jobs
+    broken: str = ""  # why no further step is tried
+
+
+@dataclass
+class Smoking:
+    """One smoke test. The clock is of seconds; `doctor` gets the seconds that it may take."""
+
+    asked: Asked
+    doctor: Callable[[float], Report]
+    start_worker: Callable[[], Worker]
+    baseline: Baseline | None = None
+    progress: Callable[[str, float], None] = lambda label, done: None
+    clock: Clock = time.monotonic
+    outcomes: list[Outcome] = field(default_factory=list)
+    imports: list[float] = field(default_factory=list)
+    costs: Costs = field(default_factory=Costs)
+    started: float = 0.0
+    created: str = ""
+    todo: tuple[Step, ...] = ()
+    report: Report = field(init=False)
+    gpus: tuple[str, ...] = ()
+
+    def run(self, created: str) -> Smoke:
+        """Everything, in at most the budget."""
+        self.started, self.created = self.clock(), created
+        self._progress("examining this machine and starting TensorFlow")
+        self.report = self.doctor(self.asked.budget * plan.TO_EXAMINE)
+        examined = self.clock() - self.started
+        self.gpus = judging.gpus_of(self.report) or ()
+        if (seconds := judging.import_seconds(self.report)) is not None:
+            self.imports.append(seconds)
+            self.costs.start = seconds
+            self._measure(plan.steps(len(self.gpus), self.asked))
+        return self._smoke(self._checks(examined))
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget that can still be used."""
+        return self.asked.budget - (self.clock() - self.started) - plan.TO_REPORT
+
+    def _progress(self, label: str) -> None:
+        self.progress(label, min((self.clock() - self.started) / self.asked.budget, 1.0))
+
+    # ------------------------------------------------------------------------------------------- steps
+
+    def _measure(self, steps: tuple[Step, ...]) -> None:
+        self.todo = steps * self.asked.rounds
+        with Jobs(self.asked.dtype) as jobs:
+            for number in range(1, self.asked.rounds + 1):
+                limit = Limit(self.clock)
+                process = OneProcess(self.start_worker, limit)
+                with process:
+                    self._round(steps, _Round(number, process, limit, jobs))
+
+    def _round(self, steps: tuple[Step, ...], here: _Round) -> None:
+        virtual = False
+        for step in steps:
+            if step.case.virtual != virtual:  # a process can be set up for one of the two
+                here.process.drop()
+                virtual = step.case.virtual
+            self._progress(f"{step.workload} on {step.on}")
+            self.outcomes.append(self._one(step, here))
+            self.todo = self.todo[1:]
+
+    def _one(self, step: Step, here: _Round) -> Outcome:
+        """One step, where it still fits."""
+        if here.broken:
+            return Outcome(step, here.number, "not run", here.broken)
+        cost = self.costs.of(step.workload, starts=not here.process.alive)
+        if cost > self.left:
+            return Outcome(step, here.number, "not run", self._no_room(cost))
+        last = len(self.todo) == 1
+        here.limit.set(self.left if last else max(self.left * plan.HALF, min(cost, self.left)))
+        begun = self.clock()
+        try:
+            here.process.take()
+            if len(here.process.found) < len(step.case.gpus):
+                raise WorkerError(f"TensorFlow lists {len(here.process.found)} GPUs now, it listed {len(self.gpus)}")
+        except WorkerError as error:
+            here.process.drop()
+            here.broken = "TensorFlow did not start in this round"
+            status: Status = "unknown" if here.limit.ran_out else "failed"
+            return Outcome(step, here.number, status, str(error), seconds=self.clock() - begun)
+        return self._computed(step, here, begun)
+
+    def _computed(self, step: Step, here: _Round, begun: float) -> Outcome:
+        """Measure and judge, in the process that is there."""
+        job = here.jobs.of(step)
+        ready = self.clock()
+        key = (step.case.label, job.dtype_on(step.case))
+        (measured,) = measure([(step.case, job)], here.process, rule=RULE, keep=(key,), clock=self.clock)
+        self.costs.learn(step.workload, self.clock() - ready)
+        result = _of_its_devices(to_run(measured, RULE))
+        self.imports += [result.cold_start_s["import"]] if "import" in result.cold_start_s else []
+        run = SmokeRun(workload=step.workload, round=here.number, parameters=here.jobs.parameters(step), run=result)
+        seconds = self.clock() - begun
+        if here.limit.ran_out:
+            return Outcome(step, here.number, "unknown", result.failure or "", run, seconds)
+        return judging.judge_run(step, run, self.asked, seconds, self._compare(run))
+
+    def _no_room(self, cost: float) -> str:
+        spent = self.asked.budget - self.left
+        enough = self.costs.of_all(self.todo, self.asked.rounds, spent)
+        return plan.no_room(cost, self.left, self.asked.budget, enough)
+
+    def _compare(self, run: SmokeRun) -> RunChange | str | None:
+        if self.baseline is None or run.run.virtual or run.run.throughput is None:
+            return None
+        tool = Tool(name="tfgpu", version=__version__)
+        here = Place(tool, self.created, self.report.facts, judging.software_of(self.report))
+        return self.baseline.compare(run, here, self.asked.factor)
+
+    # ------------------------------------------------------------------------------------------- the result
+
+    def _checks(self, examined: float) -> tuple[SmokeCheck, ...]:
+        gpus = judging.gpus_of(self.report)
+        checks = [
+            judging.judge_doctor(self.report, self.asked, round(examined, 3)),
+            judging.judge_import(self.report, self.imports, self.asked),
+            judging.judge_gpus(gpus, self.asked),
+        ]
+        by_step: dict[Step, list[Outcome]] = {}
+        for one in self.outcomes:
+            by_step.setdefault(one.step, []).append(one)
+        checks += [judging.worst(rounds, self.asked) for rounds in by_step.values()]
+        if not by_step:
+            why = "TensorFlow cannot be used" if gpus is None else "there is no GPU to run on"
+            checks += [SmokeCheck(name=name, on="", status="not run", why=why) for name in plan.FIRST]
+        if self.baseline is not None:
+            checks.append(judging.judge_baseline(self.outcomes, self.baseline, self.asked))
+        return tuple(checks)
+
+    def _smoke(self, checks: tuple[SmokeCheck, ...]) -> Smoke:
+        asked = self.asked
+        return Smoke(
+            schema=SCHEMA,
+            tool=Tool(name="tfgpu", version=__version__),
+            created=self.created,
+            verdict=verdict_of(checks),
+            budget_s=asked.budget,
+            seconds=round(self.clock() - self.started, 3),
+            parameters={
+                "require_gpus": asked.require_gpus,
+                "dtype": asked.dtype,
+                "min_tflops": asked.min_tflops,
+                "max_import_s": asked.max_import,
+                "baseline": self.baseline.name if self.baseline else None,
+                "factor": asked.factor,
+                "rounds": asked.rounds,
+                "virtual_gpus": asked.virtual,
+            },
+            software=judging.software_of(self.report),
+            gpus=judging.gpus_of(self.report) or (),
+            checks=checks,
+            runs=tuple(one.run for one in self.outcomes if one.run is not None),
+            report=self.report,
+        )
+
+
+def _of_its_devices(run: Run) -> Run:
+    """Without what was seen of the GPUs that the process sees, too, and that did nothing."""
+    return msgspec.structs.replace(run, gpu=tuple(one for one in run.gpu if one.device in run.devices))

@@ -1,0 +1,50 @@
+"""What the steps of a smoke test compute: the jobs of the benchmarks, in sizes that take a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.matpow import MatPow, Reference
+from tfgpu_doctor.bench.session import Plan
+from tfgpu_doctor.smoke.plan import Step
+
+# Rows of the matrices. A GPU needs about 4096 to come near its peak (2.5 TFLOP a sample: 40 ms at 60 TFLOP/s); two CPU
+# cores need 0.1 s for 1024. float64 has half the rows: GPUs that are made for graphics do 1/64 of float32 in it.
+GPU_SIZE, CPU_SIZE = 4096, 1024
+
+
+class Jobs:
+    """Makes the job of a step. Use as a context manager: references are kept in files, which leaving removes."""
+
+    def __init__(self, dtype: str) -> None:
+        """For arithmetic in one of the types of matpow."""
+        self._dtype = dtype
+        self._stack = ExitStack()
+        self._reference = self._stack.enter_context(Reference())
+        self._make: dict[str, Callable[[Step], Job]] = {"matpow": self._matpow}
+        self._plans: dict[str, Callable[[Step], Plan]] = {"matpow": self._plan}
+
+    def of(self, step: Step) -> Job:
+        """What the step computes."""
+        return self._make[step.workload](step)
+
+    def parameters(self, step: Step) -> dict[str, Scalar]:
+        """What two results of the step must share, as the benchmark of its workload says it."""
+        return self._plans[step.workload](step).parameters()
+
+    def _plan(self, step: Step) -> MatPow:
+        size = GPU_SIZE if step.case.gpus else CPU_SIZE
+        size = size // 2 if self._dtype == "float64" else size
+        return MatPow(size=size, dtypes=(self._dtype,), chosen=size)
+
+    def _matpow(self, step: Step) -> Job:
+        plan = self._plan(step)
+        return plan.job(self._dtype, plan.chosen, self._reference, 2)
+
+    def __enter__(self) -> Jobs:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
