@@ -28,6 +28,8 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
     ("windows-build", "Microsoft Windows [Version 10.0.19042.1052]", {"build": "19042"}),
     ("linux-driver-in-wsl", "inside WSL: GPU driver and cudatoolkit installed too", {}),
     ("cudnn-version-differs", "Loaded runtime CuDNN library: 7.3.1 but source was", {"runtime": "7.3.1"}),
+    ("nvcc-too-old", "nvcc fatal   : Unsupported gpu architecture 'compute_86'", {"arch": "86"}),
+    ("no-known-devices", "direct_session.cc:284] Device mapping: Device mapping: no known devices.", {}),
     ("kernel-driver-not-running", "kernel driver does not appear to be running on this host (box)", {}),
     ("kernel-version", "kernel reported version is: 535.113.1", {"version": "535.113.1"}),
     ("kernel-version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue", {"module": "470.57.02"}),

@@ -22,6 +22,11 @@ PACKAGES: list[tuple[str, str, dict[str, str]]] = [
         "Unable to find installation candidates for tensorflow (2.8.0)",
         {"wanted": "tensorflow", "candidate": "2.8.0"},
     ),
+    (
+        "dependency-not-on-index",
+        "ERROR: No matching distribution found for nvidia-nccl-cu11~=2.15",
+        {"package": "nvidia-nccl-cu11"},
+    ),
     ("extra-not-on-index", "No matching distribution found for tensorrt==8.5.3.1", {"version": "8.5.3.1"}),
     ("install-broke-off", "ERROR: Could not install packages due to an OSError: [Errno 2] No such file", {}),
     ("index-unreachable", "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken", {}),

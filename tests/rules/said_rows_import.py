@@ -34,6 +34,9 @@ FIRES: dict[str, dict[str, str]] = {
             "ERROR: Could not find a version that satisfies the requirement tensorrt-libs==8.6.1; extra == "
             '"and-cuda" (from tensorflow[and-cuda]) (from versions: 9.0.1.post11.dev4, 9.2.0.post12.dev5)'
         ),
+        "NVIDIA's wheel asks for what the index lacks": (
+            "ERROR: No matching distribution found for nvidia-nccl-cu11~=2.15"
+        ),
         "2.14 for 8.5.3": "ERROR: No matching distribution found for tensorrt==8.5.3.1",
     },
     "tf.glibc-too-old": {
@@ -88,6 +91,11 @@ FIRES: dict[str, dict[str, str]] = {
     "tf.wrong-env": {
         "a notebook": text("In [1]: import tensorflow as tf", _NO_MODULE),
         "pip installed it": text("Successfully installed absl-py-2.1.0 tensorflow-2.16.1", _NO_MODULE),
+        "the user's own folder comes first": text(
+            '  File "/home/u/.local/lib/python3.6/site-packages/tensorflow/python/pywrap_tensorflow.py", line 58',
+            '  File "/home/u/anaconda3/envs/tf/lib/python3.6/imp.py", line 243, in load_module',
+            f"ImportError: libcublas.so.10.0: {GONE}",
+        ),
         "another release answers": text("tensorflow                2.9.1", ">>> print(tf.__version__)", "2.4.0"),
         "another release answers in IPython": text(
             "tensorflow                2.2.0           mkl_py37he7a0ab1_0", "In [2]: tf.__version__", "Out[2]: '1.14.0'"
@@ -165,6 +173,7 @@ FIRES: dict[str, dict[str, str]] = {
         "a Mac": text(
             "On my MacBook Air:", ">>> tf.config.list_physical_devices('GPU')", "[]", "Num GPUs Available:  0"
         ),
+        "1.x that never looked for a GPU": "direct_session.cc:284] Device mapping: Device mapping: no known devices.",
         "a Jetson, in words": "Jetson Nano, tensorflow 2.13 by pip; TensorFlow does not recognize the GPU of the board",
         "a Jetson": text("Jetson Nano, JetPack 4.6", "Num GPUs Available:  0"),
         "no GPU package for a Mac after 1.1": text(
@@ -235,6 +244,11 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "pip installed it": text("Successfully installed absl-py-2.1.0 tensorflow-2.16.1", _NO_MODULE),
     },
     "tf.wrong-env": {
+        "the user's own folder, and no environment": text(
+            '  File "/home/u/.local/lib/python3.6/site-packages/tensorflow/python/pywrap_tensorflow.py", line 58',
+            '  File "/usr/lib/python3.6/imp.py", line 243, in load_module',
+            f"ImportError: libcublas.so.10.0: {GONE}",
+        ),
         "the listed release answers": text("tensorflow                2.9.1", ">>> print(tf.__version__)", "2.9.1"),
         "nothing else is said": _NO_MODULE,
         "there is no wheel": text(
@@ -284,6 +298,10 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     },
     "tf.cpu-build": {
         "conda's GPU build": "tensorflow                2.12.0          gpu_py310h1234567_0",
+        "1.x that looked and found none": text(
+            log("1.15", "x/cuda_driver.cc", "failed call to cuInit: CUDA_ERROR_NO_DEVICE"),
+            "Device mapping: no known devices.",
+        ),
         "it holds CUDA": text(">>> tf.test.is_built_with_cuda()", "True", "Num GPUs Available:  0"),
     },
     "tf.python-unsupported": {

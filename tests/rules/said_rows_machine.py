@@ -196,6 +196,9 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "gpu.arch-too-old": {
+        "a line that is cut": text(
+            log("1.15", DEVICE, "Found device 0 with properties:", "I"), "Ignoring visible gpu device"
+        ),
         "another program's words": (
             "Tesla K40m does not meet minimum required compute capability: 3.7. Falling back to CPU mode."
         ),
@@ -231,6 +234,7 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "gpu.arch-too-new": {
+        "nvcc does not know it": "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
         "2.10 and later": log(
             "2.13",
             DEVICE,

@@ -30,6 +30,11 @@ _BUILT_BY_USER = re.compile(
 )
 _JETSON = re.compile(r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b", re.IGNORECASE)
 _TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
+_OF_USER = re.compile(
+    r"/\.local/lib/python\d\.\d{1,2}/site-packages/tensorflow(?=/)"
+    r"|AppData\\Roaming\\Python\\Python\d{2,3}\\site-packages\\tensorflow(?=\\)"
+)
+_OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.*site-packages)", re.IGNORECASE)
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 _ANSWER_WITHIN = 3  # lines between the question for the version and the answer
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
@@ -82,6 +87,7 @@ def circumstances(text: Pasted) -> Iterator[Message]:
         last = list(pythons.values())[-1]
         yield Message("other-environment", last.line, text.text_of(last.line))
     yield from _version_printed(text)
+    yield from _of_the_user(text)
     if notebook := text.find(_NOTEBOOK):
         yield Message("notebook", notebook[1], text.text_of(notebook[1]))
     for gpu in text.seen.gpus:
@@ -179,6 +185,13 @@ def _version_printed(text: Pasted) -> Iterator[Message]:
         by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
         if by_tensorflow and len(listed) == 1 and not any(_same_minor(one.value, version) for version in listed):
             yield Message("other-version-runs", one.line, text.text_of(one.line), {"version": one.value})
+
+
+def _of_the_user(text: Pasted) -> Iterator[Message]:
+    """An environment's Python runs the TensorFlow of the user's own folder, which comes before the environment's."""
+    own = text.find(_OF_USER)
+    if own and text.find(_OF_ENVIRONMENT):
+        yield Message("other-version-runs", own[1], text.text_of(own[1]), {"folder": own[0][0]})
 
 
 def _same_minor(one: str, other: str) -> bool:

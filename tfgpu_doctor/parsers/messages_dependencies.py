@@ -16,7 +16,8 @@ _NATIVE = (
     r"|waymo_open_dataset|tensorflow_metal|tensorflow-plugins|reverb"
 )
 _BESIDE = (
-    r"tensorboard|tensorflow_(?:hub|estimator|probability|text|addons|datasets|io|transform|model_optimization|serving)|keras"
+    r"tensorboard|tensorflow_(?:hub|estimator|probability|text|addons|datasets|io|transform"
+    r"|model_optimization|serving)|keras"
     r"|tf_keras|tf_slim|tensorflowjs|keras_(?:tuner|nlp|cv|applications|preprocessing|contrib)|kerastuner|tf2onnx"
 )
 # whose objects a model of the other Keras refuses
@@ -56,7 +57,8 @@ FORMS = (
         "your generated code is out of date|descriptors should not|6google8protobuf|already exists in database|"
         "generateddatabase|generated_database|expected bytes, descriptor found|"
         "'message_types_by_name'|bases must be types|'serialized_options'|'create_key'|"
-        "no module named google|no module named 'google'|fielddescriptor' object|google._upb|messagefactory",
+        "no module named google|no module named 'google'|fielddescriptor' object|google._upb|messagefactory|"
+        "attribute 'default'",
         r"Descriptors should not be created directly|Descriptors cannot (?:not )?be created directly"
         r"|cannot import name '?(?P<name>\w{1,40})'? from '?(?:partially initialized module '?)?google\.protobuf"
         r"|Couldn't build proto file into descriptor pool|incompatible Protobuf Gencode/Runtime"
@@ -69,7 +71,8 @@ FORMS = (
         r"|undefined symbol: *_ZNK?\d*6google8protobuf|Symbol not found: *_+ZNK?\d*6google8protobuf"
         r"|File already exists in database: |CHECK failed: \(?(?:GeneratedDatabase|generated_database_)"
         r"|expected bytes, Descriptor found|has no attribute 'message_types_by_name'|TypeError: bases must be types"
-        r"|unexpected keyword argument '(?:serialized_options|create_key)'",
+        r"|unexpected keyword argument '(?:serialized_options|create_key)'"
+        r"|'module' object has no attribute 'Default'",  # descriptor_pool.Default came with 3.0
     ),
     # --- Keras 2 and 3
     form(

@@ -70,6 +70,12 @@ FORMS = (
         r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
         r"|(?:machines?|laptops?|nodes?|hosts?) (?:without|with no) (?:a |any )?GPUs?\b",
     ),
+    form(
+        "nvcc-too-old",
+        "unsupported gpu architecture",
+        r"[Uu]nsupported gpu architecture ['\"`]?(?:compute|sm)_(?P<arch>\d{2,3}\w?)",
+    ),
+    form("no-known-devices", "no known devices", r"Device mapping: no known devices"),  # direct_session.cc of 1.x
     form("windows-build", "microsoft windows [version", r"Microsoft Windows \[Version 10\.0\.(?P<build>\d{5})"),
     form(
         "linux-driver-in-wsl",
@@ -203,9 +209,10 @@ FORMS = (
     ),
     form(
         "gpu-ignored",
-        "minimum required compute capability|compute capability",
+        "minimum required compute capability|compute capability|ignoring visible gpu device",
         r"No CUDA device found with minimum required compute capability (?P<need>\d+\.\d+)"
         r"|does not meet (?:the )?minimum required compute capability:? (?P<least>\d+\.\d+)"
+        r"|Ignoring (?:visible )?gpu device\W*$"
         r"|compute capability(?: version)? *(?:>=|of at least) *(?P<floor>\d+\.\d+) (?:is )?(?:needed|required)",
     ),
     form(

@@ -95,6 +95,12 @@ FORMS = (
         r"(?P<version>8\.[\d.]+\d)",
     ),
     form(
+        "dependency-not-on-index",
+        "nvidia",
+        r"(?:satisfies the requirement|No matching distribution found for) (?P<package>nvidia-(?:nccl|cudnn|cublas|cuda"
+        r"|cufft|curand|cusolver|cusparse|dali|nvjitlink)[\w-]*)",
+    ),
+    form(
         "install-broke-off",
         "long path support|could not install packages|do not match the hashes|no matches found",
         r"Windows Long Path support enabled|Could not install packages due to an (?:EnvironmentError|OSError)"

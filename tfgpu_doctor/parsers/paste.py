@@ -48,7 +48,7 @@ _PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,
 _OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
 # the graphics of a machine whose owner never speaks of NVIDIA
 _ONLY_GRAPHICS = re.compile(
-    r"\b(?:Intel(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD |ATI )?Radeon)\b.{0,40}",
+    r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD |ATI )?Radeon)\b.{0,40}",
     re.IGNORECASE,
 )
 _NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)

@@ -55,6 +55,7 @@ _CIRCUMSTANCES = frozenset(
             "power-capped",
             "no-gpu-present",
             "windows-build",
+            "no-known-devices",
         ),
     }
 )

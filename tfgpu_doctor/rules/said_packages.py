@@ -6,7 +6,7 @@ import re
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tfgpu_doctor.facts import Message, TfDevice
+from tfgpu_doctor.facts import Message
 from tfgpu_doctor.fits import minor
 from tfgpu_doctor.matrix import Matrix, Release
 from tfgpu_doctor.parsers.python_from_versions import versions_offered
@@ -112,7 +112,7 @@ def python_unsupported(
     """pip finds no matching distribution, or refuses a wheel; or what is stated does not go together."""
     seen: list[Message] = list(said.all("no-distribution"))
     seen += said.all("wheel-not-supported", "requires-python")
-    if _ended_on_macos(said, platform):
+    if ended_on_macos(said, platform):
         return None
     if not seen:
         return _too_narrow(context) if bits == 32 else _stated_only(context, said, python, release)
@@ -162,7 +162,7 @@ def python_unsupported(
     )
 
 
-def _ended_on_macos(said: Said, platform: str | None) -> tuple[Message, ...]:
+def ended_on_macos(said: Said, platform: str | None) -> tuple[Message, ...]:
     """pip's answer to whoever wants tensorflow-gpu on a Mac: nothing after 1.1 (the index has no such wheel)."""
     if not (platform or "").startswith("macos"):
         return ()
@@ -211,81 +211,6 @@ def _stated_only(context: Context, said: Said, python: str | None, release: Rele
 
 
 @rule(
-    "tf.cpu-build",
-    Severity.ERROR,
-    "This TensorFlow is built for the CPU only",
-    needs=("derived.told",),
-    wants=("tensorflow.devices", "host.os", "python.wheel_platform"),
-    requires=("tf.windows-native",),
-    docs=PIP_GUIDE,
-)
-def cpu_build(
-    context: Context, said: Said, devices: tuple[TfDevice, ...] | None, os: str | None, platform: str | None
-) -> Problem | None:
-    """conda installed its mkl, eigen or cpu variant, or TensorFlow says itself that it has no CUDA."""
-    variants = said.all("conda-build")
-    chosen = [m for m in variants if m.values.get("variant") == "cpu"]
-    seen = (*(chosen if variants and variants[-1] in chosen else ()), *said.all("built-without-cuda"))
-    lists_none = devices is not None and not any(device.kind == "GPU" for device in devices)
-    if not seen and said.has("jetson") and (lists_none or devices is None) and not said.complains:
-        return _on_jetson(said)
-    if not seen and os == "macos" and lists_none and not said.complains:
-        seen_none = evidence("no GPU", context.source("tensorflow.devices"))
-        return _on_a_mac(seen_none, evidence("macOS", context.source("host.os")))
-    if ended := _ended_on_macos(said, platform):
-        return _on_a_mac(*heard(*ended))
-    if not seen or said.has("gpu-created", "library-opened"):
-        return None
-    other_language = any("libtensorflow" in m.text for m in seen)
-    return Problem(
-        severity=Severity.WARNING if said.stops_import or said.has("other-version-runs") else None,
-        cause="libtensorflow, the library under the bindings of other languages, comes in a CPU and a GPU build, and "
-        "the bindings take the former where nobody asks for the other"
-        if other_language
-        else "conda has CPU and GPU builds of one version and takes the one that its solver and the machine's driver "
-        "allow",
-        evidence=heard(*seen),
-        fixes=(
-            *context.remedies.reinstall_best("it can use the GPU"),
-            Fix(
-                text="Or ask conda for the GPU build by name (the override lets it solve without a driver in sight)",
-                commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
-            ),
-        ),
-    )
-
-
-def _on_a_mac(*seen: Evidence) -> Problem:
-    metal = Fix(
-        text="On a Mac with Apple's processor or an AMD card: Apple's plug-in for Metal, with a TensorFlow "
-        "that it knows",
-        commands=("python3 -m pip install tensorflow-metal",),
-    )
-    return Problem(
-        cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are reached through tensorflow-metal, "
-        "and the old "
-        "fork tensorflow_macos lists none",
-        evidence=seen,
-        fixes=(metal, Fix(text="Or use a machine with an NVIDIA GPU and Linux")),
-    )
-
-
-def _on_jetson(said: Said) -> Problem:
-    return Problem(
-        cause="wheels for aarch64 on the index, and most that others offer, are CPU builds; a Jetson's GPU needs the "
-        "one that NVIDIA builds for its JetPack",
-        evidence=heard(*said.all("jetson")),
-        fixes=(
-            Fix(
-                text="See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its "
-                "container l4t-tensorflow",
-                commands=("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
-            ),
-        ),
-    )
-
-
-@rule(
     "tf.known-bug",
     Severity.ERROR,
     "The extra and-cuda of this release cannot be installed",
@@ -296,6 +221,8 @@ def _on_jetson(said: Said) -> Problem:
 def extra_not_on_index(context: Context, said: Said, release: Release | None) -> Problem | None:
     """2.14 and 2.15.0 ask for TensorRT packages of which the public index has no wheel for this Python."""
     seen = said.all("extra-not-on-index")
+    if not seen and (missing := said.all("dependency-not-on-index")):
+        return _dependency_not_there(missing)
     if not seen:
         return None
     version = release.version if release else "2.15.0"
@@ -308,5 +235,19 @@ def extra_not_on_index(context: Context, said: Said, release: Release | None) ->
                 text="Install the next release, whose extra needs no TensorRT",
                 commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
             ),
+        ),
+    )
+
+
+def _dependency_not_there(seen: tuple[Message, ...]) -> Problem:
+    package = seen[0].values["package"]
+    return Problem(
+        title=f"The index has no {package} of the version that this release asks for",
+        cause="the package that asks for it names a version that was never put there, or that is not there for this "
+        "Python and system",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(text="See which versions there are", commands=(f"python -m pip index versions {package}",)),
+            Fix(text="Take the release before, or another one whose dependencies are there"),
         ),
     )
