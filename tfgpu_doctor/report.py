@@ -109,22 +109,36 @@ def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") ->
     Raises:
         ReportError: not JSON, not a report, or one of another schema version.
     """
-    data = data.removeprefix(b"\xef\xbb\xbf")  # as PowerShell writes it
+    kind = schema_of(data, name)
+    if kind != SCHEMA:
+        raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a doctor report')}")
+    try:
+        return msgspec.json.decode(without_mark(data), type=Report)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReportError(f"{name} is not a valid report: {short(str(error))}") from error
+
+
+def without_mark(data: bytes) -> bytes:
+    """The data without a byte order mark, which PowerShell writes."""
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def schema_of(data: bytes, name: str) -> str:
+    """What a saved file says that it is: "tfgpu.report/1".
+
+    Raises:
+        ReportError: it says nothing of the kind.
+    """
+    data = without_mark(data)
     if not data.strip():
         raise ReportError(f"{name} is not a saved report: it is empty")
     try:
-        kind = msgspec.json.decode(data, type=_Header).schema
+        return msgspec.json.decode(data, type=_Header).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
-    if kind != SCHEMA:
-        raise ReportError(f"{name} {_other_kind(_short(kind), command)}")
-    try:
-        return msgspec.json.decode(data, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a valid report: {_short(str(error))}") from error
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """What stands in the file, at a length that a sentence bears: both ends."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
@@ -142,17 +156,25 @@ def _why(data: bytes, error: Exception) -> str:
     return "it is cut off" if "truncated" in str(error) else str(error)
 
 
-def _other_kind(kind: str, command: str) -> str:
-    """What a file with another schema is."""
-    names = {"tfgpu.bench": "a bench result", "tfgpu.compare": "a comparison", "tfgpu.plan": "a plan"}
+_NAMES = {
+    "tfgpu.report": "a doctor report",
+    "tfgpu.bench": "a bench result",
+    "tfgpu.compare": "a comparison",
+    "tfgpu.bench-compare": "a comparison",
+    "tfgpu.plan": "a plan",
+}
+
+
+def other_kind(kind: str, schema: str, command: str, reads: str) -> str:
+    """What a file of schema `kind` is, to a `command` that reads `schema`, which people call `reads`."""
+    kind = short(kind)
     family, _, version = kind.partition("/")
-    if f"{family}/" != SCHEMA[:-1]:
-        what = names.get(family, f"JSON of schema {kind!r}")
-        reads = "two doctor reports" if command == "tfgpu compare" else "a doctor report"
-        return f"is {what}; {command} reads {reads}"
-    newer = version.isdecimal() and int(version) > int(SCHEMA.rpartition("/")[2])
-    advice = "; that is newer: update tfgpu, or write the report again with this version" if newer else ""
-    return f"has schema {kind!r}; this version of tfgpu reads {SCHEMA!r}{advice}"
+    ours, _, newest = schema.partition("/")
+    if family != ours:
+        return f"is {_NAMES.get(family, f'JSON of schema {kind!r}')}; {command} reads {reads}"
+    newer = version.isdecimal() and int(version) > int(newest)
+    advice = "; that is newer: update tfgpu, or write it again with this version" if newer else ""
+    return f"has schema {kind!r}; this version of tfgpu reads {schema!r}{advice}"
 
 
 class _Header(msgspec.Struct):

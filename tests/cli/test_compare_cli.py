@@ -103,10 +103,10 @@ def test_ascii_terminals_get_no_traceback(good: str, bad: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("compare",), "Missing argument 'GOOD.json'"),
-        (("compare", "a.json"), "Missing argument 'BAD.json'"),
+        (("compare",), "Missing argument 'BASE.json'"),
+        (("compare", "a.json"), "Missing argument 'NEW.json'"),
         (("compare", "nowhere.json", "b.json"), "cannot read nowhere.json: No such file or directory"),
-        (("compare", "-", "-"), "only one of the two reports can come from standard input"),
+        (("compare", "-", "-"), "only one of the two files can come from standard input"),
         (("compare", "a.json", "b.json", "--format", "html"), "'html' is not one of"),
     ],
 )

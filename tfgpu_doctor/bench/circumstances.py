@@ -30,6 +30,7 @@ from tfgpu_doctor.facts import Fact, Gpu, Known, value_or
 
 ACROSS = ("tensorflow", "keras", "python", "numpy", "driver", "cuda", "cudnn", "gpu", "power", "clocks", "cpu")
 HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
+CHOSEN = ("size",)  # parameters that are chosen by the machine's speed unless an option of that name is given
 MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU
 CLOCK_DIFFERS = 0.03  # of the median clock; it wanders by less from run to run
 _VARIABLES = re.compile(r"(TF|XLA|CUDA|CUDNN|CUBLAS|NVIDIA|NCCL|OMP|MKL|KMP|GOMP|KERAS|MALLOC)_|LD_PRELOAD$")
@@ -155,7 +156,9 @@ def other_work(base: BenchResult, new: BenchResult) -> Iterator[Obstacle]:
     names = dict.fromkeys((*base.parameters, *new.parameters))
     for name in names:
         if name not in HOW_LONG and base.parameters.get(name) != new.parameters.get(name):
-            yield Obstacle(differs(name, (_shown(base.parameters.get(name)), _shown(new.parameters.get(name)))))
+            pair = _shown(base.parameters.get(name)), _shown(new.parameters.get(name))
+            repeat = f" (--{name} {pair[0]} repeats BASE)" if name in base.parameters and name in CHOSEN else ""
+            yield Obstacle(differs(name, pair) + repeat)
 
 
 def other_circumstances(base: BenchResult, new: BenchResult, *, on_gpu: bool) -> Iterator[Obstacle]:

@@ -34,10 +34,13 @@ from tfgpu_doctor.bench.compare_records import (
 from tfgpu_doctor.bench.disturbance import lost_shares, usable_cpus
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.shift import Samples, Shift, level, shift
+from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
 
 FACTOR = 1.05
 FEWEST = 5  # samples of a run, below which nothing is said of its spread
+ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
+ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
 JUDGED: tuple[Verdict, ...] = ("slower", "faster", "same")
 _FAILING: dict[FailOnSpeed, tuple[Verdict, ...]] = {
     "slower": ("slower",),
@@ -212,13 +215,16 @@ def samples_of(run: Run, cpus: float | None) -> Samples:
 
 
 def _measured(run: Run, all_of_it: Samples, kept: Samples) -> Measured:
+    step = math.exp(level(kept if len(kept) else all_of_it).log)
+    speed = run.throughput
+    work = speed.value * (run.median_s or step * run.steps) / run.steps if speed else None  # of a step
     return Measured(
-        step_s=math.exp(level(kept if len(kept) else all_of_it).log),
+        step_s=step,
         samples=len(kept),
         processes=len(kept.processes),
         left_out=len(all_of_it) - len(kept),
-        throughput=run.throughput.value if run.throughput else None,
-        unit=run.throughput.unit if run.throughput else None,
+        throughput=work / step if work is not None and math.isfinite(work) else None,
+        unit=speed.unit if speed else None,
     )
 
 
@@ -238,11 +244,25 @@ def _judge(
     )
     if few:
         return "cannot tell", few, told
+    if loads := _loads_apart(pair, samples):
+        return "cannot tell", (loads,), told
     found = shift(level(kept[0]), level(kept[1]))
     told["ratio"] = Ratio(value=found.ratio, low=found.low, high=found.high)
     verdict = verdict_of(found, factor)
-    reasons = (_noise(found, samples, kept),) if verdict == "cannot tell" else ()
+    reasons = (_noise(found, kept),) if verdict == "cannot tell" else ()
     return verdict, reasons, told
+
+
+def _loads_apart(pair: tuple[Run, Run], samples: Sequence[Samples]) -> str | None:
+    """Say that a CPU's run got fewer CPUs than the other; None where they got alike, or disturbed samples are known."""
+    on_cpu = all(device.startswith("/CPU") for run in pair for device in run.devices)
+    if not on_cpu or all(one.lost is not None for one in samples) or not all(run.cpu_load for run in pair):
+        return None
+    loads = [median(run.cpu_load) for run in pair]
+    if min(loads) > ALIKE * max(loads):
+        return None
+    busy = f"it kept {loads[0]:.1f} CPUs busy in BASE and {loads[1]:.1f} in NEW"
+    return f"{busy}; whether other programs had the rest is not known"
 
 
 def _too_few(name: str, left: int, count: int) -> str:
@@ -260,8 +280,14 @@ def verdict_of(found: Shift, factor: float) -> Verdict:
     return "same" if found.noise <= factor else "cannot tell"
 
 
-def _noise(found: Shift, samples: Sequence[Samples], kept: Sequence[Samples]) -> str:
-    return f"chance alone may have moved it by {100 * (found.noise - 1):.2g} %"
+def _noise(found: Shift, kept: Sequence[Samples]) -> str:
+    """Say that chance is larger than the factor, and what makes it smaller."""
+    said = f"chance alone may have moved it by {100 * (found.noise - 1):.2g} %"
+    counts = [len(one.processes) for one in kept]
+    if min(counts) < ENOUGH:
+        few = "a process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
+        return f"{said}, with {few} to go by: measure both with --processes {ENOUGH} on a machine that is idle"
+    return f"{said}: measure on a machine that is idle, with more --processes, or raise --factor"
 
 
 # ------------------------------------------------------------------------------------------------ figures

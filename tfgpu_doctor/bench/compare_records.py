@@ -37,7 +37,7 @@ class Measured(Record, frozen=True):
     samples: int  # that count
     processes: int  # that count
     left_out: int  # samples during which something else wanted the CPUs
-    throughput: float | None  # of the whole run, as its file says it
+    throughput: float | None  # at this time of a step
     unit: str | None
 
 

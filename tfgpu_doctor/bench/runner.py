@@ -18,6 +18,7 @@ from tfgpu_doctor.bench.results import Check, Figure, Run, Throughput, Verified
 from tfgpu_doctor.bench.runner_load import OtherPrograms, busy_seconds
 from tfgpu_doctor.bench.runner_nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.shift import Samples, interval
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
 from tfgpu_doctor.bench.workloads.judgement import Judgement
 
@@ -367,7 +368,7 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
     )
     if one.failure or one.verified is None or not one.verified.ok or not one.samples:
         return run
-    low, high = median_interval(one.samples)
+    low, high = _interval(one)
     middle = median(one.samples)
     work = job.work(case) * one.steps
     return msgspec.structs.replace(
@@ -387,6 +388,18 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         figures=(*job.derive(case, one.samples), *one.figures),
         stopped=rule.unmet(one.samples) or one.disturbed(rule),
     )
+
+
+def _interval(one: Measurement) -> tuple[float, float]:
+    """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
+    processes say, since samples of one process are not independent."""
+    low, high = median_interval(one.samples)
+    if len(one.begun) < 2:
+        return low, high
+    edges = (*one.begun, len(one.samples))
+    parts = tuple(tuple(one.samples[before:after]) for before, after in pairwise(edges))
+    least, most = interval(Samples(parts))
+    return min(low, least), max(high, most)
 
 
 def _record(one: Measurement) -> Verified | None:

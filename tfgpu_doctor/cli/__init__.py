@@ -24,9 +24,7 @@ COMMANDS = {
     "smoke": LazyCommand(
         "tfgpu_doctor.cli.smoke", "Say within a minute whether a GPU machine can be relied on, for CI."
     ),
-    "compare": LazyCommand(
-        "tfgpu_doctor.cli.compare", "Say what changed between two reports, and which change explains it."
-    ),
+    "compare": LazyCommand("tfgpu_doctor.cli.compare", "Say what changed between two reports or two bench results."),
 }
 
 

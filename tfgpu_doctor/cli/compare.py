@@ -1,71 +1,188 @@
-"""`tfgpu compare`: what changed between two reports, and which change explains what is new."""
+"""`tfgpu compare`: what changed between two reports of the doctor, or between two bench results."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import fail_on_option, output_options, pair_outputs
-from tfgpu_doctor.cli.saved import load
+from tfgpu_doctor.cli.output import COMPARE_FORMATS, Output, compare_output_options, pair_outputs
+from tfgpu_doctor.cli.saved import load_pair
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.report import FailOn
+    from tfgpu_doctor.bench.compare_records import FailOnSpeed
+    from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.report import FailOn, Report
+
+OF_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
+OF_BENCHES: dict[str, FailOnSpeed] = {"slower": "slower", "faster": "faster", "change": "change", "never": "never"}
+
+
+class Asked(NamedTuple):
+    """The options, as the user wrote them; None and empty: not given."""
+
+    everything: bool
+    require_gpus: int | None
+    matrix_file: str | None
+    factor: float | None
+    across: tuple[str, ...]
+    fail_on: str | None
+    formats: tuple[str, ...]
+
+    def only_of_reports(self) -> list[str]:
+        """Options given that mean nothing for bench results."""
+        given = {
+            "--all": self.everything,
+            "--require-gpus": self.require_gpus is not None,
+            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in OF_BENCHES,
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+    def only_of_benches(self) -> list[str]:
+        """Options given that mean nothing for reports."""
+        given = {
+            "--factor": self.factor is not None,
+            "--across": bool(self.across),
+            "--format markdown": "markdown" in self.formats,
+            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in OF_REPORTS,
+        }
+        return [name for name, is_given in given.items() if is_given]
 
 
 @click.command(
     "compare",
-    short_help="Say what changed between two reports, and which change explains it.",
-    epilog="Examples: tfgpu compare good.json bad.json; tfgpu compare monday.json - --format json < today.json",
+    short_help="Say what changed between two reports or two bench results.",
+    epilog="Examples: tfgpu compare good.json bad.json; tfgpu compare monday.json - --format json < today.json; "
+    "tfgpu compare before.json after.json --factor 1.1 --across tensorflow",
 )
-@click.argument("good", metavar="GOOD.json", type=click.Path())
-@click.argument("bad", metavar="BAD.json", type=click.Path())
-@click.option("--all", "everything", is_flag=True, help="Include what differs from minute to minute: clocks, memory.")
-@click.option("--require-gpus", metavar="N", type=click.IntRange(min=0), help="Judge both by this number of GPUs.")
+@click.argument("base", metavar="BASE.json", type=click.Path())
+@click.argument("new", metavar="NEW.json", type=click.Path())
+@click.option(
+    "--factor",
+    metavar="F",
+    type=float,
+    help="Bench results: how much longer or shorter a step may take and still be the same.  [default: 1.05]",
+)
+@click.option(
+    "--across",
+    metavar="LIST",
+    multiple=True,
+    help="Bench results: what may differ, since it is what the comparison is about, such as tensorflow,driver; or all.",
+)
+@click.option("--all", "everything", is_flag=True, help="Reports: include what differs from minute to minute.")
+@click.option(
+    "--require-gpus", metavar="N", type=click.IntRange(min=0), help="Reports: judge both by this number of GPUs."
+)
 @matrix_option
-@fail_on_option
-@output_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "slower", "faster", "change", "never"]),
+    help="What makes the exit code 1.  [default: error in reports, slower in bench results]",
+)
+@compare_output_options
 @click.pass_context
 def command(
     context: click.Context,
-    good: str,
-    bad: str,
+    base: str,
+    new: str,
+    factor: float | None,
+    across: tuple[str, ...],
     everything: bool,
     require_gpus: int | None,
     matrix_file: str | None,
-    fail_on: FailOn,
+    fail_on: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Say what changed from one report of tfgpu doctor to another, what of it matters, and what explains it.
+    """Say what changed from one report of tfgpu doctor to another, or from one result of tfgpu bench to another.
 
-    A change explains a finding when the finding goes away as soon as the change is undone and everything is diagnosed
-    again. Both reports are judged by the same rules. - is standard input.
+    Reports: what differs, what of it matters, and what explains it. A change explains a finding when the finding goes
+    away as soon as the change is undone and everything is diagnosed again. Both are judged by the same rules.
 
-    Exit codes: 0 nothing new at or above --fail-on, 1 something is new, 2 wrong usage, 3 could not determine.
+    Bench results: each run is slower, faster, the same, not to be told, or not comparable, and why. A change counts
+    when it is larger than --factor and clear: the 95 % interval, in which processes count and not samples, excludes 1.
+    Measure both with --processes 5.
+
+    - is standard input.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 something is (in bench results also a run that has failed since), 2
+    wrong usage, 3 could not determine: of some run of BASE, in bench results, it cannot be told.
     """
-    targets = pair_outputs(formats, outputs)
-    if good == bad == "-":
-        raise click.UsageError("only one of the two reports can come from standard input")
-    before, after = (load(path, command="tfgpu compare") for path in (good, bad))
+    targets = pair_outputs(formats, outputs, COMPARE_FORMATS)
+    if base == new == "-":
+        raise click.UsageError("only one of the two files can come from standard input")
+    asked = Asked(everything, require_gpus, matrix_file, factor, across, fail_on, formats)
+    names = (_name(base), _name(new))
+    names = names if names[0] != names[1] else (base, new)
+    pair = load_pair(base, new)
+    from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.report import Report
+
+    if isinstance(pair[0], Report) and isinstance(pair[1], Report):
+        context.exit(_reports(pair[0], pair[1], names, asked, targets))
+    if isinstance(pair[0], BenchResult) and isinstance(pair[1], BenchResult):
+        context.exit(_benches(pair[0], pair[1], names, asked, targets))
+
+
+def _reports(good: Report, bad: Report, names: tuple[str, str], asked: Asked, targets: list[Output]) -> int:
     from tfgpu_doctor.compare import compare, exit_code, without_noise
     from tfgpu_doctor.diagnosis import now
 
-    names = (_name(good), _name(bad))
-    names = names if names[0] != names[1] else (good, bad)
-    matrix = load_matrix(matrix_file)
-    comparison = compare(before, after, matrix, now(), names=names, require_gpus=require_gpus)
+    if alien := asked.only_of_benches():
+        raise click.UsageError(f"{', '.join(alien)}: for bench results, and these are two doctor reports")
+    matrix = load_matrix(asked.matrix_file)
+    comparison = compare(good, bad, matrix, now(), names=names, require_gpus=asked.require_gpus)
     for output in targets:
         if output.format == "json":
-            output.write_bytes((comparison if everything else without_noise(comparison)).to_json())
+            output.write_bytes((comparison if asked.everything else without_noise(comparison)).to_json())
         else:
             from tfgpu_doctor.render.compare_text import render
 
-            output.print_with(partial(render, comparison, everything=everything))
-    context.exit(exit_code(comparison, fail_on))
+            output.print_with(partial(render, comparison, everything=asked.everything))
+    return exit_code(comparison, OF_REPORTS[asked.fail_on or "error"])
+
+
+def _benches(base: BenchResult, new: BenchResult, names: tuple[str, str], asked: Asked, targets: list[Output]) -> int:
+    from tfgpu_doctor.bench.compare import FACTOR, compare_benches, exit_code
+    from tfgpu_doctor.diagnosis import now
+
+    if alien := asked.only_of_reports():
+        raise click.UsageError(f"{', '.join(alien)}: for doctor reports, and these are two bench results")
+    factor = FACTOR if asked.factor is None else asked.factor
+    if not 1 < factor < math.inf:
+        raise click.UsageError(f"--factor {factor:g}: give a number above 1, as 1.05 for 5 per cent")
+    across = _across(asked.across)
+    comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
+    for output in targets:
+        if output.format == "json":
+            output.write_bytes(comparison.to_json())
+        elif output.format == "markdown":
+            from tfgpu_doctor.render.bench_compare_markdown import render as page
+
+            output.write_text(page(comparison))
+        else:
+            from tfgpu_doctor.render.bench_compare_text import render
+
+            output.print_with(partial(render, comparison))
+    return exit_code(comparison, OF_BENCHES[asked.fail_on or "slower"])
+
+
+def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The names in --across.
+
+    Raises:
+        click.UsageError: one is not known.
+    """
+    from tfgpu_doctor.bench.circumstances import ACROSS
+
+    asked = [part.strip().lower() for text in texts for part in text.split(",")]
+    if unknown := [name for name in asked if name not in (*ACROSS, "all")]:
+        raise click.UsageError(f"--across {unknown[0]}: not one of {', '.join(ACROSS)}, all")
+    return ACROSS if "all" in asked else tuple(asked)
 
 
 def _name(path: str) -> str:

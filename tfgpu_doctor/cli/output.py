@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json")
 REPORT_FORMATS = (*FORMATS, "markdown", "junit", "github")  # of commands that write a report
+COMPARE_FORMATS = (*FORMATS, "markdown")
 SHARED = ("markdown", "html", "junit", "github")  # made for others to read, so redacted unless told otherwise
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows as the summary of a job, as Markdown
 _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a longer one
@@ -63,6 +64,7 @@ def _options(kinds: tuple[str, ...]) -> Callable[[_Function], _Function]:
 # --format and --output, which pair_outputs puts together
 output_options = _options(FORMATS)
 report_output_options = _options(REPORT_FORMATS)
+compare_output_options = _options(COMPARE_FORMATS)
 
 
 class Output(NamedTuple):

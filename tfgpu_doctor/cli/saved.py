@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 if TYPE_CHECKING:
+    from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.report import Report
 
 LARGEST = 64 * 2**20  # bytes; the largest report seen is a hundredth of it
@@ -29,6 +30,35 @@ def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
     name = "standard input" if path == "-" else path
     try:
         return load_report(_read(path, name), name, command)
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def load_pair(base: str, new: str) -> tuple[Report, Report] | tuple[BenchResult, BenchResult]:
+    """Load two files of one kind, for tfgpu compare; "-" is standard input, for one of them.
+
+    Raises:
+        click.UsageError: one cannot be read or used, or they are of two kinds.
+    """
+    from tfgpu_doctor.bench.saved import load_result
+    from tfgpu_doctor.report import SCHEMA as REPORT
+    from tfgpu_doctor.report import ReportError, load_report, other_kind, schema_of
+
+    names = tuple("standard input" if path == "-" else path for path in (base, new))
+    data = tuple(_read(path, name) for path, name in zip((base, new), names, strict=True))
+    command, reads = "tfgpu compare", "two doctor reports or two bench results"
+    try:
+        kinds = tuple(schema_of(one, name) for one, name in zip(data, names, strict=True))
+        families = tuple(kind.partition("/")[0] for kind in kinds)
+        if {"tfgpu.report", "tfgpu.bench"} == set(families):
+            report, bench = names if families[0] == "tfgpu.report" else names[::-1]
+            raise ReportError(f"{bench} is a bench result; {command} reads {reads}, and {report} is a doctor report")
+        for name, kind, family in zip(names, kinds, families, strict=True):
+            if family not in ("tfgpu.report", "tfgpu.bench"):
+                raise ReportError(f"{name} {other_kind(kind, REPORT, command, reads)}")
+        if families[0] == "tfgpu.bench":
+            return load_result(data[0], names[0]), load_result(data[1], names[1])
+        return load_report(data[0], names[0], command), load_report(data[1], names[1], command)
     except ReportError as error:
         raise click.UsageError(str(error)) from error
 

@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent
 
 def derived() -> dict[str, str]:
     """File name → JSON text, as the records say it today."""
+    from tfgpu_doctor.bench.compare_records import BenchComparison
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare_records import Comparison
     from tfgpu_doctor.matrix_schema import MatrixFile
@@ -24,6 +25,7 @@ def derived() -> dict[str, str]:
         "report-1.json": Report,
         "plan-1.json": Plan,
         "bench-1.json": BenchResult,
+        "bench-compare-1.json": BenchComparison,
         "compare-1.json": Comparison,
         "smoke-1.json": Smoke,
         "matrix-1.json": MatrixFile,

@@ -1,0 +1,130 @@
+"""What a comparison of two bench results says in words: for terminals and pages. Pure.
+
+Text from outside (labels, names of files, reasons that quote them) is returned as it is; who prints it cleans it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfgpu_doctor.bench.compare_records import Alone, BenchComparison, FigureChange, Measured, RunChange, Verdict
+from tfgpu_doctor.bench.results import Ratio
+from tfgpu_doctor.bench.statistics import digits
+from tfgpu_doctor.render.bench_words import quantity, value_of
+
+VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "cannot tell", "not comparable")
+MARKS: dict[Verdict, str] = {
+    "slower": "error",
+    "faster": "ok",
+    "same": "ok",
+    "cannot tell": "unknown",
+    "not comparable": "absent",
+}
+_COUNTED: dict[Verdict, str] = {
+    "slower": "slower",
+    "faster": "faster",
+    "same": "the same",
+    "cannot tell": "not to be told",
+    "not comparable": "not comparable",
+}
+_ROUGHLY = 0.01  # of a figure without an interval: three digits
+_LARGE = 10.0  # a change beyond this factor is no matter of per cent
+
+
+def mark(one: RunChange) -> str:
+    """The symbol of a run: one that has failed since is as bad as one that became slower."""
+    return "error" if one.lost else MARKS[one.verdict]
+
+
+def title(one: RunChange | Alone) -> tuple[str, ...]:
+    """Label, type and point."""
+    point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in one.parameters.items())
+    return tuple(part for part in (one.label, one.dtype, point) if part)
+
+
+def change(ratio: Ratio) -> str:
+    """How the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"."""
+    if not 1 / _LARGE < ratio.value < _LARGE:
+        value, low, high = (digits(one, ratio.low, ratio.high) for one in (ratio.value, ratio.low, ratio.high))
+        return f"time × {value} (95 %: {low} to {high})"
+    value, low, high = (_signed(one, ratio) for one in (ratio.value, ratio.low, ratio.high))
+    return f"time {value} % (95 %: {low} to {high} %)"
+
+
+def _signed(value: float, ratio: Ratio) -> str:
+    """Per cent beyond 1, to a tenth where the interval is that narrow."""
+    decimals = 1 if 100 * (ratio.high - ratio.low) < 10 else 0
+    text = f"{100 * (value - 1):+.{decimals}f}"
+    return text.replace("-", "−") if float(text) else text.lstrip("+-")
+
+
+def verdict(one: RunChange) -> str:
+    """The verdict with the change; reasons stand apart."""
+    return one.verdict + (f": {change(one.ratio)}" if one.ratio and one.verdict != "not comparable" else "")
+
+
+def speeds(one: RunChange) -> str:
+    """What became of throughput and time: "190 GFLOP/s → 172 GFLOP/s, 25.1 ms → 27.6 ms a sample"."""
+    if not one.base or not one.new:
+        return ""
+    said = []
+    if one.base.throughput and one.new.throughput and one.base.unit and one.base.unit == one.new.unit:
+        said.append(arrow(one.base.throughput, one.new.throughput, one.base.unit))
+    said.append(f"{arrow(one.base.step_s, one.new.step_s, 's')} a {one.step_name}")
+    return ", ".join(said)
+
+
+def arrow(base: float, new: float, unit: str) -> str:
+    """Two quantities with three digits."""
+    return " → ".join(quantity(one, unit, (one * (1 - _ROUGHLY), one * (1 + _ROUGHLY))) for one in (base, new))
+
+
+def evidence(one: RunChange) -> str:
+    """What the verdict rests on: "5 and 5 processes, 370 and 350 samples"; empty where nothing was judged."""
+    if not one.base or not one.new or not one.ratio:
+        return ""
+    said = _both(one.base, one.new, "processes", "process") + ", " + _both(one.base, one.new, "samples", "sample")
+    if one.base.left_out or one.new.left_out:
+        said += f"; {one.base.left_out} and {one.new.left_out} left out, while other programs had the CPUs"
+    return said
+
+
+def _both(base: Measured, new: Measured, name: str, single: str) -> str:
+    counts = getattr(base, name), getattr(new, name)
+    return f"{counts[0]} and {counts[1]} {single if counts == (1, 1) else name}"
+
+
+def figures(one: RunChange, factor: float) -> Iterator[str]:
+    """Figures that moved by more than the factor."""
+    for figure in one.figures:
+        if figure.ratio is None or not 1 / factor <= figure.ratio.value <= factor:
+            yield _figure(figure)
+
+
+def _figure(one: FigureChange) -> str:
+    return f"{one.name} {arrow(one.base, one.new, one.unit)}"
+
+
+def alone(ones: tuple[Alone, ...], name: str) -> str:
+    """The cases that one result has alone: "only in base.json: 1 GPU float32"; empty without any."""
+    told = [" ".join(title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
+    return f"only in {name}: {'; '.join(told)}" if told else ""
+
+
+def summary(comparison: BenchComparison) -> str:
+    """How many of each: "1 slower, 2 the same; a change counts above 5 %"."""
+    counts = {one: sum(run.verdict == one for run in comparison.runs) for one in VERDICTS}
+    lost = sum(run.lost for run in comparison.runs)
+    counts["not comparable"] -= lost
+    parts = [f"{lost} failed since"] if lost else []
+    parts += [f"{count} {_COUNTED[one]}" for one, count in counts.items() if count]
+    limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
+    return f"{', '.join(parts) or 'no run is in both'}; a change counts above {limit} %"
+
+
+def worst(comparison: BenchComparison) -> str:
+    """The symbol of the whole."""
+    marks = {mark(one) for one in comparison.runs}
+    if not comparison.runs or any(one.measured for one in comparison.only_base):
+        marks.add("unknown")
+    return next((one for one in ("error", "unknown", "ok") if one in marks), "unknown")
