@@ -130,7 +130,8 @@ class Smoking:
         ready = self.clock()
         key = (step.case.label, job.dtype_on(step.case))
         (measured,) = measure([(step.case, job)], here.process, rule=RULE, keep=(key,), clock=self.clock)
-        self.costs.learn(step.workload, self.clock() - ready)
+        if not measured.failure:  # how long it hung tells nothing of the next one
+            self.costs.learn(step.workload, self.clock() - ready)
         result = _of_its_devices(to_run(measured, RULE))
         self.imports += [result.cold_start_s["import"]] if "import" in result.cold_start_s else []
         run = SmokeRun(workload=step.workload, round=here.number, parameters=here.jobs.parameters(step), run=result)

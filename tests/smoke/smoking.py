@@ -1,0 +1,127 @@
+"""A smoke test without TensorFlow, processes or time: a made-up machine, workers that take their times from a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tests.bench.fake_worker import Clock, FakeWorker
+from tests.healthy import gpu, healthy, known, spoil
+from tests.test_report import report
+from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.facts import Facts, Phase, TfDevice
+from tfgpu_doctor.report import Report
+from tfgpu_doctor.smoke.plan import Asked
+from tfgpu_doctor.smoke.records import Smoke
+from tfgpu_doctor.smoke.running import Smoking
+
+IMPORT = 2.0  # seconds
+CREATED = "2026-11-21T08:00:00Z"
+NO_GPU: dict[str, Any] = {
+    "tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "TensorFlow"),
+    "tensorflow.checks": known(()),
+    "host.pci_gpus": known((), "/sys/bus/pci/devices"),
+    "gpus": known(()),
+}
+
+
+def machine(gpus: int = 1, **changes: Any) -> Facts:
+    """A sound machine with so many H200s."""
+    devices = [TfDevice(name="/physical_device:CPU:0", kind="CPU")]
+    devices += [TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU", device_name="NVIDIA H200") for n in range(gpus)]
+    phases = tuple(
+        msgspec.structs.replace(phase, seconds=IMPORT) if phase.name == "import" else phase
+        for phase in healthy().tensorflow.phases
+    )
+    several = {
+        "tensorflow.devices": known(tuple(devices), "TensorFlow"),
+        "gpus": known(tuple(gpu(index) for index in range(gpus)), "NVML"),
+        "tensorflow.phases": phases,
+    }
+    return spoil(healthy(), {**several, **({} if gpus else NO_GPU), **changes})
+
+
+def without_tensorflow(outcome: str = "raised", **how: Any) -> Facts:
+    """A machine whose TensorFlow cannot be imported."""
+    from tests.rules.test_rules import WHY, phases
+
+    unknown = {"tensorflow.devices": WHY, "tensorflow.checks": WHY, "tensorflow.version": WHY}
+    broken: tuple[Phase, ...] = phases("import", outcome, **how)
+    return spoil(healthy(), {**unknown, "tensorflow.phases": broken})
+
+
+class Machine:
+    """Clock, doctor and workers of one made-up machine."""
+
+    def __init__(
+        self,
+        gpus: int = 1,
+        *,
+        facts: Facts | None = None,
+        seconds: float = 0.05,
+        trouble: Callable[[Machine, str, dict[str, Any]], dict[str, Any] | None] = lambda machine, verb, request: None,
+        doctor_takes: float = 6.0,
+        lists: int | None = None,
+    ) -> None:
+        self.clock = Clock()
+        self.gpus = gpus
+        self.facts = facts or machine(gpus)
+        self.seconds = seconds
+        self.trouble = trouble
+        self.doctor_takes = doctor_takes
+        self.lists = gpus if lists is None else lists  # GPUs that the workers see
+        self.started: list[SmokeWorker] = []
+        self.done: list[str] = []  # "matpow /GPU:0"
+
+    def doctor(self, timeout: float) -> Report:
+        """The diagnosis."""
+        self.clock.now += min(self.doctor_takes, timeout)
+        return report(facts=self.facts)
+
+    def worker(self) -> Worker:
+        """One more process."""
+        self.started.append(SmokeWorker(self))
+        return self.started[-1]
+
+    def smoke(self, **asked: Any) -> Smoke:
+        """Run the smoke test."""
+        baseline = asked.pop("baseline", None)
+        return Smoking(Asked(**asked), self.doctor, self.worker, baseline, clock=self.clock).run(CREATED)
+
+
+class SmokeWorker(FakeWorker):
+    """A fake worker that knows the workload at hand, and hangs as a real one does."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine.clock, machine.seconds, gpus=machine.lists)
+        self.machine = machine
+        self.workload = ""
+
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+        """Answer, or hang until the time is over."""
+        if request["do"] == "prepare":
+            self.workload = request["workload"]
+            self.machine.done.append(f"{request['workload']} {', '.join(request['devices'])}")
+        found = self.machine.trouble(self.machine, request["do"], {**request, "of": self})
+        if found == {"hang": True}:
+            self.clock.now += timeout
+            raise WorkerError(f"no answer to {request['do']!r} within {timeout:.0f} s")
+        if request["do"] == "hello":
+            self.clock.now += IMPORT
+        return {**super().ask(timeout, **request), **(found or {})}
+
+    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self.workload == "matpow":
+            return super()._verify(request)
+        several = len(self.devices)
+        losses = [2.3, 2.1, 1.9]
+        return {
+            "losses": losses,
+            "compared": losses * several,
+            "expected": losses * several,
+            "update": 1e-6,
+            "replicas": several,
+            "identical": [4, 4],
+        }

@@ -1,0 +1,236 @@
+"""What a smoke test does with its budget, with what goes wrong, and with several rounds: no process, no time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.bench.fake_worker import WRONG
+from tests.smoke.smoking import Machine, machine, without_tensorflow
+from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.smoke.plan import FIRST
+from tfgpu_doctor.smoke.records import Smoke, SmokeCheck
+
+WORKLOADS = list(FIRST)
+
+
+def check(smoke: Smoke, name: str, on: str = "") -> SmokeCheck:
+    (found,) = (one for one in smoke.checks if (one.name, one.on) == (name, on))
+    return found
+
+
+def statuses(smoke: Smoke) -> dict[str, str]:
+    return {f"{one.name} {one.on}".strip(): one.status for one in smoke.checks}
+
+
+def test_every_gpu_and_all_of_them_together_in_one_process() -> None:
+    here = Machine(2)
+    smoke = here.smoke(require_gpus=2)
+    assert smoke.verdict == "ok"
+    assert set(statuses(smoke).values()) == {"ok"}
+    assert list(statuses(smoke)) == [
+        *("doctor", "import", "GPUs"),
+        *(f"{name} {on}" for on in ("GPU 0", "GPU 1", "2 GPUs") for name in WORKLOADS),
+    ]
+    assert here.done == [f"{name} {on}" for on in ("/GPU:0", "/GPU:1", "/GPU:0, /GPU:1") for name in WORKLOADS]
+    assert len(here.started) == 1 and here.started[0].closed
+    assert smoke.gpus == ("NVIDIA H200",) * 2 and smoke.software["tensorflow"] == "2.21.0"
+    assert all(one.run.verified and one.run.verified.ok for one in smoke.runs)
+
+
+def test_without_a_gpu_it_fails_unless_none_is_required() -> None:
+    fails = Machine(0).smoke()
+    assert fails.verdict == "failed"
+    assert statuses(fails) == {
+        "doctor": "failed",
+        "import": "ok",
+        "GPUs": "failed",
+        **dict.fromkeys(WORKLOADS, "not run"),
+    }
+    assert check(fails, "GPUs").why == "1 is required"
+    works = Machine(0).smoke(require_gpus=0)
+    assert works.verdict == "ok"
+    assert check(works, "doctor").saw == "TensorFlow runs on the CPU; no GPU is required"
+    assert check(works, "matpow", "CPU").throughput is not None
+
+
+def test_gpus_that_are_there_are_used_when_none_is_required() -> None:
+    smoke = Machine(1).smoke(require_gpus=0)
+    assert check(smoke, "matpow", "GPU 0").status == "ok" and "matpow CPU" not in statuses(smoke)
+
+
+def test_fewer_gpus_than_required_are_tested_all_the_same() -> None:
+    smoke = Machine(1).smoke(require_gpus=2)
+    assert (smoke.verdict, check(smoke, "GPUs").status) == ("failed", "failed")
+    assert check(smoke, "GPUs").saw == "1 × NVIDIA H200"
+    assert check(smoke, "matpow", "GPU 0").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"outcome": "raised", "exception": "ImportError: no"}, "ImportError: no"),
+        ({"outcome": "died", "signal": "SIGILL"}, "killed by SIGILL"),
+        ({"outcome": "timeout", "seconds": 36.0}, "it did not end within 36 s"),
+    ],
+)
+def test_a_tensorflow_that_does_not_start_is_not_tried_again(how: dict[str, Any], why: str) -> None:
+    here = Machine(facts=without_tensorflow(**how))
+    smoke = here.smoke()
+    assert here.started == [] and smoke.verdict == "failed"
+    assert check(smoke, "import").why == why
+    assert check(smoke, "GPUs").status == "unknown"
+    assert all(check(smoke, name).why == "TensorFlow cannot be used" for name in WORKLOADS)
+
+
+# ---------------------------------------------------------------------------------------------- the budget
+
+
+@pytest.mark.parametrize("budget", [8.0, 12.0, 15.0, 20.0, 30.0, 60.0])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_the_budget_is_kept_and_nothing_is_dropped_silently(budget: float, rounds: int) -> None:
+    here = Machine(4, seconds=0.3)
+    smoke = here.smoke(budget=budget, rounds=rounds)
+    assert smoke.seconds <= budget
+    measured = [one for one in smoke.checks if one.name in FIRST]
+    assert len(measured) == 5 * len(FIRST)
+    for one in measured:
+        assert one.status == "ok" if one.ran == rounds else one.status == "not run"
+        if one.status == "not run":
+            assert f"of the budget of {budget:g} s are left" in one.why
+    left_out = sum(one.rounds - one.ran for one in measured)
+    assert (smoke.verdict == "ok") is (left_out == 0)
+    assert len(smoke.runs) == sum(one.ran for one in measured)
+
+
+def test_the_budget_that_is_advised_would_do() -> None:
+    here = Machine(4, seconds=0.3)
+    why = next(one.why for one in here.smoke(budget=15.0, rounds=2).checks if one.status == "not run")
+    enough = float(why.rpartition("--budget ")[2].split()[0])
+    assert 15 < enough < 300
+    assert Machine(4, seconds=0.3).smoke(budget=enough, rounds=2).verdict == "ok"
+
+
+def test_an_import_that_takes_most_of_the_budget_leaves_no_room_for_a_second() -> None:
+    facts = machine(1)
+    slow = Machine(1, facts=facts, doctor_takes=58.0)
+    smoke = slow.smoke(budget=60.0)
+    assert slow.clock.now < 60 and check(smoke, "matpow", "GPU 0").status in ("ok", "not run")
+    none_left = Machine(1, doctor_takes=100.0)
+    assert none_left.smoke(budget=8.0).verdict == "unknown"
+
+
+def test_one_card_that_hangs_hides_no_other() -> None:
+    def hang(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        return {"hang": True} if verb == "sample" and request["of"].devices == ["/GPU:1"] else None
+
+    here = Machine(3, trouble=hang)
+    smoke = here.smoke(budget=100.0)
+    bad = check(smoke, "matpow", "GPU 1")
+    assert (bad.status, smoke.verdict) == ("unknown", "unknown")
+    assert bad.why.startswith("no answer within ") and bad.why.endswith(" while computing")
+    assert check(smoke, "matpow", "GPU 2").status == check(smoke, "matpow", "3 GPUs").status == "ok"
+    assert len(here.started) == 1 + len(FIRST)  # a hung process is ended, and another takes its place
+    assert all(worker.closed for worker in here.started)
+    assert here.clock.now < 100
+
+
+def test_a_process_that_does_not_start_is_tried_once_a_round() -> None:
+    def dies(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        if verb == "hello":
+            raise WorkerError("the worker was killed by SIGSEGV")
+        return None
+
+    here = Machine(2, trouble=dies)
+    smoke = here.smoke(rounds=2)
+    first, *others = [one for one in smoke.checks if one.name in FIRST]
+    assert (first.status, first.why) == ("failed", "the worker was killed by SIGSEGV")
+    assert {(one.status, one.why) for one in others} == {("not run", "TensorFlow did not start in this round")}
+    assert len(here.started) == 2
+
+
+def test_a_gpu_that_is_gone_since_the_doctor_saw_it() -> None:
+    smoke = Machine(2, lists=1).smoke()
+    assert check(smoke, "matpow", "GPU 0").why == "TensorFlow lists 1 GPUs now, it listed 2"
+    assert smoke.verdict == "failed"
+
+
+# ---------------------------------------------------------------------------------------------- verdicts
+
+
+def test_a_wrong_result_has_no_speed() -> None:
+    def wrong(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        return WRONG if verb == "verify" and request["of"].workload == "matpow" else None
+
+    bad = check(Machine(trouble=wrong).smoke(), "matpow", "GPU 0")
+    assert (bad.status, bad.throughput, bad.saw) == ("failed", None, "")
+    assert bad.why.startswith("the result is wrong: residual 0.3")
+
+
+def test_a_result_from_elsewhere_has_no_speed() -> None:
+    def elsewhere(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        return {"misplaced": "computed on /CPU:0 instead of /GPU:0"} if verb == "sample" else None
+
+    bad = check(Machine(trouble=elsewhere).smoke(), "matpow", "GPU 0")
+    assert (bad.status, bad.why, bad.throughput) == ("failed", "computed on /CPU:0 instead of /GPU:0", None)
+
+
+def test_the_threshold_is_for_each_gpu_alone() -> None:
+    """4096 rows, two powers of 9 products each: 2.47 TFLOP in 0.05 s are 49.5 TFLOP/s."""
+    assert Machine(2).smoke(min_tflops=49.0).verdict == "ok"
+    smoke = Machine(2).smoke(min_tflops=50.0)
+    assert {on: check(smoke, "matpow", on).status for on in ("GPU 0", "GPU 1", "2 GPUs")} == {
+        "GPU 0": "failed",
+        "GPU 1": "failed",
+        "2 GPUs": "ok",
+    }
+    assert check(smoke, "matpow", "GPU 1").why == "at least 50 TFLOP/s were asked for"
+    assert check(smoke, "matpow", "GPU 1").saw.startswith("49.48 TFLOP/s, verified in float32")
+
+
+def test_a_slow_import() -> None:
+    smoke = Machine().smoke(max_import=1.0)
+    assert check(smoke, "import").status == "failed"
+    assert check(smoke, "import").saw == "2 s"
+    assert Machine().smoke(max_import=2.5).verdict == "ok"
+
+
+def test_virtual_devices_have_no_speed_and_a_process_of_their_own() -> None:
+    here = Machine(0)
+    smoke = here.smoke(require_gpus=0, virtual=2, min_tflops=1000.0)
+    virtual = check(smoke, "matpow", "2 virtual CPUs")
+    assert (virtual.status, virtual.throughput) == ("ok", None)
+    assert "virtual devices have no speed" in virtual.saw
+    assert "--min-tflops is for GPUs" in check(smoke, "matpow", "CPU").saw
+    assert len(here.started) == 2
+
+
+# ---------------------------------------------------------------------------------------------- rounds
+
+
+def test_a_flaky_card_is_reported_and_not_retried_away() -> None:
+    def flaky(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        second = len(here.started) == 2 and request["of"].devices == ["/GPU:1"]
+        return WRONG if verb == "verify" and second and request["of"].workload == "matpow" else None
+
+    smoke = Machine(2, trouble=flaky).smoke(rounds=3, budget=300.0)
+    bad = check(smoke, "matpow", "GPU 1")
+    assert (bad.status, bad.passed, bad.ran, bad.rounds) == ("failed", 2, 3, 3)
+    assert (check(smoke, "matpow", "GPU 0").passed, smoke.verdict) == (3, "failed")
+    assert sum(one.workload == "matpow" for one in smoke.runs) == 9
+
+
+def test_the_slowest_of_the_rounds_is_shown() -> None:
+    here = Machine(1)
+    times = iter([0.05, 0.1, 0.07])
+    start = here.worker
+
+    def slower_each_time() -> Any:
+        here.seconds = next(times)
+        return start()
+
+    here.worker = slower_each_time  # type: ignore[method-assign]
+    smoke = here.smoke(rounds=3)
+    shown = check(smoke, "matpow", "GPU 0").throughput
+    assert shown is not None and shown.value == pytest.approx(2 * 9 * 2 * 4096**3 / 0.1)
