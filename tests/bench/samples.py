@@ -24,7 +24,7 @@ def verified(**changes: Any) -> Verified:
 
 
 def run(label: str = "CPU", seconds: float = 5.0, **changes: Any) -> Run:
-    """A run whose samples scatter by some per mille around `seconds`."""
+    """A run whose samples scatter by some per mille around `seconds`, each of `steps_of` units of work."""
     fields: dict[str, Any] = {
         "devices": ("/CPU:0",) if "CPU" in label else ("/GPU:0",),
         "dtype": "float32",
@@ -33,6 +33,8 @@ def run(label: str = "CPU", seconds: float = 5.0, **changes: Any) -> Run:
         **changes,
     }
     samples = tuple(seconds * step for step in fields.pop("steps", STEADY))
+    fields["steps"] = fields.pop("steps_of", 1)
+    unit = fields.pop("unit", "FLOP/s")
     low, high = median_interval(samples)
     middle = median(samples)
     measured: dict[str, Any] = {
@@ -46,7 +48,7 @@ def run(label: str = "CPU", seconds: float = 5.0, **changes: Any) -> Run:
         "ci95_s": (low, high),
         "spread_iqr": iqr_spread(samples),
         "throughput": Throughput(
-            value=fields["flop"] / middle, unit="FLOP/s", ci95=(fields["flop"] / high, fields["flop"] / low)
+            value=fields["flop"] / middle, unit=unit, ci95=(fields["flop"] / high, fields["flop"] / low)
         ),
         "verified": verified(),
     }

@@ -142,6 +142,8 @@ class BenchResult(Record, frozen=True):
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
+    command: str = ""  # what was typed, without where the results go; empty when nobody typed
+    load_average: float | None = None  # of the minute before; above the number of CPUs, others waited for them, too
     software: dict[str, str] = msgspec.field(default_factory=dict)  # "tensorflow", "numpy", "python"
 
     def to_json(self) -> bytes:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import psutil
+
+
+def load_average() -> float | None:
+    """Threads that ran or waited for a CPU or a disk, over the last minute; None where nobody counts them."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (OSError, AttributeError):  # Windows has none
+        return None
 
 
 def busy_seconds() -> float:

@@ -26,6 +26,8 @@ from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import Tool
 
+BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
+
 
 class NoTensorFlowError(Exception):
     """TensorFlow cannot be used in the interpreter under test; the message says how it ended."""
@@ -85,6 +87,8 @@ class Session:
     progress: Callable[[str, float], None] = lambda label, done: None
     save: Callable[[BenchResult], None] = lambda result: None  # gets what there is after every round
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    command: str = ""  # what was typed
+    load_average: float | None = None  # of the machine, in the minute before
     software: dict[str, str] = field(default_factory=dict)
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
@@ -175,6 +179,8 @@ class Session:
             },
             runs=advised,
             notes=(*self._notes(runs), *self.plan.notes(runs)),
+            command=self.command,
+            load_average=self.load_average,
             software=self.software,
         )
 
@@ -202,6 +208,12 @@ class Session:
         said = []
         if not self.found:
             said.append("TensorFlow lists no GPU: this measures the CPU. tfgpu doctor says what keeps it from the GPU.")
+        cpus = value_or(self.environment.host.cpus, None)
+        if cpus and self.load_average is not None and self.load_average > BUSY * cpus:
+            said.append(
+                f"The machine was not idle before: load average {self.load_average:.1f} on {cpus} CPUs in the minute "
+                "before the start."
+            )
         if any(run.virtual for run in runs):
             said.append("Virtual devices share one physical device: they prove function, never speed.")
         return tuple(said)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tfgpu_doctor.cli.bench import page
+from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import write_atomically
 
@@ -60,6 +62,12 @@ _OPTIONS = (
         type=click.Path(dir_okay=False),
         help="Also write the result here, after every round.",
     ),
+    click.option(
+        "--html",
+        metavar="FILE.html",
+        type=click.Path(dir_okay=False),
+        help="Also write one page with charts, for others to read: nothing private, nothing loaded from elsewhere.",
+    ),
 )
 
 
@@ -77,6 +85,8 @@ class Measuring:
     matrix_file: str | None
     form: str
     output: str | None
+    html: str | None
+    typed: str = ""  # the command
 
     def selection(self) -> Selection:
         """The devices that were asked for.
@@ -112,6 +122,8 @@ class Measuring:
             raise click.UsageError("--output names a file, which is written after every round; --format json prints")
         if self.executable and not shutil.which(self.executable):
             raise click.UsageError(f"--python {self.executable}: no such program, or not executable")
+        if self.html:
+            page.check(self.html)
 
 
 def measuring_options(function: _Function) -> Callable[..., Any]:
@@ -119,8 +131,9 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(*arguments: Any, **values: Any) -> Any:
-        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__}
-        return function(*arguments, measuring=Measuring(**shared), **values)
+        typed = as_typed(click.get_current_context())
+        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name != "typed"}
+        return function(*arguments, measuring=Measuring(**shared, typed=typed), **values)
 
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -130,6 +143,7 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
 def measure(plan: Plan, measuring: Measuring) -> int:
     """Measure, print, and return the exit code."""
     from tfgpu_doctor.bench.devices import DeviceError
+    from tfgpu_doctor.bench.runner_load import load_average
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.session import NoTensorFlowError, Session
     from tfgpu_doctor.bench.sizing import TooLargeError
@@ -161,6 +175,8 @@ def measure(plan: Plan, measuring: Measuring) -> int:
                 processes=measuring.processes,
                 progress=progress,
                 save=save,
+                command=measuring.typed,
+                load_average=load_average(),
             ).run()
         except (DeviceError, TooLargeError) as error:
             click.echo(f"tfgpu: {error}", err=True)
@@ -170,6 +186,8 @@ def measure(plan: Plan, measuring: Measuring) -> int:
             click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
             return EXIT_UNKNOWN
     _print(result, measuring.form)
+    if measuring.html:
+        page.write(result, matrix, measuring.html)
     return EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK
 
 

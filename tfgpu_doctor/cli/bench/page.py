@@ -1,0 +1,52 @@
+"""`--html FILE`: what has to be there before anything is measured, and the page afterwards."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfgpu_doctor.cli.output import write_atomically
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.matrix import Matrix
+
+NEEDS = "the charts of --html need Matplotlib: python -m pip install 'tfgpu-doctor[html]'"
+
+
+def check(name: str) -> None:
+    """Refuse what could not be written after minutes of measuring.
+
+    Raises:
+        click.UsageError: no Matplotlib, no such folder, or no permission.
+    """
+    if find_spec("matplotlib") is None:
+        raise click.UsageError(NEEDS)
+    path = Path(name)
+    if not path.parent.is_dir():
+        raise click.UsageError(f"--html {name}: the folder {path.parent} does not exist")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise click.UsageError(f"--html {name}: no permission to write there")
+
+
+def write(result: BenchResult, matrix: Matrix, name: str) -> None:
+    """Write the page, with the doctor's verdict over the facts that the result carries, and nothing private in it.
+
+    Raises:
+        click.ClickException: it cannot be written.
+    """
+    import logging
+
+    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.redact import Redactor
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it speaks of its font cache, which nobody asked about
+    from tfgpu_doctor.render.html import render
+
+    report = make_report(result.environment, matrix, source="live", timings={})
+    result, report = Redactor((result, report)).apply((result, report))
+    write_atomically(Path(name), render(result, report).encode("utf-8", "replace"))

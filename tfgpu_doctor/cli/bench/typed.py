@@ -1,0 +1,32 @@
+"""The command that was typed, as it has to be typed again: for a result that says how to reproduce it."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+from click.core import ParameterSource
+
+LEFT_OUT = frozenset({"form", "output", "html"})  # where the result goes is no part of what was measured
+
+
+def as_typed(context: click.Context) -> str:
+    """The command line of this context: its path, and the options that the user gave."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in LEFT_OUT:
+            continue
+        values = context.params[name]
+        for value in values if isinstance(values, tuple) else (values,):
+            words += _words(parameter, value)
+    return shlex.join(words)
+
+
+def _words(parameter: click.Parameter, value: object) -> list[str]:
+    if isinstance(parameter, click.Argument):
+        return [str(value)]
+    option = max(parameter.opts, key=len)
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return [option if value else max(parameter.secondary_opts, key=len, default=option)]
+    return [option, f"{value:g}" if isinstance(value, float) else str(value)]

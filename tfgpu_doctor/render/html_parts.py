@@ -1,0 +1,211 @@
+"""Pieces of an HTML page: escaped text, tables that a phone can scroll, and the frame with its style sheet. Pure.
+
+A page loads nothing: no script, no font, no picture from elsewhere; its policy (Content-Security-Policy) says so, too.
+Light and dark follow the reader's system; print is always light. Charts take their colours from the same variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from tfgpu_doctor.render.console import clean
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+# contrast with the page's background at least 4.5:1 for text and 3:1 for lines (WCAG 2.2, 1.4.3 and 1.4.11), which
+# tests/render/test_html_parts.py computes
+LIGHT = {
+    "page": "#ffffff",
+    "card": "#f4f6f8",
+    "ink": "#1b1f24",
+    "muted": "#57606a",
+    "grid": "#d0d7de",
+    "good": "#116329",
+    "warn": "#7d4e00",
+    "bad": "#b3261e",
+    "link": "#0550ae",
+    "c1": "#0b62a4",
+    "c2": "#b84a00",
+    "c3": "#1b7837",
+    "c4": "#7b3fa0",
+    "c5": "#a01c58",
+    "c6": "#00757f",
+    "c7": "#7a5c00",
+    "c8": "#57606a",
+}
+DARK = {
+    "page": "#0d1117",
+    "card": "#161b22",
+    "ink": "#e6edf3",
+    "muted": "#9da7b3",
+    "grid": "#30363d",
+    "good": "#56d364",
+    "warn": "#e3b341",
+    "bad": "#ff8078",
+    "link": "#79b8ff",
+    "c1": "#6cb6ff",
+    "c2": "#ff9f5a",
+    "c3": "#57d36b",
+    "c4": "#d2a8ff",
+    "c5": "#ff8ab5",
+    "c6": "#4dd0da",
+    "c7": "#e3c04b",
+    "c8": "#9da7b3",
+}
+
+
+NAME = 26  # characters of a row's name that are kept in one line
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {value};" for name, value in colours.items())
+
+
+_RULES = """
+* { box-sizing: border-box; }
+html { color-scheme: light dark; -webkit-text-size-adjust: 100%; }
+body { margin: 0 auto; max-width: 70rem; padding: 1rem; background: var(--page); color: var(--ink);
+  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
+  overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.25; margin: .25rem 0; }
+h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--grid); padding-bottom: .25rem; }
+h3 { font-size: 1rem; margin: 1rem 0 .25rem; }
+p { margin: .5rem 0; }
+a { color: var(--link); }
+nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin: .75rem 0; padding: 0; }
+nav a { display: inline-block; padding: .25rem 0; }
+.muted, figcaption, caption, .from { color: var(--muted); font-size: .875rem; }
+.verdict { background: var(--card); border-left: .35rem solid var(--muted); padding: .75rem 1rem; font-size: 1.1rem; }
+.verdict.good { border-color: var(--good); }
+.verdict.warn { border-color: var(--warn); }
+.verdict.bad { border-color: var(--bad); }
+.good strong, td.good { color: var(--good); }
+.warn strong, td.warn { color: var(--warn); }
+.bad strong, td.bad { color: var(--bad); }
+.scroll { overflow-x: auto; margin: .5rem 0; }
+.scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+table { border-collapse: collapse; font-size: .9rem; }
+caption { text-align: left; padding: .25rem 0; }
+th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid);
+  overflow-wrap: normal; }
+th { font-weight: 600; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.long { min-width: 14rem; }
+th.name { white-space: nowrap; }
+th.long { min-width: 9rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 2rem; }
+.beside > div { flex: 1 1 22rem; min-width: 0; }
+figure { margin: .5rem 0; max-width: 34rem; break-inside: avoid; }
+figure svg { display: block; width: 100%; height: auto; }
+figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
+details { margin: .5rem 0; }
+summary { cursor: pointer; padding: .25rem 0; }
+pre { background: var(--card); padding: .6rem .8rem; overflow-x: auto; font-size: .875rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+ul.plain { padding-left: 1.1rem; margin: .5rem 0; }
+article { border-left: .25rem solid var(--grid); padding-left: .8rem; margin: 1rem 0; break-inside: avoid; }
+article.bad { border-color: var(--bad); }
+article.warn { border-color: var(--warn); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .8rem; margin: .5rem 0; }
+dt { color: var(--muted); }
+dd { margin: 0; min-width: 0; }
+"""
+_PRINT = """
+@page { margin: 14mm; }
+body { max-width: none; padding: 0; font-size: 10pt; }
+nav, .screen { display: none; }
+.scroll, pre { overflow: visible; }
+table { font-size: 8.5pt; }
+th, td { padding-right: .5rem; }
+tr { break-inside: avoid; }
+h2, h3, caption, summary { break-after: avoid; }
+.charts { grid-template-columns: 1fr 1fr; gap: .5rem 1rem; }
+.beside { display: block; }
+"""
+STYLE = (
+    f":root {{ {_variables(LIGHT)} }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
+    f"{_RULES}@media print {{ :root {{ {_variables(LIGHT)} color-scheme: light; }}{_PRINT}}}\n"
+)
+
+
+def text(value: object) -> str:
+    """Text from outside, harmless in any place of a page: markup and quotes escaped, control characters visible."""
+    return escape(clean(str(value)), quote=True)
+
+
+def element(name: str, *children: str, **attributes: str) -> str:
+    """An element; children are HTML already, attributes are escaped here. `class_` and `for_` lose their line."""
+    pairs = "".join(f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items())
+    return f"<{name}{pairs}>{''.join(children)}</{name}>"
+
+
+def section(title: str, anchor: str, *children: str) -> str:
+    """A section with its heading, which the navigation leads to; nothing when there is nothing to say."""
+    if not any(children):
+        return ""
+    heading = element("h2", text(title), id=f"{anchor}-title")
+    return element("section", heading, *children, id=anchor, aria_labelledby=f"{anchor}-title") + "\n"
+
+
+def paragraph(words: str, kind: str = "") -> str:
+    """A paragraph of plain text; nothing for no words."""
+    if not words:
+        return ""
+    return element("p", text(words), **({"class_": kind} if kind else {}))
+
+
+def items(words: Iterable[str]) -> str:
+    """A list of plain texts; nothing for none."""
+    found = [element("li", text(one)) for one in words]
+    return element("ul", *found, class_="plain") if found else ""
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """A table that scrolls sideways on a phone; `numbers` are the columns of numbers. Nothing for no rows."""
+    rows = list(rows)
+    if not rows:
+        return ""
+    heads = "".join(
+        element("th", text(cell), scope="col", **({"class_": "number"} if place in numbers else {}))
+        for place, cell in enumerate(head)
+    )
+    lines = "".join(element("tr", *(_cell(cell, place, numbers) for place, cell in enumerate(row))) for row in rows)
+    inner = element(
+        "table", element("caption", text(caption)), f"<thead><tr>{heads}</tr></thead>", element("tbody", lines)
+    )
+    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption) + "\n"
+
+
+def _cell(cell: str, place: int, numbers: Sequence[int]) -> str:
+    if place == 0:
+        return element("th", text(cell), scope="row", class_="long" if len(cell) > NAME else "name")
+    if place in numbers:
+        return element("td", text(cell), class_="number")
+    return element("td", text(cell), **({"class_": "long"} if len(cell) > 40 else {}))
+
+
+def folded(title: str, body: str, opened: bool = False) -> str:
+    """What the reader opens on demand; nothing for no body."""
+    if not body:
+        return ""
+    return f"<details{' open' if opened else ''}>{element('summary', text(title))}{body}</details>\n"
+
+
+def command(line: str) -> str:
+    """A command to be copied."""
+    return element("pre", element("code", text(line)))
+
+
+def page(title: str, body: str) -> str:
+    """The whole document."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{text(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
