@@ -489,6 +489,7 @@ HARMLESS: list[tuple[str, str, dict[str, str]]] = [
         "tensorrt-warning": "TF-TRT Warning: Could not find TensorRT",
         "driver-version-on-windows": "Unimplemented: kernel reported driver version not implemented on Windows",
         "graph-pass": "None of the MLIR Optimization Passes are enabled (registered 2)",
+        "interconnect": "Device interconnect StreamExecutor with strength 1 edge matrix:",
         "end-of-data": "Local rendezvous is aborting with status: OUT_OF_RANGE: End of sequence",
         "allocation-hint": "Garbage collection: deallocate free memory regions",
         "host-allocation": "Allocation of 1207959552 exceeds 10% of free system memory.",

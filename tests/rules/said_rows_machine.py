@@ -269,6 +269,10 @@ FIRES: dict[str, dict[str, str]] = {
             "CUDA 8.0, cuDNN 5.1, RTX 2080",
             "InternalError: Blas SGEMM launch failed : a.shape=(64, 8), b.shape=(8, 8), m=64, n=8, k=8",
         ),
+        "a CUDA from before the card, by another of its libraries": text(
+            "Successfully opened dynamic library cusparse64_100.dll",
+            log("1.15", DEVICE, "name: NVIDIA GeForce RTX 3060 major: 8 minor: 6 memoryClockRate(GHz): 1.77", "I"),
+        ),
         "a CUDA from before the card": text(
             "Successfully opened dynamic library libcudart.so.10.1",
             log("2.4", DEVICE, "pciBusID: 0000:01:00.0 name: GeForce RTX 3080 computeCapability: 8.6", "I"),

@@ -18,6 +18,7 @@ MEANING = {
     "tensorrt-warning": "TensorRT is an optional extra; without it TF-TRT is off and nothing else changes",
     "driver-version-on-windows": "on Windows TensorFlow cannot read the driver's version, and does not need it",
     "graph-pass": "a graph optimisation was not applied",
+    "interconnect": "how the devices are connected with each other",
     "end-of-data": "a dataset came to its end",
     "allocation-hint": "an allocation was refused and made otherwise; it costs speed at most",
     "host-allocation": "a large part of the machine's memory is allocated at once",
@@ -72,9 +73,10 @@ FORMS = (
         "graph-pass",
         "mlir v1 optimization pass|mlir optimization passes|skipping loop optimization|layout failed|"
         "model pruner failed|disabling mlir crash|optimization loop failed|remapper failed|error in predictcost|"
-        "device interconnect streamexecutor|meta_optimizer|not creating xla devices|none of the mlir "
+        "meta_optimizer|not creating xla devices|none of the mlir "
         "optimization passes",
     ),
+    _harmless("interconnect", "device interconnect streamexecutor"),
     _harmless("end-of-data", "local rendezvous is aborting|end of sequence|local rendezvous recv item|out_of_range"),
     _harmless("allocation-hint", "the caller indicates that this is not a failure|garbage collection"),
     _harmless("host-allocation", "system memory", r"Allocation of \d+ exceeds \d+% of (?:free )?system memory"),
