@@ -122,7 +122,7 @@ class Transfer:
             return
         low, high = run.throughput.ci95
         shown = f"{run.throughput.value / 1e9:.3g} GB/s"
-        carries = f"{link.name} carries {link.speed / 1e9:.3g} GB/s at most"
+        carries = f"{link.name} can carry {link.speed / 1e9:.3g} GB/s at most"
         most = IN_SWITCH if route == routes.ALL_REDUCE else TOLERATED
         if low > most * link.speed:
             yield f"{shown} is implausible: {carries}; the copy was elided, or the link is not what NVML says"

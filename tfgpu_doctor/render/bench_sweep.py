@@ -130,11 +130,15 @@ def _legend(runs: Sequence[Run], console: Console) -> None:
 
 
 def _failures(columns: dict[str, Column], axis: str) -> Iterator[str]:
+    """Why there is no speed; what several points have in common, once."""
+    said: dict[str, list[str]] = {}
     for name, column in columns.items():
         for point, run in column.items():
             if run.throughput is None:
                 why = " ".join((run.failure or "not measured").split())
-                yield f"{name}, {axis} {_shown(axis, point)}: {why if len(why) <= LONGEST else why[:LONGEST] + '…'}"
+                said.setdefault(why, []).append(f"{name}, {axis} {_shown(axis, point)}")
+    for why, places in said.items():
+        yield f"{places[0]}{_others(len(places))}: {why if len(why) <= LONGEST else why[:LONGEST] + '…'}"
 
 
 def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
@@ -147,8 +151,11 @@ def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
                     said.setdefault(re.sub(r"[\d.]+", "#", text), []).append((point, text))
         for found in said.values():
             point, text = found[-1]
-            more = f" (and at {len(found) - 1} other{'s' * (len(found) > 2)})" if len(found) > 1 else ""
-            yield f"{name}, {axis} {_shown(axis, point)}: {text}{more}"
+            yield f"{name}, {axis} {_shown(axis, point)}{_others(len(found))}: {text}"
+
+
+def _others(count: int) -> str:
+    return f" (and {count - 1} other{'s' * (count > 2)})" if count > 1 else ""
 
 
 def _shown(axis: str, point: object) -> str:

@@ -114,7 +114,7 @@ class Workload:
     def _synchronise(self) -> None:
         import tensorflow as tf
 
-        sync = getattr(tf.test.experimental, "sync_devices", None)
+        sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
         if sync is not None:
             sync()
         else:  # TensorFlow before 2.12: fetching a number of the result waits for it
