@@ -54,7 +54,9 @@ def github(smoke: Smoke) -> str:
     text = commands.commands(_annotations(smoke))
     for check in smoke.checks:
         # no line begins with a colon, and none holds the runner's older form of commands
-        text += f"{WORDS[check.status]}: " + line(f"{name_of(check)}: {told(check)}").replace("##", "# #") + "\n"
+        ok = "ok: " if check.status == "ok" else ""
+        text += f"{check.name}: " + line(f"{check.on + ': ' if check.on else ''}{ok}{told(check)}").replace("##", "# #")
+        text += "\n"
     return text + f"tfgpu smoke: {verdict(smoke)}\n"
 
 

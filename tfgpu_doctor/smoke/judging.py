@@ -100,7 +100,7 @@ def judge_gpus(gpus: tuple[str, ...] | None, asked: Asked) -> SmokeCheck:
     required = f"{asked.require_gpus} {'is' if asked.require_gpus == 1 else 'are'} required"
     if gpus is None:
         return _with(check, status="unknown", why="TensorFlow did not list its devices", passed=0, ran=0)
-    check = _with(check, saw=", ".join(_counted(gpus)) or "none")
+    check = _with(check, saw=", ".join(_counted(gpus)) or "TensorFlow lists none")
     if len(gpus) < asked.require_gpus:
         return _with(check, status="failed", why=required, passed=0)
     return check

@@ -93,6 +93,6 @@ class Costs:
 def no_room(cost: float, left: float, budget: float, enough: float) -> str:
     """Why a step is not started."""
     return (
-        f"{max(left, 0):.0f} s of the budget of {budget:g} s are left, and it takes about {cost:.0f} s; "
+        f"{max(left, 0):.1f} s of the budget of {budget:g} s are left, and it takes about {cost:.1f} s; "
         f"--budget {enough:.0f} should do"
     )
