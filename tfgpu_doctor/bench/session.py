@@ -33,6 +33,10 @@ class NoTensorFlowError(Exception):
     """TensorFlow cannot be used in the interpreter under test; the message says how it ended."""
 
 
+class CannotRunError(Exception):
+    """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Cases that take turns: one size, one type."""
@@ -54,6 +58,7 @@ class Plan(Protocol):
         Raises:
             DeviceError: devices were asked for that are not there.
             sizing.TooLargeError: something does not fit.
+            CannotRunError: what was asked for cannot be measured here.
         """
         ...
 
@@ -100,6 +105,7 @@ class Session:
         Raises:
             DeviceError: GPUs were asked for that are not there.
             sizing.TooLargeError: something does not fit.
+            CannotRunError: what was asked for cannot be measured.
             NoTensorFlowError: TensorFlow does not start.
         """
         self.progress("starting TensorFlow", 0.0)

@@ -145,7 +145,7 @@ def measure(plan: Plan, measuring: Measuring) -> int:
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.runner_load import load_average
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.session import NoTensorFlowError, Session
+    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session
     from tfgpu_doctor.bench.sizing import TooLargeError
     from tfgpu_doctor.bench.statistics import StoppingRule
     from tfgpu_doctor.cli.output import pair_outputs
@@ -178,7 +178,7 @@ def measure(plan: Plan, measuring: Measuring) -> int:
                 command=measuring.typed,
                 load_average=load_average(),
             ).run()
-        except (DeviceError, TooLargeError) as error:
+        except (DeviceError, TooLargeError, CannotRunError) as error:
             click.echo(f"tfgpu: {error}", err=True)
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
