@@ -122,7 +122,10 @@ def test_a_process_that_is_needed_again_is_kept() -> None:
 def test_several_processes_share_the_samples_and_the_time() -> None:
     clock = Clock()
     workers = [FakeWorker(clock, seconds) for seconds in (0.1, 0.12, 0.11)]
-    (one,) = runs([CPU], workers, processes=3)
+    saved: list[Run] = []
+    (one,) = runs([CPU], workers, processes=3, save=lambda found: saved.extend(to_run(part, RULE) for part in found))
+    assert {part.processes for part in saved} >= {(2,), (6,), (6, 2), (6, 6, 6)}
+    assert one.ci95_s and one.ci95_s[0] < 0.1 < 0.12 < one.ci95_s[1]  # what the processes say, and not the samples
     assert one.processes == (6, 6, 6)  # at least five, in blocks of 0.25 s
     assert one.samples_s == (0.1,) * 6 + (0.12,) * 6 + (0.11,) * 6
     assert len(one.warmup_s) == 2 and one.cold_start_s == {"import": 1.5}

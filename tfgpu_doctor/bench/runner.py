@@ -376,7 +376,7 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         computed_in=one.verified.computed_in or one.dtype,
         warmup_s=tuple(one.warmup),
         samples_s=tuple(one.samples),
-        processes=one.processes(),
+        processes=tuple(count for count in one.processes() if count),
         cpu_load=tuple(round(load, 3) for load in one.loads),
         cpu_wait=tuple(round(wait, 3) for wait in one.waits) if len(one.waits) == len(one.samples) else (),
         throttled_samples=tuple(one.throttled),
@@ -394,11 +394,11 @@ def _interval(one: Measurement) -> tuple[float, float]:
     """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
     processes say, since samples of one process are not independent."""
     low, high = median_interval(one.samples)
-    if len(one.begun) < 2:
-        return low, high
     edges = (*one.begun, len(one.samples))
-    parts = tuple(tuple(one.samples[before:after]) for before, after in pairwise(edges))
-    least, most = interval(Samples(parts))
+    parts = [tuple(one.samples[before:after]) for before, after in pairwise(edges) if before < after]
+    if len(parts) < 2:
+        return low, high
+    least, most = interval(Samples(tuple(parts)))
     return min(low, least), max(high, most)
 
 

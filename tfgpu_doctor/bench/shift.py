@@ -9,7 +9,7 @@ positive, changes are factors).
 How much processes differ cannot be seen in one process, and two or three show it badly. Therefore the spread that was
 measured elsewhere (PROCESS_SPREAD) takes part as if it came from PRIOR_DEGREES further processes: the moderated
 variance of Smyth ("Linear models and empirical Bayes methods", 2004, doi 10.2202/1544-6115.1027). One process is then
-judged by that spread alone; with ten, what they show outweighs it.
+judged by that spread alone; with several, it counts only where they seem to differ by less.
 
 Samples during which something else had the CPUs that the process wanted are left out (bench/disturbance.py).
 """
@@ -94,6 +94,8 @@ def level(samples: Samples) -> Level:
     between = sum((one - middle) ** 2 for one in medians)
     degrees = PRIOR_DEGREES + count - 1
     spread = (PRIOR_DEGREES * (PROCESS_SPREAD**2 + inside) + between) / degrees
+    if count > 1:  # what is assumed must not talk down what was seen
+        spread = max(spread, between / (count - 1))
     return Level(middle, spread / count, degrees)
 
 

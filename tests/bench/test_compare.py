@@ -1,0 +1,423 @@
+"""Verdicts over pairs of bench results, and what forbids one."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.bench.samples import failed, result, run, telemetry, verified
+from tests.healthy import gpu, healthy, known, spoil
+from tfgpu_doctor.bench.circumstances import ACROSS, CIRCUMSTANCES
+from tfgpu_doctor.bench.compare import compare_benches, exit_code, verdict_of
+from tfgpu_doctor.bench.compare_records import BenchComparison, FailOnSpeed, RunChange
+from tfgpu_doctor.bench.results import BenchResult, Figure, Run
+from tfgpu_doctor.bench.shift import Shift
+from tfgpu_doctor.facts import Package, Unknown
+
+H200 = spoil(healthy(), {"gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
+
+
+def compared(base: BenchResult, new: BenchResult, **options: Any) -> BenchComparison:
+    return compare_benches(base, new, "2026-11-21T12:00:00Z", **options)
+
+
+def only(base: Run | BenchResult, new: Run | BenchResult, **options: Any) -> RunChange:
+    pair = [one if isinstance(one, BenchResult) else result(one) for one in (base, new)]
+    (change,) = compared(*pair, **options).runs
+    return change
+
+
+# ------------------------------------------------------------------------------------------------ verdicts
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "verdict"),
+    [
+        (1.10, 1.06, 1.14, "slower"),
+        (0.90, 0.87, 0.93, "faster"),
+        (1.04, 1.02, 1.06, "same"),  # clear, and smaller than the factor
+        (1.00, 0.97, 1.03, "same"),
+        (1.00, 0.90, 1.11, "cannot tell"),
+        (1.08, 0.99, 1.18, "cannot tell"),  # larger, and not clear
+        (1.30, 1.10, 1.54, "slower"),  # noisy, and clear all the same
+        (1.049, 1.003, 1.097, "same"),
+        (0.93, 0.85, 1.02, "cannot tell"),
+    ],
+)
+def test_larger_than_the_factor_and_clear(ratio: float, low: float, high: float, verdict: str) -> None:
+    assert verdict_of(Shift(ratio, low, high), 1.05) == verdict
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"), [(5.0, "same"), (5.1, "same"), (5.5, "slower"), (4.5, "faster"), (50.0, "slower")]
+)
+def test_time_of_a_step(seconds: float, verdict: str) -> None:
+    found = only(run(), run(seconds=seconds))
+    assert (found.verdict, found.reasons) == (verdict, ())
+    assert found.ratio and found.ratio.value == pytest.approx(seconds / 5)
+    assert found.ratio.low < found.ratio.value < found.ratio.high
+
+
+def test_the_factor_is_what_the_user_says() -> None:
+    assert only(run(), run(seconds=5.5), factor=1.2).verdict == "same"
+    assert only(run(), run(seconds=5.5), factor=1.01).verdict == "slower"
+    assert only(run(), run(seconds=5.05), factor=1.01).verdict == "cannot tell"
+
+
+def test_steps_are_compared_and_not_samples() -> None:
+    found = only(run(steps_of=1, flop=1e9), run(seconds=10.0, steps_of=2, flop=2e9))
+    assert found.verdict == "same"
+    assert found.new and found.new.step_s == pytest.approx(5.0)
+
+
+def test_processes_that_differ_cannot_be_told_apart() -> None:
+    apart = run(seconds=1.0, steps=(1.0,) * 5 + (1.2,) * 5 + (1.1,) * 5, processes=(5, 5, 5))
+    found = only(apart, run(seconds=1.08, steps=(1.0,) * 5 + (1.2,) * 5 + (1.1,) * 5, processes=(5, 5, 5)))
+    assert found.verdict == "cannot tell"
+    assert "3 and 3 processes to go by: measure both with --processes 5" in found.reasons[0]
+    # samples taken for independent would have been sure
+    assert only(msgspec.structs.replace(apart, processes=()), run(seconds=1.18, steps=(1.1,) * 15)).verdict != "same"
+
+
+def test_few_samples_say_nothing() -> None:
+    found = only(run(steps=(1.0, 1.0, 1.0)), run(seconds=50.0))
+    assert (found.verdict, found.reasons) == ("cannot tell", ("BASE has 3 samples, and 5 are needed",))
+
+
+def disturbed(seconds: float, count: int, of: int = 20) -> Run:
+    """A run in which another program took one of two CPUs during some samples."""
+    steps = (2.0,) * count + (1.0,) * (of - count)
+    loads = (1.0,) * count + (1.98,) * (of - count)
+    waits = (1.0,) * count + (0.02,) * (of - count)
+    return run(seconds=seconds, steps=steps, cpu_load=loads, cpu_wait=waits)
+
+
+TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
+
+
+def test_samples_that_others_disturbed_are_left_out() -> None:
+    found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(1.0, 12))))
+    assert found.verdict == "same"
+    assert found.base and found.new and (found.base.left_out, found.new.left_out) == (0, 12)
+    slower = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 12), disturbed(1.1, 12))))
+    assert slower.verdict == "slower"
+    # what is left is all that counts for the speed shown, too
+    assert found.new.throughput == pytest.approx(found.base.throughput)
+
+
+def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
+    found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(1.0, 18))))
+    assert found.verdict == "cannot tell"
+    assert found.reasons == ("something else wanted the CPUs during all but 0 of the 20 samples of NEW",)
+
+
+def test_fewer_cpus_without_knowing_who_had_them() -> None:
+    found = only(run(), run(seconds=9.0, cpu_load=(1.0,) * 11))
+    assert (found.verdict, found.reasons) == (
+        "cannot tell",
+        ("it kept 2.0 CPUs busy in BASE and 1.0 in NEW; whether other programs had the rest is not known",),
+    )
+    on_gpu = only(run("1 GPU"), run("1 GPU", seconds=9.0, cpu_load=(1.0,) * 11))
+    assert on_gpu.verdict == "slower"  # a GPU's run needs no CPU to compute
+
+
+def test_false_alarms_and_detection_by_simulation() -> None:
+    """Five processes that scatter by 1 %, each with slow waves of 2 %; 400 pairs of each kind."""
+    rng = random.Random(20261121)
+
+    def measured(slower: float) -> BenchResult:
+        steps: list[float] = []
+        for _ in range(5):
+            middle, wave = rng.gauss(0, 0.01), rng.gauss(0, 0.02)
+            steps += [slower * math.exp(middle + wave * (place / 12 - 0.5) + rng.gauss(0, 0.02)) for place in range(12)]
+        return result(run(seconds=1.0, steps=tuple(steps), processes=(12,) * 5))
+
+    same = [only(measured(1.0), measured(1.0)).verdict for _ in range(400)]
+    slower = [only(measured(1.0), measured(1.1)).verdict for _ in range(400)]
+    assert same.count("slower") + same.count("faster") <= 0.05 * 400
+    assert slower.count("slower") >= 0.95 * 400
+
+
+# ------------------------------------------------------------------------------------- what is not comparable
+
+
+def other_software(**changes: str) -> BenchResult:
+    return result(run(seconds=9.0), software={"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3", **changes})
+
+
+def on_h200(seconds: float = 9.0, **changes: Any) -> BenchResult:
+    changed = {name.replace("__", "."): value for name, value in changes.items()}
+    return result(run("1 GPU", seconds), environment=spoil(H200, changed))
+
+
+OBSTACLES: dict[str, tuple[BenchResult, BenchResult, str, str | None]] = {
+    "tensorflow": (
+        result(run()),
+        other_software(tensorflow="2.20.0"),
+        "TensorFlow 2.21.0 → 2.20.0",
+        "tensorflow",
+    ),
+    "numpy": (result(run()), other_software(numpy="1.26.4"), "NumPy 2.4.6 → 1.26.4", "numpy"),
+    "python": (result(run()), other_software(python="3.13.0"), "Python 3.12.3 → 3.13.0", "python"),
+    "keras": (
+        result(run(), workload="cnn", software={"keras": "3.14.0"}),
+        result(run(seconds=9.0), workload="cnn", software={"keras": "3.15.1"}),
+        "Keras 3.14.0 → 3.15.1",
+        "keras",
+    ),
+    "driver": (
+        on_h200(5.0, driver__version=known("570.86.15")),
+        on_h200(driver__version=known("580.65.06")),
+        "driver 570.86.15 → 580.65.06",
+        "driver",
+    ),
+    "cudnn": (
+        on_h200(5.0, python__packages=known(()), cudnn__runtime=known("9.3.0")),
+        on_h200(python__packages=known(()), cudnn__runtime=known("9.10.2")),
+        "cuDNN 9.3.0 → 9.10.2",
+        "cudnn",
+    ),
+    "gpu": (
+        on_h200(5.0),
+        on_h200(gpus=known((gpu(name="NVIDIA A100", power_limit=700.0, sm_clock_max=1980),))),
+        "GPU NVIDIA H200 → NVIDIA A100",
+        "gpu",
+    ),
+    "power": (
+        on_h200(5.0),
+        on_h200(gpus=known((gpu(power_limit=500.0, sm_clock_max=1980),))),
+        "GPU settings 700 W, 1980 MHz, MIG off → 500 W, 1980 MHz, MIG off",
+        "power",
+    ),
+    "clocks": (
+        result(run("1 GPU")),
+        result(run("1 GPU", 9.0, throttled_samples=tuple(range(10)), gpu=(telemetry(throttled=("sw_thermal",)),))),
+        "throttled samples 0% → 91%",
+        "clocks",
+    ),
+    "cpu": (
+        result(run(), environment=spoil(healthy(), {"host.cpu_model": known("AMD EPYC"), "host.cpus": known(2)})),
+        result(
+            run(seconds=9.0), environment=spoil(healthy(), {"host.cpu_model": known("Xeon"), "host.cpus": known(2)})
+        ),
+        "CPU AMD EPYC (2 CPUs) → Xeon (2 CPUs)",
+        "cpu",
+    ),
+    "size": (
+        result(run(), parameters={"size": 4096, "power": 10}),
+        result(run(), parameters={"size": 3072, "power": 10}),
+        "size 4096 → 3072 (--size 4096 repeats BASE)",
+        None,
+    ),
+    "seed": (result(run(), parameters={"seed": 7}), result(run(), parameters={}), "seed 7 → none", None),
+    "workload": (result(run()), result(run(), workload="cnn"), "workload matpow → cnn", None),
+    "virtual": (
+        result(run("2 virtual CPUs, rows", virtual=True)),
+        result(run("2 virtual CPUs, rows", virtual=True)),
+        "virtual devices prove function, never speed",
+        None,
+    ),
+    "failed": (
+        result(failed("1 GPU", "out of memory")),
+        result(run("1 GPU")),
+        "it failed in BASE: out of memory",
+        None,
+    ),
+    "wrong": (
+        result(run()),
+        result(run(verified=verified(ok=False))),
+        "its result in NEW is wrong",
+        None,
+    ),
+    "unverified": (result(run(verified=None)), result(run()), "its result in BASE is not verified", None),
+    "no samples": (
+        result(run()),
+        result(msgspec.structs.replace(run(), samples_s=())),
+        "NEW has no samples of it",
+        None,
+    ),
+    "no times": (
+        result(run()),
+        result(msgspec.structs.replace(run(), samples_s=(1.0, 0.0, 1.0, 1.0, 1.0))),
+        "NEW has samples of it that are no times",
+        None,
+    ),
+    "computed in": (
+        result(run("1 GPU", dtype="tf32", computed_in="tf32")),
+        result(run("1 GPU", dtype="tf32", computed_in="float32")),
+        "computed in tf32 → float32",
+        None,
+    ),
+    "devices": (
+        result(run("GPUs", devices=("/GPU:0", "/GPU:1"))),
+        result(run("GPUs", devices=("/GPU:0",))),
+        "devices /GPU:0, /GPU:1 → /GPU:0",
+        None,
+    ),
+    "work": (result(run(flop=1e9)), result(run(flop=2e9)), "FLOP a sample 1e+09 → 2e+09", None),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_what_forbids_a_comparison(name: str) -> None:
+    base, new, reason, across = OBSTACLES[name]
+    found = only(base, new)
+    assert (found.verdict, found.ratio) == ("not comparable", None)
+    assert found.reasons == (reason + (f" (--across {across} allows it)" if across else ""),)
+    everything = only(base, new, across=ACROSS)
+    if across is None:
+        assert everything.verdict == "not comparable"
+    else:
+        assert (everything.verdict, everything.reasons) == ("slower", ())
+        assert f"across {reason}" in everything.notes
+        others = tuple(one for one in ACROSS if one != across)
+        assert only(base, new, across=others).verdict == "not comparable"
+
+
+def test_each_circumstance_has_its_row() -> None:
+    assert {one.name for one in CIRCUMSTANCES} | {"clocks"} == set(ACROSS)
+    assert set(ACROSS) - {"cuda"} <= set(OBSTACLES)
+
+
+def test_cuda_is_what_the_environment_brings() -> None:
+    def with_cublas(version: str, seconds: float) -> BenchResult:
+        package = Package(name="nvidia-cublas-cu12", version=version)
+        return on_h200(seconds, python__packages=known((package,)))
+
+    found = only(with_cublas("12.5.3.2", 5.0), with_cublas("12.9.1.4", 9.0))
+    assert found.reasons == ("CUDA 12.5.3.2 → 12.9.1.4 (--across cuda allows it)",)
+
+
+def test_what_is_of_gpus_does_not_matter_to_cpus_and_is_no_difference_where_unknown() -> None:
+    base, new = on_h200(5.0), on_h200(driver__version=known("580.65.06"), gpus=known((gpu(name="NVIDIA A100"),)))
+    cpu = [msgspec.structs.replace(one, runs=(run(),)) for one in (base, new)]
+    assert only(*cpu).verdict == "same"
+    unknown = spoil(healthy(), {"gpus": Unknown("no NVML"), "driver.version": Unknown("no NVML")})
+    assert only(on_h200(5.0), result(run("1 GPU", 9.0), environment=unknown)).verdict == "slower"
+
+
+def test_how_long_was_measured_is_no_other_work() -> None:
+    base = result(run(), parameters={"size": 1, "min_samples": 10, "deadline_s": 120.0})
+    new = result(run(), parameters={"size": 1, "min_samples": 40, "deadline_s": 5.0, "processes": 5})
+    assert only(base, new).verdict == "same"
+
+
+def test_what_is_only_worth_a_note() -> None:
+    before = spoil(H200, {"host.kernel": known("6.8.0"), "variables": known({"TF_XLA_FLAGS": "a", "HOME": "/x"})})
+    after = spoil(
+        H200,
+        {
+            "host.kernel": known("6.9.1"),
+            "variables": known({"OMP_NUM_THREADS": "1", "HOME": "/y"}),
+            "gpus": known((gpu(uuid="GPU-other", power_limit=700.0, sm_clock_max=1980),)),
+            "host.cpu_model": known("Xeon"),
+        },
+    )
+    before = spoil(before, {"host.cpu_model": known("AMD EPYC")})
+    base = result(run("1 GPU", gpu=(telemetry(),)), environment=before)
+    new = result(run("1 GPU", gpu=(telemetry(sm_clock_mhz=1400.0),)), environment=after)
+    found = compared(base, new)
+    assert found.notes == (
+        "kernel 6.8.0 → 6.9.1",
+        "OMP_NUM_THREADS not set → 1",
+        "TF_XLA_FLAGS a → not set",
+        "other cards of the same model, which may differ by some per cent",
+    )
+    (only_run,) = found.runs
+    assert only_run.verdict == "same"
+    assert only_run.notes[0].startswith("the CPU beside the GPU: AMD EPYC")
+    assert only_run.notes[1] == "median clock of /GPU:0 1830 → 1400 MHz"
+
+
+# ------------------------------------------------------------------------------------------------ pairs, gates
+
+
+def test_runs_are_matched_by_what_they_are() -> None:
+    base = result(run(parameters={"size": 1}), run(parameters={"size": 2}), run("1 GPU", 0.05))
+    new = result(
+        run(seconds=9.0, parameters={"size": 2}), run(parameters={"size": 3}), run("1 GPU", 0.05, dtype="tf32")
+    )
+    found = compared(base, new)
+    assert [(one.parameters, one.verdict) for one in found.runs] == [({"size": 2}, "slower")]
+    assert [(one.label, one.parameters) for one in found.only_base] == [("CPU", {"size": 1}), ("1 GPU", {})]
+    assert [(one.label, one.dtype) for one in found.only_new] == [("CPU", "float32"), ("1 GPU", "tf32")]
+
+
+def test_two_runs_of_one_kind_have_their_partners() -> None:
+    found = compared(result(run(), run(seconds=7.0)), result(run(), run(seconds=9.0)))
+    assert [one.verdict for one in found.runs] == ["same", "slower"]
+
+
+def gates(base: BenchResult, new: BenchResult, **options: Any) -> tuple[int, ...]:
+    found = compared(base, new, **options)
+    kinds: tuple[FailOnSpeed, ...] = ("slower", "faster", "change", "never")
+    return tuple(exit_code(found, kind) for kind in kinds)
+
+
+CPU, GPU = run(), run("1 GPU", 0.05)
+CASES: dict[str, tuple[Callable[[], tuple[BenchResult, BenchResult]], tuple[int, ...]]] = {
+    "same": (lambda: (result(CPU), result(CPU)), (0, 0, 0, 0)),
+    "slower": (lambda: (result(CPU), result(run(seconds=9.0))), (1, 0, 1, 0)),
+    "faster": (lambda: (result(CPU), result(run(seconds=3.0))), (0, 1, 1, 0)),
+    "cannot tell": (lambda: (result(CPU), result(run(steps=(1.0,)))), (3, 3, 3, 0)),
+    "one of two cannot be told": (lambda: (result(CPU, GPU), result(CPU, run("1 GPU", steps=(1.0,)))), (3, 3, 3, 0)),
+    "slower beside what cannot be told": (
+        lambda: (result(CPU, GPU), result(run(seconds=9.0), run("1 GPU", steps=(1.0,)))),
+        (1, 3, 1, 0),
+    ),
+    "not comparable": (lambda: (result(CPU), other_software(tensorflow="2.20.0")), (3, 3, 3, 0)),
+    "failed since": (lambda: (result(CPU, GPU), result(CPU, failed("1 GPU", "it died"))), (1, 0, 1, 0)),
+    "works since": (lambda: (result(CPU, failed("1 GPU", "it died")), result(CPU, GPU)), (0, 0, 0, 0)),
+    "gone": (lambda: (result(CPU, GPU), result(CPU)), (3, 3, 3, 0)),
+    "more": (lambda: (result(CPU), result(CPU, GPU)), (0, 0, 0, 0)),
+    "nothing in both": (lambda: (result(CPU), result(GPU)), (3, 3, 3, 0)),
+    "nothing at all": (lambda: (result(), result()), (3, 3, 3, 0)),
+    "virtual beside real": (
+        lambda: (result(CPU, run("2 virtual CPUs", virtual=True)), result(CPU, run("2 virtual CPUs", virtual=True))),
+        (0, 0, 0, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exit_codes(name: str) -> None:
+    make, codes = CASES[name]
+    assert gates(*make()) == codes
+
+
+# ------------------------------------------------------------------------------------------------ figures
+
+
+def test_figures_stand_beside_each_other() -> None:
+    base = run(figures=(Figure(name="fit", value=800.0, unit="images/s", ci95=(790.0, 810.0)),))
+    new = run(
+        figures=(
+            Figure(name="fit", value=400.0, unit="images/s", ci95=(390.0, 410.0)),
+            Figure(name="p99", value=0.1, unit="s"),
+        )
+    )
+    found = only(base, new)
+    assert found.verdict == "same"  # they have no verdict
+    (figure,) = found.figures
+    assert figure.ratio and figure.ratio.value == 0.5
+    assert (figure.ratio.low, figure.ratio.high) == pytest.approx((390 / 810, 410 / 790))
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, -1.0), (math.inf, 1.0)])
+def test_figures_that_have_no_quotient(values: tuple[float, float]) -> None:
+    pair = [run(figures=(Figure(name="x", value=value, unit=""),)) for value in values]
+    found = only(*pair)
+    assert found.figures == () or found.figures[0].ratio is None
+    assert b"NaN" not in compared(result(pair[0]), result(pair[1])).to_json()
+
+
+def test_json_has_no_numbers_that_json_lacks() -> None:
+    wild = msgspec.structs.replace(run(), samples_s=(1e-308, 1e308) * 5, cpu_load=(), median_s=math.nan)
+    text = compared(result(run()), result(wild)).to_json().decode()
+    assert "NaN" not in text and "Infinity" not in text
+    assert msgspec.json.decode(text, type=BenchComparison).runs
