@@ -14,7 +14,7 @@ from tfgpu_doctor.facts import Facts, Known, value_or
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render import html_charts as charts
 from tfgpu_doctor.render.bench_table import columns
-from tfgpu_doctor.render.html_doctor import as_section
+from tfgpu_doctor.render.html_doctor import body
 from tfgpu_doctor.render.html_parts import (
     command,
     element,
@@ -43,31 +43,29 @@ _READ = (
 def render(result: BenchResult, report: Report | None = None) -> str:
     """The whole page; `report` is the doctor's of the facts that the result carries."""
     title = f"tfgpu bench {result.workload}: {result.title}"
+    doctor = body(report) if report else ""
     sections = [
-        (name, section(name, anchor, *parts(result)))
+        (name, anchor, section(name, anchor, *parts))
         for name, anchor, parts in (
-            ("Advice and notes", "advice", _advice),
-            ("Speed", "speed", _speed),
-            ("Scaling over GPUs", "scaling", _scaling),
-            ("Sweep", "sweep", _sweep),
-            ("Samples", "samples", _samples),
-            ("Beside the samples", "figures", _figures),
-            ("GPUs over time", "gpus", _gpus),
-            ("Cold start and steady state", "start", _start),
-            ("How the results were verified", "verified", _verified),
-            ("Environment", "environment", _environment),
+            ("Advice and notes", "advice", _advice(result)),
+            ("Speed", "speed", _speed(result)),
+            ("Scaling over GPUs", "scaling", _scaling(result)),
+            ("Sweep", "sweep", _sweep(result)),
+            ("Samples", "samples", _samples(result)),
+            ("Beside the samples", "figures", _figures(result)),
+            ("GPUs over time", "gpus", _gpus(result)),
+            ("Cold start and steady state", "start", _start(result)),
+            ("How the results were verified", "verified", _verified(result)),
+            ("Environment", "environment", _environment(result)),
+            ("The doctor's verdict", "doctor", (doctor,)),
+            ("How to reproduce", "reproduce", _reproduce(result)),
         )
     ]
-    sections += [("The doctor's verdict", as_section(report))] if report else []
-    sections += [("How to reproduce", section("How to reproduce", "reproduce", *_reproduce(result)))]
-    shown = [(name, body) for name, body in sections if body]
-    links = "".join(
-        element("li", element("a", text(name), href="#" + body.partition(' id="')[2].partition("-title")[0]))
-        for name, body in shown
-    )
+    shown = [(name, anchor, whole) for name, anchor, whole in sections if whole]
+    links = "".join(element("li", element("a", text(name), href=f"#{anchor}")) for name, anchor, _ in shown)
     nav = element("nav", element("ul", links), aria_label="Sections")
-    body = _head(result) + nav + element("main", *(body for _, body in shown)) + _foot(result)
-    return page(title, body)
+    main = element("main", *(whole for _, _, whole in shown))
+    return page(title, _head(result) + nav + main + _foot(result))
 
 
 def _head(result: BenchResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.render.html_parts import command, element, folded, items, page, paragraph, section, table, text
+from tfgpu_doctor.render.html_parts import command, element, folded, items, page, paragraph, table, text
 from tfgpu_doctor.render.stack import stack
 from tfgpu_doctor.render.text import counted, left_open, sentence, told
 from tfgpu_doctor.report import Evidence, Finding, Fix, Report
@@ -93,8 +93,3 @@ def _undetermined(report: Report) -> str:
     return folded(
         f"Could not determine ({len(report.undetermined)})", table("Open checks", ("Because", "Checks"), rows)
     )
-
-
-def as_section(report: Report) -> str:
-    """The part of another page."""
-    return section("The doctor's verdict", "doctor", body(report))

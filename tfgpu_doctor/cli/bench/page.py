@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,16 @@ def check(name: str) -> None:
     """
     if find_spec("matplotlib") is None:
         raise click.UsageError(NEEDS)
+    if name == "-":
+        raise click.UsageError("--html names a file; standard output has the text")
     path = Path(name)
     if not path.parent.is_dir():
         raise click.UsageError(f"--html {name}: the folder {path.parent} does not exist")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise click.UsageError(f"--html {name}: no permission to write there")
+    try:
+        with path.open("r+b") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise click.UsageError(f"--html {name}: cannot be written: {error.strerror or error}") from error
 
 
 def write(result: BenchResult, matrix: Matrix, name: str) -> None:

@@ -12,7 +12,12 @@ LEFT_OUT = frozenset({"form", "output", "html"})  # where the result goes is no 
 
 def as_typed(context: click.Context) -> str:
     """The command line of this context: its path, and the options that the user gave."""
-    words = context.command_path.split()
+    words: list[str] = []
+    above: click.Context | None = context
+    while above is not None and above.parent is not None:
+        words.insert(0, above.info_name or "")
+        above = above.parent
+    words.insert(0, "tfgpu")  # however the program was started: python -m tfgpu_doctor is the same
     for parameter in context.command.params:
         name = parameter.name or ""
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in LEFT_OUT:

@@ -1,0 +1,128 @@
+"""`tfgpu bench … --html FILE`: refused before measuring where it cannot be written, and nothing private in it."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tests.bench.fake_worker import Clock, FakeWorker
+from tests.healthy import healthy, known, spoil
+from tests.render.pages import Page
+from tfgpu_doctor.cli import cli
+from tfgpu_doctor.cli.bench.measuring import measuring_options
+
+QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
+PRIVATE = {
+    "python.executable": known("/home/grace/secret-project/bin/python", "/home/grace/secret-project"),
+    "variables": known({"HF_TOKEN": "hf_abcdefghijklmnopqrstuv", "USER": "grace"}),
+}
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[FakeWorker]:
+    """Workers that answer at once, on a machine whose facts hold names."""
+    workers: list[FakeWorker] = []
+
+    def start(executable: str) -> FakeWorker:
+        workers.append(FakeWorker(Clock(), 0.1))
+        return workers[-1]
+
+    facts = spoil(healthy(), PRIVATE)
+    monkeypatch.setattr("tfgpu_doctor.bench.runner_process.WorkerProcess", start)
+    monkeypatch.setattr("tfgpu_doctor.examine.examine", lambda *a, **k: SimpleNamespace(facts=facts))
+    return workers
+
+
+def test_a_page_is_written(measured: list[FakeWorker], tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    done = CliRunner().invoke(cli, [*QUICK, "--html", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "FLOP/s" in done.stdout
+    read = Page(file.read_text(encoding="utf-8"))
+    assert "tfgpu bench matpow --size 256 --min-samples 3 --deadline 1" in read.text
+    assert str(file) not in read.text
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) -> None:
+    file, raw = tmp_path / "page.html", tmp_path / "result.json"
+    python = sys.executable
+    done = CliRunner().invoke(cli, [*QUICK, "--python", python, "--html", str(file), "--output", str(raw)])
+    assert done.exit_code == 0, done.output
+    page = file.read_text(encoding="utf-8")
+    from tests.render.test_html import raw_data
+
+    for text in (page, raw_data(page)):
+        assert "grace" not in text and "secret-project" not in text and "hf_abc" not in text
+    assert "grace" in raw.read_text(encoding="utf-8"), "the test would not see it"
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("{}/no/page.html", "does not exist"),
+        ("{}", "directory"),
+        ("-", "names a file"),
+        ("/proc/page.html", "cannot be written"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_measuring(
+    where: str, message: str, measured: list[FakeWorker], tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
+    assert (done.exit_code, measured) == (2, [])
+    assert message in done.stderr
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.machinery.PathFinder.find_spec
+
+    def without(name: str, *arguments: Any, **named: Any) -> Any:
+        return None if name == "matplotlib" else find(name, *arguments, **named)
+
+    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
+    monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", without)
+    done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
+    assert (done.exit_code, measured) == (2, [])
+    assert "python -m pip install 'tfgpu-doctor[html]'" in done.stderr
+
+
+def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
+    monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html_svg", raising=False)
+    assert CliRunner().invoke(cli, QUICK).exit_code == 0
+    assert "matplotlib" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed"),
+    [
+        ([], "tfgpu"),
+        (["--dtype", "float32", "--dtype", "tf32", "--gpus", "2"], "tfgpu --dtype float32 --dtype tf32 --gpus 2"),
+        (["--deadline", "0.5", "--python", "/a b/python"], "tfgpu --deadline 0.5 --python '/a b/python'"),
+        (["--no-fit", "--output", "x.json", "--html", "y.html", "--format", "json"], "tfgpu --no-fit"),
+        (["--fit"], "tfgpu --fit"),
+    ],
+)
+def test_the_command_as_it_was_typed(arguments: list[str], typed: str) -> None:
+    said: list[str] = []
+
+    @click.command("say")
+    @click.option("--dtype", "dtypes", multiple=True)
+    @click.option("--fit/--no-fit", default=True)
+    @measuring_options
+    def command(dtypes: tuple[str, ...], fit: bool, measuring: Any) -> None:
+        said.append(measuring.typed)
+
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    assert said == [typed]

@@ -1,0 +1,170 @@
+"""The page of a bench result: whole, alone, harmless, with every number that the JSON has."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+
+import msgspec
+import pytest
+
+from tests.bench.large_samples import LARGE, training
+from tests.bench.samples import failed, result, run, telemetry, verified
+from tests.healthy import MATRIX, healthy, known, spoil
+from tests.render.pages import Page
+from tfgpu_doctor.bench.results import BenchResult, Check, Figure
+from tfgpu_doctor.diagnosis import make_report
+from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.html import render
+
+EVIL = "</script></svg><img src=x onerror=alert(1)>\"'&$x^2$ <!--\x1b[31m"
+
+
+def page_of(result_: BenchResult) -> str:
+    return render(result_, make_report(result_.environment, MATRIX, source="live", timings={}))
+
+
+RESULTS = {name: make() for name, make in LARGE.items()}
+PAGES = {name: page_of(one) for name, one in RESULTS.items()}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_holds_together_and_needs_nothing_else(name: str) -> None:
+    read = Page(PAGES[name])
+    assert len(read.ids) == len(set(read.ids)), "figures share names"
+    assert not read.all("script") and not read.all("link") and not read.all("img") and not read.all("iframe")
+    for tag, attributes in read.elements:
+        assert not any(key.startswith("on") for key in attributes), (tag, attributes)
+        for key in ("src", "href", "data", "action"):
+            target = attributes.get(key) or "#"
+            assert target.startswith(("#", "data:application/")) or (tag == "a" and target.startswith("https://"))
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', PAGES[name]))
+    assert used <= set(read.ids), "a reference leads nowhere"
+    assert "@import" not in PAGES[name] and "url(http" not in PAGES[name]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_is_small_and_always_the_same(name: str) -> None:
+    assert len(PAGES[name]) < 700_000
+    assert page_of(RESULTS[name]) == PAGES[name]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_is_described_and_takes_its_colours_from_the_page(name: str) -> None:
+    read = Page(PAGES[name])
+    pictures = read.all("svg")
+    assert all(picture["role"] == "img" and picture["aria-label"] and picture["viewbox"] for picture in pictures)
+    assert len(read.all("figcaption")) == len(read.all("figure")) == len(pictures)
+    body = PAGES[name].partition("</style>")[2]
+    drawn = "".join(re.findall(r"<svg.*?</svg>", body, re.DOTALL))
+    assert re.findall(r"#[0-9a-f]{6}\b", drawn) == [], "a colour that dark mode cannot change"
+    assert "font-family" not in drawn
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_run_is_in_numbers(name: str) -> None:
+    text = Page(PAGES[name]).text
+    for one in RESULTS[name].runs:
+        assert one.label in text
+        assert words.throughput(one) in text
+        assert one.failure is None or one.failure in text
+        for advice in one.advice:
+            assert advice in text
+    for note in RESULTS[name].notes:
+        assert note in text
+    assert words.verdict(RESULTS[name]) in text
+
+
+def sections(name: str) -> set[str]:
+    return {section["id"] or "" for section in Page(PAGES[name]).all("section")}
+
+
+def test_sections_are_there_where_there_is_something_to_show() -> None:
+    always = {"speed", "verified", "environment", "doctor", "reproduce"}
+    measured = always | {"samples", "start"}
+    assert sections("one") == measured | {"advice"}
+    assert sections("four") == measured | {"advice", "scaling", "gpus"}
+    assert sections("sweep") == measured | {"advice", "scaling", "sweep"}
+    assert sections("failures") == always
+    assert sections("eight") == measured | {"scaling", "gpus", "figures"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_navigation_leads_to_every_section(name: str) -> None:
+    links = [link["href"] for link in Page(PAGES[name]).all("a") if (link["href"] or "").startswith("#")]
+    assert {link.removeprefix("#") for link in links if link} == sections(name)
+
+
+def raw_data(page: str) -> str:
+    """The JSON behind the link for download."""
+    (link,) = [link for link in Page(page).all("a") if "download" in link]
+    kind, _, data = (link["href"] or "").partition(";base64,")
+    raw = base64.b64decode(data)
+    if kind == "data:application/gzip":
+        assert (link["download"] or "").endswith(".json.gz")
+        raw = gzip.decompress(raw)
+    return raw.decode("utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_raw_data_can_be_taken_home(name: str) -> None:
+    raw = raw_data(PAGES[name])
+    assert msgspec.json.decode(raw, type=BenchResult) == RESULTS[name]
+    assert json.loads(raw)["schema"] == "tfgpu.bench/1"
+
+
+def test_how_to_reproduce() -> None:
+    assert "tfgpu bench matpow --size 4096 --gpus 2" in Page(PAGES["four"]).text
+
+
+def test_the_doctors_verdict_is_over_these_facts() -> None:
+    broken = result(run(), environment=spoil(healthy(), {"tensorflow.version": known("2.12.0")}))
+    report = make_report(broken.environment, MATRIX, source="live", timings={})
+    text = Page(page_of(broken)).text
+    assert report.findings
+    for finding in report.findings:
+        assert not finding.root_cause or finding.title in text
+    assert "doctor" not in {section["id"] for section in Page(render(broken)).all("section")}
+
+
+def test_hostile_text_is_text() -> None:
+    hostile = result(
+        run(EVIL, 0.052, gpu=(telemetry(EVIL, name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
+        run(f"2 {EVIL}", parameters={EVIL: EVIL}, advice=(EVIL,), stopped=EVIL),
+        msgspec.structs.replace(
+            training("1 GPU", 0.3, 1),
+            figures=(Figure(name=EVIL, value=1.0, unit=EVIL, note=EVIL),),
+            verified=verified(checks=(Check(name=EVIL, ok=True, saw=EVIL),), method=EVIL),
+            step_name=EVIL,
+        ),
+        failed(EVIL, EVIL, dtype=EVIL),
+        notes=(EVIL,),
+        title=EVIL,
+        workload=EVIL,
+        parameters={EVIL: EVIL},
+        software={"tensorflow": EVIL, EVIL: EVIL},
+        environment=spoil(healthy(), {"host.cpu_model": known(EVIL), "host.kernel": known(EVIL, EVIL)}),
+        command=EVIL,
+    )
+    read = Page(page_of(hostile))
+    tags = {tag for tag, _ in read.elements}
+    assert not tags & {"script", "img", "iframe", "object"}
+    assert not any(key.startswith("on") for _, attributes in read.elements for key in attributes)
+    assert "\x1b" not in page_of(hostile)
+    assert "onerror=alert(1)" in read.text and "$x^2$" in read.text
+
+
+def test_what_has_no_speed_has_no_bar() -> None:
+    virtual = result(run(), run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), virtual=True))
+    text = Page(page_of(virtual)).text
+    assert "virtual: no speed" in text
+    assert "scaling" not in {section["id"] for section in Page(page_of(virtual)).all("section")}
+    none = Page(page_of(RESULTS["failures"]))
+    assert not none.all("svg")
+    assert "no speed is reported" in none.text
+
+
+def test_a_result_without_runs_is_a_page() -> None:
+    assert "Nothing was measured." in Page(page_of(result())).text
