@@ -1,0 +1,229 @@
+"""Training steps of an image classifier (models.py) over data that lie on the devices: images a second.
+
+Each replica has its own batch; the gradients are summed over the replicas before the update (training.py). Several
+steps are queued and waited for once: a training does not look at every loss.
+Work: images. FLOP: 3 × forward, less the first layer's input gradient (models.training_flop).
+
+Verified by the function that is measured, from the initial weights: every loss is finite and the loss falls.
+  One device: its losses and its weights after some steps, with few images, against a training in float64 on the CPU.
+  Several replicas: against one device that computes the same batches one after the other and averages the gradients,
+  which is right for batch normalisation, too; and all replicas hold the same weights, bit by bit.
+Later blocks: their last losses are finite.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .judgement import Check, Judgement
+from .replicas import copies, misplaced, on_devices, strategy_over, synchronise
+from .training import Training, train_apart
+
+UNIT = "images/s"
+DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
+STEPS = 3  # of the verification
+FEW = 16  # images that are compared with float64 on the CPU
+ONE = "losses fall; losses and weights of the first steps against a training in float64 on the CPU"
+SEVERAL = "losses fall; the first steps against one device that computes all batches in turn; weights bit by bit"
+LATER = "every loss is finite"
+# Largest relative difference of a loss, and relative rms distance of what the steps added to the weights, after STEPS
+# steps. Measured on a CPU against float64, TensorFlow 2.21, worst of mnist (64 images), cifar (16, three seeds) and
+# resnet50 (8): float32 5e-7 and 7e-3, mixed_float16 6e-5 and 1.2e-2 (without resnet50), mixed_bfloat16 3e-4 and 1e-1.
+# tf32 keeps as many bits as float16. What is at most 10 to 20 times that is rounding; updates from the shard of one
+# replica alone are 0.5 and more apart.
+TOLERANCE = {
+    "float32": (1e-5, 5e-2),
+    "tf32": (2e-3, 1.5e-1),
+    "mixed_float16": (2e-3, 1.5e-1),
+    "mixed_bfloat16": (5e-3, 3e-1),
+}
+
+
+class OutOfMemory(Exception):
+    """A batch does not fit into a device's memory; the message says what to do."""
+
+
+def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+    """Say whether losses are finite and fall, agree with the other computation, and replicas are alike."""
+    if "block" in answer:
+        return _judged(LATER, [_finite(answer["block"])])
+    losses = answer["losses"]
+    checks = [_finite(losses)]
+    if checks[0].ok:
+        checks.append(Check("loss falls", losses[-1] < losses[0], f"{losses[0]:.4g} to {losses[-1]:.4g}"))
+    several = answer["replicas"] > 1
+    limit, update_limit = TOLERANCE[dtype]
+    residual = _apart(answer["compared"], answer["expected"])
+    name = "like one device" if several else "like float64"
+    checks.append(Check(name, residual <= limit, f"losses {residual:.2g} apart, at most {limit:g}"))
+    update = math.nan if answer["update"] is None else answer["update"]
+    checks.append(Check("same update", update <= update_limit, f"weights {update:.2g} apart, at most {update_limit:g}"))
+    if several:
+        same, of = answer["identical"]
+        checks.append(
+            Check("replicas identical", same == of, f"{same} of {of} weights in {answer['replicas']} replicas")
+        )
+    return _judged(SEVERAL if several else ONE, checks, residual, limit)
+
+
+def _judged(method: str, checks: list[Check], residual: float | None = None, limit: float | None = None) -> Judgement:
+    wrong = [f"not {check.name} ({check.saw})" for check in checks if not check.ok]
+    if residual is not None and not residual < math.inf:
+        residual = None
+    return Judgement(not wrong, method, residual, limit, "; ".join(wrong), tuple(checks))
+
+
+def _finite(losses: list[float | None]) -> Check:
+    wrong = sum(loss is None for loss in losses)
+    return Check("loss finite", not wrong, f"{wrong} of {len(losses)} are not" if wrong else f"{len(losses)} losses")
+
+
+def _apart(found: list[float | None], expected: list[float | None]) -> float:
+    """Largest relative difference; not a number where one is none."""
+    pairs = list(zip(found, expected))
+    if any(a is None or b is None for a, b in pairs):
+        return math.nan
+    return max(abs(a - b) / abs(b) for a, b in pairs if a is not None and b is not None)
+
+
+class Workload:
+    """A training over the devices of a case."""
+
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+        """Build network and data; nothing is computed yet."""
+        self.name, self.each, self.xla = parameters["model"], parameters["batch"], parameters["xla"]
+        self.dtype, self.devices = dtype, devices
+        self.losses: Any = ()
+        started = time.perf_counter()
+        with self._memory():
+            strategy = strategy_over(devices)
+            self.training = Training(strategy, devices, self.name, dtype, self.xla, len(devices))
+            synchronise(self.training.tensors()[-1:])
+            self.cold = {"network": time.perf_counter() - started}
+            started = time.perf_counter()
+            self.data = self.training.data(self.each)
+            synchronise(self.training.tensors()[-1:])
+            self.cold["to devices"] = time.perf_counter() - started
+        self.verified = False
+        self.step_s = 0.0  # of the last block
+
+    @contextmanager
+    def _memory(self) -> Iterator[None]:
+        """Say in words that a batch is too large."""
+        import tensorflow as tf
+
+        try:
+            yield
+        except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+            where = " and ".join(dict.fromkeys(self.devices))
+            advice = f"try --batch-size {self.each // 2}" if self.each > 1 else "no batch does"
+            raise OutOfMemory(f"{self.each} images do not fit into the memory of {where}; {advice}") from error
+
+    def sample(self, steps: int) -> float:
+        """Seconds of `steps` training steps, from the first call to the end on the last device."""
+        with self._memory():
+            started = time.perf_counter()
+            for _ in range(steps):
+                self.losses = self.training.step(*self.data)
+            synchronise(self.training.tensors()[-1:])
+            seconds = time.perf_counter() - started
+        self.step_s = seconds / steps
+        return seconds
+
+    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Train some steps from the initial weights, here and in the way that the result is compared with."""
+        with self._memory():
+            losses = self._train(self.data)
+            several = len(self.devices) > 1
+            each, dtype, device = (self.each, self.dtype, self.devices[0]) if several else (FEW, "float64", "/CPU:0")
+            each = min(each, self.each)
+            compared = losses if each == self.each else self._train(self.training.data(each))
+            weights = self.training.weights()
+            expected, trained = train_apart(self.name, dtype, device, each, len(self.devices), STEPS)
+        self.verified = True
+        return {
+            "losses": _numbers(_mean(step) for step in losses),
+            "compared": _numbers(loss for step in compared for loss in step),
+            "expected": _numbers(loss for step in expected for loss in step),
+            "update": _number(_update(self._initial(), weights, trained)),
+            "replicas": len(self.devices),
+            "identical": self._identical(),
+        }
+
+    def _train(self, data: tuple[Any, Any]) -> list[list[float]]:
+        """Some steps from the initial weights: the losses of each replica, for each step."""
+        self.training.reset()
+        return [[float(loss) for loss in self.training.step(*data)] for _ in range(STEPS)]
+
+    def _initial(self) -> list[Any]:
+        """The initial values of the trained weights, in their order."""
+        training = self.training
+        began = dict(zip([id(weight) for weight in training.model.weights], training.initial))
+        return [began[id(weight)] for weight in training.model.trainable_variables]
+
+    def _identical(self) -> tuple[int, int]:
+        """How many of the trained weights are the same in all replicas bit by bit, and how many there are."""
+        import numpy as np
+
+        same, weights = 0, self.training.model.trainable_variables
+        for weight in weights:
+            first, *others = (one.numpy() for one in copies(self.training.strategy, weight))
+            same += all(np.array_equal(first, other) for other in others)
+        return same, len(weights)
+
+    def recheck(self) -> dict[str, Any] | None:
+        """None while the last losses are finite, or nothing was verified yet."""
+        if not self.verified:
+            return None
+        losses = _numbers(float(loss) for loss in self.losses)
+        return {"block": losses} if None in losses else None
+
+    def figures(self) -> dict[str, Any]:
+        """What `fit` gives, and where the time of several replicas goes; the replicas must still be alike."""
+        from .fitting import fit
+        from .scaling import shares
+
+        same, of = self._identical()
+        if same != of:
+            raise ValueError(f"{of - same} of {of} weights differ between the replicas at the end")
+        with self._memory():
+            found, said = shares(self.training, self.data) if len(self.devices) > 1 else ([], [])
+            fitted, why = fit(self.training, self.each, self.step_s)
+        return {"figures": found + fitted, "said": said + why}
+
+    def placed_on(self) -> list[str]:
+        """The device of each replica's loss."""
+        return on_devices(self.losses)
+
+    def misplaced(self) -> str | None:
+        """What was computed elsewhere than asked for; None when nothing was."""
+        graph = self.training.step.get_concrete_function(*self.data).graph
+        return misplaced(self.devices, self.placed_on(), graph, compiled=self.xla)
+
+
+def _update(initial: list[Any], weights: list[Any], expected: list[Any]) -> float:
+    """How far what was added to the weights is from what should have been added, relative rms over all of them."""
+    import numpy as np
+
+    apart = size = 0.0
+    for began, one, other in zip(initial, weights, expected):
+        added, right = np.float64(one) - np.float64(began), np.float64(other) - np.float64(began)
+        apart += float(np.square(added - right).sum())
+        size += float(np.square(right).sum())
+    return math.sqrt(apart / size) if size else math.nan
+
+
+def _mean(losses: list[float]) -> float:
+    return sum(losses) / len(losses)
+
+
+def _numbers(values: Any) -> list[float | None]:
+    return [_number(value) for value in values]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
