@@ -78,6 +78,12 @@ class FakeWorker:
     def _figures(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"figures": []}
 
+    def _profile(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"files": [f"{request['folder']}/plugins/profile/now/host.xplane.pb"]}
+
+    def _farewell(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
     def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
         return dict(RIGHT)
 

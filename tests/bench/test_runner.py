@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,48 @@ def test_figures_beside_the_samples() -> None:
     worker = FakeWorker(Clock(), 0.1, lambda verb, sample: answer if verb == "figures" else None)
     (one,) = runs([CPU], [worker], of=job(figures=True))
     assert [(figure.name, figure.value, figure.ci95) for figure in one.figures] == [("fit", 812.5, (800.0, 820.0))]
+
+
+def test_what_a_workload_says_of_its_figures_is_told() -> None:
+    answer = {"figures": [], "said": ["no figure for fit: it raised"]}
+    worker = FakeWorker(Clock(), 0.1, lambda verb, sample: answer if verb == "figures" else None)
+    (one,) = runs([CPU], [worker], of=job(figures=True))
+    assert one.advice == ("no figure for fit: it raised",)
+
+
+def test_a_trace_is_taken_behind_the_samples_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders: list[str] = []
+
+    class Traced(FakeWorker):
+        def _profile(self, request: dict[str, Any]) -> dict[str, Any]:
+            folders.append(request["folder"])
+            return super()._profile(request)
+
+    worker = Traced(Clock())
+    (one,) = runs([TERMS], [worker], profile=tmp_path)
+    assert folders == [str(tmp_path / "4-GPUs-terms-float32")]
+    assert worker.asked[-1] == "profile"
+    assert one.advice == () and one.throughput is not None
+
+
+@pytest.mark.parametrize("trouble", ["raises", "writes nothing"])
+def test_a_trace_that_fails_leaves_the_result(trouble: str, tmp_path: Path) -> None:
+    def answer(verb: str, sample: int) -> dict[str, Any] | None:
+        if verb != "profile":
+            return None
+        if trouble == "raises":
+            raise WorkerError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+        return {"files": []}
+
+    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, answer)], profile=tmp_path)
+    assert one.failure is None and one.throughput is not None
+    assert one.advice[0].startswith("no trace: ")
+
+
+def test_the_last_word_goes_to_others_where_a_job_has_them() -> None:
+    worker = FakeWorker(Clock())
+    runs([CPU], [worker], of=job(figures=True, farewell=True))
+    assert worker.asked[-2:] == ["figures", "farewell"]
 
 
 def test_figures_that_the_samples_show() -> None:

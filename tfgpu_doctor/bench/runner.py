@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +29,9 @@ WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
 PATIENCE = 60.0  # seconds that a sample may always take
+PROFILED = 10  # steps that a trace holds at most
+TRACE = ".xplane.pb"  # what TensorBoard's profile plugin opens
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 Clock = Callable[[], float]
 Key = tuple[str, str]  # label and type: what one process is for
@@ -117,6 +122,7 @@ class Measurement:
     placed_on: tuple[str, ...] = ()
     verified: Judgement | None = None
     figures: tuple[Figure, ...] = ()
+    said: tuple[str, ...] = ()  # by the workload, for people
     steps: int = 1
     failure: str | None = None
     telemetry: Telemetry | None = None
@@ -198,6 +204,7 @@ def measure(
     cpus: float | None = None,
     expected: float | None = None,
     keep: Collection[Key] = (),
+    profile: Path | None = None,
     progress: Callable[[str, float], None] = lambda label, done: None,
     save: Callable[[Sequence[Measurement]], object] = lambda measurements: None,
     clock: Clock = time.monotonic,
@@ -210,10 +217,11 @@ def measure(
         expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
             third of the deadline is warmed up only once, and given time.
         keep: processes that will be needed again; the others end with their case.
+        profile: a folder for traces of some more steps of each case.
         save: called whenever there is something worth keeping.
     """
     measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
-    patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
+    patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0), *(job.patience for _, job in group))
     rule = rule.share(processes)
     warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
 
@@ -239,7 +247,7 @@ def measure(
             while any(not one.done for one in alive):
                 for one in alive:
                     if not one.done:
-                        _turn(one, rule, patience, clock)
+                        _turn(one, rule, patience, clock, profile)
                         progress(_name(one), (start + _share(one, rule)) / processes)
                         if one.done:
                             end(one)
@@ -315,7 +323,7 @@ def _judge(one: Measurement, answer: dict[str, Any]) -> None:
         raise WorkerError(f"the result is wrong: {one.verified.why}")
 
 
-def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock) -> None:
+def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock, profile: Path | None = None) -> None:
     """Let one case take a block of samples; it ends when it has enough."""
     assert one.worker is not None
     typical = median(one.samples) if one.samples else median(one.warmup) * one.steps
@@ -327,12 +335,30 @@ def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock) -
         if rule.done(one.current, one.elapsed) and not (
             one.disturbed(rule, one.begun[-1]) and one.elapsed < rule.deadline and len(one.current) < rule.max_samples
         ):
-            if one.job.figures and one.last:
-                answer = one.worker.ask(patience, do="figures")
-                one.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
+            if one.last:
+                _finish(one, one.worker, patience, profile)
             one.end()
     except WorkerError as error:
         one.fail(str(error))
+
+
+def _finish(one: Measurement, worker: Worker, patience: float, profile: Path | None) -> None:
+    """What is asked behind the last sample: figures, a trace, and to tell others that this is the end."""
+    if one.job.figures:
+        answer = worker.ask(patience, do="figures")
+        one.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
+        one.said = tuple(answer.get("said", ()))
+    if profile is not None:
+        folder = profile / _SEPARATORS.sub("-", _name(one)).strip("-")
+        try:
+            files = worker.ask(patience, do="profile", folder=str(folder), steps=min(one.steps, PROFILED))["files"]
+            why = "" if any(file.endswith(TRACE) for file in files) else f"no {TRACE} was written"
+        except WorkerError as error:  # what was measured stands
+            why = str(error)
+        if why:
+            one.said = (*one.said, f"no trace: {why}")
+    if one.job.farewell:
+        worker.ask(patience, do="farewell")
 
 
 def _share(one: Measurement, rule: StoppingRule) -> float:
@@ -386,6 +412,7 @@ def to_run(one: Measurement, rule: StoppingRule) -> Run:
         spread_iqr=iqr_spread(one.samples),
         throughput=Throughput(value=work / middle, unit=job.unit, ci95=(work / high, work / low)),
         figures=(*job.derive(case, one.samples), *one.figures),
+        advice=one.said,
         stopped=rule.unmet(one.samples) or one.disturbed(rule),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -93,6 +94,7 @@ class Session:
     save: Callable[[BenchResult], None] = lambda result: None  # gets what there is after every round
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
+    profile: Path | None = None  # folder for traces of some more steps of each case
     load_average: float | None = None  # of the machine, in the minute before
     software: dict[str, str] = field(default_factory=dict)
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
@@ -133,6 +135,7 @@ class Session:
             cpus=self.cpus(),
             expected=group.expected,
             keep=group.keep,
+            profile=self.profile,
             progress=self.progress,
             save=keep,
         )
@@ -220,6 +223,8 @@ class Session:
                 f"The machine was not idle before: load average {self.load_average:.1f} on {cpus} CPUs in the minute "
                 "before the start."
             )
+        if self.profile is not None:
+            said.append(f"Traces of some more steps of each case: tensorboard --logdir {self.profile}")
         if any(run.virtual for run in runs):
             said.append("Virtual devices share one physical device: they prove function, never speed.")
         return tuple(said)

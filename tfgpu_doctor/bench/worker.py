@@ -11,7 +11,9 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
     sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one; how
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
-    figures                              figures beside the samples
+    figures                              figures beside the samples, and what is to be said of them
+    profile folder steps                 a trace of some more steps, for TensorBoard
+    farewell                             lets the workload tell others that this was the last
     reference workload parameters …      what the function `reference` of the workload's file says
 """
 
@@ -52,6 +54,7 @@ class Worker:
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
         """Import TensorFlow and list the GPUs, without touching them."""
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"  # the log is where TensorFlow tells the bus ids of its GPUs
+        os.environ["KERAS_BACKEND"] = "tensorflow"  # Keras 3 may have been set to another
         started = time.perf_counter()
         import tensorflow as tf  # before NumPy: what is missing first is what the user hears of
 
@@ -150,6 +153,21 @@ class Worker:
         answer: dict[str, Any] = self.work.figures()
         return answer
 
+    def profile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Trace some more steps into a folder; the files that are there then."""
+        self.tf.profiler.experimental.start(request["folder"])
+        try:
+            self.work.sample(request["steps"])
+        finally:
+            self.tf.profiler.experimental.stop()
+        found = [os.path.join(at, name) for at, _, names in os.walk(request["folder"]) for name in names]
+        return {"files": found}
+
+    def farewell(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Let the workload say that this was the last."""
+        self.work.farewell()
+        return {}
+
     def reference(self, request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload's file compute what results are compared with."""
         arguments = {name: value for name, value in request.items() if name not in ("do", "workload")}
@@ -179,7 +197,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = Worker()
-    verbs = ("hello", "prepare", "sample", "verify", "figures", "reference")
+    verbs = ("hello", "prepare", "sample", "verify", "figures", "profile", "farewell", "reference")
     for line in sys.stdin:
         request = json.loads(line)
         try:

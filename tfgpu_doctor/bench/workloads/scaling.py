@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..statistics import median, median_interval
@@ -92,9 +93,7 @@ def _all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
 
     strategy = training.strategy
     shapes = [tuple(weight.shape) for weight in training.tensors()]
-    values = [
-        place(strategy, training.devices, lambda index, shape=shape: tf.ones(shape)) for shape in shapes
-    ]  # one value for each weight, on each replica
+    values = [place(strategy, training.devices, partial(_ones, shape)) for shape in shapes]
 
     def replica(*parts: Any) -> Any:
         context = tf.distribute.get_replica_context()
@@ -106,6 +105,12 @@ def _all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
 
     function = tf.function(run, autograph=False)
     return lambda: function(*values), implementation(function.get_concrete_function(*values).graph)
+
+
+def _ones(shape: tuple[int, ...], index: int) -> Any:
+    import tensorflow as tf
+
+    return tf.ones(shape)
 
 
 def implementation(graph: Any) -> str:

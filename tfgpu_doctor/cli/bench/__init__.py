@@ -8,8 +8,12 @@ from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
 
 WORKLOADS = {
     "matpow": LazyCommand("tfgpu_doctor.cli.bench.matpow", "Powers of large matrices: A^n and B^n."),
+    "cnn": LazyCommand("tfgpu_doctor.cli.bench.cnn", "Training steps of an image classifier, on any number of GPUs."),
     "transfer": LazyCommand(
         "tfgpu_doctor.cli.bench.transfer", "Bytes between host and GPUs, and between GPUs."
+    ),
+    "inference": LazyCommand(
+        "tfgpu_doctor.cli.bench.inference", "Calls of a SavedModel: latency percentiles and throughput."
     ),
     "gan": LazyCommand("tfgpu_doctor.cli.bench.gan", "Training steps of a small GAN: generator and discriminator."),
 }

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -68,6 +69,12 @@ _OPTIONS = (
         type=click.Path(dir_okay=False),
         help="Also write one page with charts, for others to read: nothing private, nothing loaded from elsewhere.",
     ),
+    click.option(
+        "--profile",
+        metavar="DIR",
+        type=click.Path(file_okay=False),
+        help="After measuring, trace some more steps of each case into a folder that TensorBoard opens.",
+    ),
 )
 
 
@@ -86,6 +93,7 @@ class Measuring:
     form: str
     output: str | None
     html: str | None
+    profile: str | None = None
     typed: str = ""  # the command
 
     def selection(self) -> Selection:
@@ -124,6 +132,11 @@ class Measuring:
             raise click.UsageError(f"--python {self.executable}: no such program, or not executable")
         if self.html:
             page.check(self.html)
+        if self.profile:
+            try:
+                Path(self.profile).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise click.UsageError(f"--profile {self.profile}: {error.strerror or error}") from error
 
 
 def measuring_options(function: _Function) -> Callable[..., Any]:
@@ -176,6 +189,7 @@ def measure(plan: Plan, measuring: Measuring) -> int:
                 progress=progress,
                 save=save,
                 command=measuring.typed,
+                profile=Path(measuring.profile) if measuring.profile else None,
                 load_average=load_average(),
             ).run()
         except (DeviceError, TooLargeError, CannotRunError) as error:

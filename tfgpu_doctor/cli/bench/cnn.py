@@ -1,0 +1,83 @@
+"""`tfgpu bench cnn`: options, one measurement, render, exit code."""
+
+from __future__ import annotations
+
+import click
+
+from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+
+MODELS = ("mnist", "cifar", "resnet50")
+DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
+
+
+@click.command(
+    "cnn",
+    context_settings={"default_map": {"deadline": 20.0}},
+    epilog="Examples: tfgpu bench cnn; tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
+    "strong scaling: tfgpu bench cnn --gpus 4 --global-batch-size 1024. Several machines: the same command on each, "
+    "under TF_CONFIG or srun (docs/several-machines.md).",
+)
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    default="mnist",
+    show_default=True,
+    help="mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224.",
+)
+@click.option(
+    "--batch-size",
+    "batch",
+    metavar="N",
+    type=click.IntRange(min=2, max=1048576),
+    help="Images on each device: more devices do more work (weak scaling).  "
+    "[default: mnist 256, cifar 128, resnet50 32]",
+)
+@click.option(
+    "--global-batch-size",
+    "global_batch",
+    metavar="N",
+    type=click.IntRange(min=2, max=1048576),
+    help="Images of all devices together: more devices share the same work (strong scaling).",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    type=click.Choice(DTYPES),
+    multiple=True,
+    default=("float32",),
+    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
+)
+@click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every case.")
+@measuring_options
+@click.pass_context
+def command(
+    context: click.Context,
+    model: str,
+    batch: int | None,
+    global_batch: int | None,
+    dtypes: tuple[str, ...],
+    xla: bool,
+    measuring: Measuring,
+) -> None:
+    """Train an image classifier on the CPU, one GPU and several GPUs; images a second, model.fit shown beside it.
+
+    The loss must be finite and fall. One device is compared with a training in float64; several with one device that
+    computes all of their batches, and their weights must stay the same bit by bit.
+
+    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    2 wrong usage, 3 TensorFlow could not be used.
+    """
+    from tfgpu_doctor.bench.cnn import Cnn
+    from tfgpu_doctor.bench.devices import DeviceError
+
+    if batch is not None and global_batch is not None:
+        raise click.UsageError(
+            "--batch-size is for each device, --global-batch-size for all together: use one of the two"
+        )
+    selection = measuring.selection()
+    plan = Cnn(model, batch, global_batch, tuple(dict.fromkeys(dtypes)), xla, selection)
+    try:  # what is wrong however many devices are found
+        plan.batch_of(measuring.virtual or selection.gpus or 1)
+    except DeviceError as error:
+        raise click.UsageError(str(error)) from error
+    context.exit(measure(plan, measuring))
