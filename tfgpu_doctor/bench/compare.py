@@ -149,7 +149,7 @@ def _compare(
     allowed = tuple(one.text for one in obstacles if one.across in across)
     hindering = [one for one in obstacles if one.across not in across]
     speedless = [_speedless(pair[0], "BASE"), _speedless(pair[1], "NEW")]
-    reasons = tuple(dict.fromkeys(text for text in speedless if text)) + tuple(map(_reason, hindering))
+    reasons = tuple(dict.fromkeys(text for text in speedless if text)) or tuple(map(_reason, hindering))
     samples = [
         None if why else samples_of(run, usable_cpus(result.environment))
         for run, result, why in zip(pair, (base, new), speedless, strict=True)

@@ -34,9 +34,7 @@ def render(comparison: BenchComparison) -> str:
         page.append(_list(told[:50]))
     tool = f"tfgpu compare {comparison.tool.version}, {comparison.created}"
     sides = "\n".join(
-        f"- {escape(side.name)}: {escape(side.created)}, "
-        + escape(", ".join(f"{name} {version}" for name, version in side.software.items()))
-        for side in (base, new)
+        f"- {escape(side.name)}: {escape(side.created)}, {escape(words.software(side))}" for side in (base, new)
     )
     page.append(folded("What was compared", f"{sides}\n- {escape(tool)}"))
     return "\n\n".join(page) + "\n"

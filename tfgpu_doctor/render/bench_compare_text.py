@@ -36,8 +36,7 @@ def render(comparison: BenchComparison, console: Console) -> None:
 
 
 def _side(side: Side) -> Text:
-    software = ", ".join(f"{name} {version}" for name, version in side.software.items())
-    return Text.assemble(clean(side.name), (clean(f"  {side.created}  {software}"), "dim"))
+    return Text.assemble(clean(side.name), (clean(f"  {side.created}  {words.software(side)}"), "dim"))
 
 
 def _run(one: RunChange, factor: float, short: bool, console: Console) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.bench.compare_records import Alone, BenchComparison, FigureChange, Measured, RunChange, Verdict
+from tfgpu_doctor.bench.compare_records import Alone, BenchComparison, FigureChange, Measured, RunChange, Side, Verdict
 from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.bench.statistics import digits
 from tfgpu_doctor.render.bench_words import quantity, value_of
@@ -27,6 +27,7 @@ _COUNTED: dict[Verdict, str] = {
     "cannot tell": "not to be told",
     "not comparable": "not comparable",
 }
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy", "python": "Python"}
 _ROUGHLY = 0.01  # of a figure without an interval: three digits
 _LARGE = 10.0  # a change beyond this factor is no matter of per cent
 
@@ -64,8 +65,8 @@ def verdict(one: RunChange) -> str:
 
 
 def speeds(one: RunChange) -> str:
-    """What became of throughput and time: "190 GFLOP/s → 172 GFLOP/s, 25.1 ms → 27.6 ms a sample"."""
-    if not one.base or not one.new:
+    """What became of throughput and time: "190 → 172 GFLOP/s, 25.1 → 27.6 ms a sample"; empty without a comparison."""
+    if not one.base or not one.new or one.verdict == "not comparable":
         return ""
     said = []
     if one.base.throughput and one.new.throughput and one.base.unit and one.base.unit == one.new.unit:
@@ -75,8 +76,10 @@ def speeds(one: RunChange) -> str:
 
 
 def arrow(base: float, new: float, unit: str) -> str:
-    """Two quantities with three digits."""
-    return " → ".join(quantity(one, unit, (one * (1 - _ROUGHLY), one * (1 + _ROUGHLY))) for one in (base, new))
+    """Two quantities with three digits; their unit once, where it is the same."""
+    before, after = (quantity(one, unit, (one * (1 - _ROUGHLY), one * (1 + _ROUGHLY))) for one in (base, new))
+    number, _, shown = before.partition(" ")
+    return f"{number if shown == after.partition(' ')[2] else before} → {after}"
 
 
 def evidence(one: RunChange) -> str:
@@ -90,8 +93,8 @@ def evidence(one: RunChange) -> str:
 
 
 def _both(base: Measured, new: Measured, name: str, single: str) -> str:
-    counts = getattr(base, name), getattr(new, name)
-    return f"{counts[0]} and {counts[1]} {single if counts == (1, 1) else name}"
+    before, after = getattr(base, name), getattr(new, name)
+    return f"{before} {single if before == 1 else name} each" if before == after else f"{before} and {after} {name}"
 
 
 def figures(one: RunChange, factor: float) -> Iterator[str]:
@@ -125,6 +128,12 @@ def summary(comparison: BenchComparison) -> str:
 def worst(comparison: BenchComparison) -> str:
     """The symbol of the whole."""
     marks = {mark(one) for one in comparison.runs}
-    if not comparison.runs or any(one.measured for one in comparison.only_base):
+    left_open = any(one.base and one.verdict == "not comparable" for one in comparison.runs)
+    if left_open or any(one.measured for one in comparison.only_base):
         marks.add("unknown")
     return next((one for one in ("error", "unknown", "ok") if one in marks), "unknown")
+
+
+def software(side: Side) -> str:
+    """ "TensorFlow 2.21.0, Python 3.12.3"."""
+    return ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in side.software.items())
