@@ -37,6 +37,7 @@ from tfgpu_doctor.rules import (  # noqa: F401 - they register
     said_cuda,
     said_cudnn,
     said_driver,
+    said_driver_state,
     said_gpu,
     said_gpu_arch,
     said_harmless,

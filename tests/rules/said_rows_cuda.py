@@ -129,6 +129,7 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "cudnn.dep-missing": {
+        "libcuda.so without a number": (f"Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: {GONE}"),
         "zlib on Windows": "Could not locate zlibwapi.dll. Please make sure it is in your library path!",
         "nvrtc": f"Could not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: {GONE}",
         "a DLL's number": "Could not load library cudnn_ops_infer64_8.dll. Error code 126",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules.logs import DEVICE, DIAGNOSTICS, DNN, DRIVER, LOADER, created, log, not_opened, smi, text
+from tests.rules.logs import DEVICE, DIAGNOSTICS, DNN, DRIVER, GONE, LOADER, created, log, not_opened, smi, text
 
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
 NO_KERNEL_DRIVER = (
@@ -293,6 +293,9 @@ FIRES: dict[str, dict[str, str]] = {
             "My laptop has Intel(R) Iris(R) Xe Graphics, nothing else built in.", not_opened("2.4", "nvcuda.dll")
         ),
         "another maker's card": text("GPU model and memory: AMD Radeon RX 6800 16GB", log("2.13", DRIVER, NO_DEVICE)),
+        "a form that says so, and names NVIDIA": text(
+            "- GPU: none, Intel runs the graphics; no NVIDIA hardware", not_opened("2.4", "cudart64_110.dll")
+        ),
         "graphics of the processor": text(
             "### GPU model and memory", "", "Intel UHD Graphics 620", "", not_opened("2.4", "libcudart.so.11.0")
         ),
@@ -345,6 +348,7 @@ FIRES: dict[str, dict[str, str]] = {
 # finding → texts that are like those above, and in which it must be no error
 LOOK_ALIKES: dict[str, dict[str, str]] = {
     "driver.missing": {
+        "cuDNN asks for libcuda.so": (f"Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: {GONE}"),
         "a container": text(_IN_DOCKER, not_opened("2.4", "libcuda.so.1"), log("2.4", DRIVER, UNKNOWN_303, "W")),
         "WSL2": text(
             "5.15.90.1-microsoft-standard-WSL2", not_opened("2.4", "libcuda.so.1"), log("2.4", DRIVER, UNKNOWN_303)

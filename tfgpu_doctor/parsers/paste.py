@@ -26,6 +26,7 @@ from tfgpu_doctor.facts import (
 from tfgpu_doctor.parsers import tensorflow_devices
 from tfgpu_doctor.parsers.circumstances import circumstances
 from tfgpu_doctor.parsers.form import Stated
+from tfgpu_doctor.parsers.form_values import names_no_gpu
 from tfgpu_doctor.parsers.lines import Excerpt
 from tfgpu_doctor.parsers.paste_cuda import NOT_HERE, cuda, cudnn
 from tfgpu_doctor.parsers.paste_driver import driver, gpus
@@ -159,7 +160,11 @@ def _empty_lspci(text: Pasted) -> int | None:
 def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     """The cards that somebody names, which is no proof that a driver sees them; none, when they are all others'."""
     named = text.all_stated("gpu")
-    cards = [one for one in named if not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value)]
+    cards = [
+        one
+        for one in named
+        if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
+    ]
     if cards:
         found = tuple(PciGpu(address="", device_id="", name=one.value) for one in cards[:1])
         return Known(found, stated_at(cards[0]))

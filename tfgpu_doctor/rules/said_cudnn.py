@@ -143,6 +143,9 @@ def dep_missing(
         or (_PART.search(name) and _why(message))
         or name == "libnvrtc.so"  # without a version: only cuDNN 8 asks for it so
     ]
+    unversioned = [m for m in said.all("cudnn-part-missing") if _UNVERSIONED.search(m.text)]
+    if unversioned:
+        return _asks_for_libcuda(unversioned)
     seen += [m for m in said.all("cudnn-status") if "SUBLIBRARY_LOADING_FAILED" in m.text]
     if not seen:
         return None
@@ -175,6 +178,27 @@ def _why(message: Message) -> bool:
         return True
     named = re.findall(r"[\w./-]*lib[\w.+-]+\.so[.\d]*", text)
     return any(_HELPERS.search(name) for name in named)
+
+
+def _asks_for_libcuda(seen: list[Message]) -> Problem:
+    return Problem(
+        title="cuDNN asks for libcuda.so, of which only libcuda.so.1 is there",
+        cause="a part of cuDNN 8 opens the driver's library by its name without a number, a link that the driver's "
+        "package for developers brings; TensorFlow itself opens libcuda.so.1",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(
+                text="Make the link beside the driver's library",
+                commands=(
+                    "ldconfig -p | grep 'libcuda\\.so'",
+                    "sudo ln -s libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so && sudo ldconfig",
+                ),
+            ),
+        ),
+    )
+
+
+_UNVERSIONED = re.compile(r"\blibcuda\.so: cannot open shared object file")
 
 
 @rule(

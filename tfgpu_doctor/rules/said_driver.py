@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts import CallResult, Message, PciGpu, SmiResult
+from tfgpu_doctor.facts import CallResult, Message, SmiResult
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.driver import COMPATIBILITY, RELEASE_NOTES, restart_fixes
@@ -27,7 +27,8 @@ DECIDE = Fix(text="To decide, run this on the machine itself, outside any contai
 
 def no_libcuda(said: Said) -> tuple[str, ...]:
     """Lines in which the driver's library could not be opened."""
-    named = [m.text for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
+    of_cudnn = {m.line for m in said.all("cudnn-part-missing")}  # it asks for libcuda.so without a number
+    named = [m.text for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name) and m.line not in of_cudnn]
     return (*named, *(m.text for m in said.all("libcuda-not-loaded", "nvml-not-found")))
 
 
@@ -122,7 +123,7 @@ def not_loaded(
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
     seen = said.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     works = smi is not None and smi.exit_code == 0
-    if init is not None and init.code in _UVM and not said.has("gpu-lost", "xid"):
+    if init is not None and init.code in UVM and not said.has("gpu-lost", "xid"):
         return _uvm(said)
     if not seen or module or works or said.has("gpu-lost", "xid"):
         return None
@@ -147,7 +148,7 @@ def not_loaded(
 
 
 # the kernel's part for CUDA, nvidia-uvm or the NVSwitch fabric, is not ready although the display driver is
-_UVM = (3, 304, 802, 999)
+UVM = (3, 304, 802, 999)
 
 
 def _uvm(said: Said) -> Problem:
@@ -275,78 +276,4 @@ def stub_loaded(context: Context, said: Said, init: CallResult, variables: dict[
                 "start it with --gpus all"
             ),
         ),
-    )
-
-
-_PERSIST = Fix(
-    text="Where starting the driver takes long (many GPUs, nothing that keeps them awake): keep it loaded",
-    commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),
-)
-
-
-@rule(
-    "driver.unresponsive",
-    Severity.ERROR,
-    "The NVIDIA driver does not answer",
-    needs=("derived.told",),
-    docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
-)
-def unresponsive(context: Context, said: Said) -> Problem | None:
-    """nvidia-smi hangs, or the kernel reports a task that waits for the driver."""
-    hung = [m for m in said.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
-    slow = [m for m in said.all("container-hook-failed") if re.search("timed out|timeout", m.values.get("why", m.text))]
-    seen = (*said.all("smi-hangs"), *hung, *slow)
-    if not seen:
-        return None
-    return Problem(
-        cause="calls into the driver block in the kernel: a GPU has fallen off the bus or hangs, or the driver does",
-        evidence=heard(*seen),
-        fixes=(
-            Fix(
-                text="Look for Xid errors in the kernel log",
-                commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",),
-            ),
-            *((_PERSIST,) if slow else ()),
-            Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",)),
-        ),
-    )
-
-
-@rule(
-    "driver.init-failed",
-    Severity.ERROR,
-    "The driver is loaded, but CUDA cannot be initialised",
-    needs=("derived.told", "driver.cuda_init"),
-    wants=("host.pci_gpus", "driver.nvidia_smi"),
-    requires=("driver.*", "container.no-gpu", "wsl.setup", "gpu.hidden", "gpu.mig", "gpu.fault", "gpu.none"),
-    docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
-)
-def init_failed(
-    context: Context, said: Said, init: CallResult, pci: tuple[PciGpu, ...] | None, smi: SmiResult | None
-) -> Problem | None:
-    """cuInit answered something for which the text gives no reason."""
-    if init.code in (0, 34, -1, 100, 303, 803, 804, *_UVM):
-        return None
-    hidden = Fix(
-        text="See whether a variable hides the GPU, and whether the driver lists one",
-        commands=("env | grep VISIBLE_DEVICES", "nvidia-smi -L"),
-    )
-    device = Fix(
-        text="See whether the device nodes and the module nvidia-uvm are there",
-        commands=("ls -l /dev/nvidia*", "sudo modprobe nvidia-uvm"),
-    )
-    reload = Fix(
-        text="After suspend or an update: reload the module, or restart",
-        commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",),
-    )
-    why = {
-        101: "a device is asked for that does not exist, or is a MIG instance that is gone",
-        46: "the device is in use by another process, and in a mode that allows one only",
-        2: "no memory of the GPU is left even to start; another process holds it",
-    }.get(init.code, "the CUDA driver refuses to start; the kernel log may say more")
-    return Problem(
-        title=f"CUDA cannot be initialised: {init.name or f'error {init.code}'}",
-        cause=why,
-        evidence=heard(*said.all("cuinit-failed", "no-cuda-device")),
-        fixes=(hidden, device) if init.code in (101, 46) else (reload, device),
     )

@@ -221,10 +221,11 @@ _possibility(
 
 
 def _libcuda(scene: Scene) -> tuple[Message, ...]:
+    of_cudnn = {m.line for m in scene.said.all("cudnn-part-missing")}
     return tuple(
         m
         for name, m in scene.said.libraries("library-not-opened", "loader-error")
-        if name.startswith(("libcuda.so", "nvcuda"))
+        if name.startswith(("libcuda.so", "nvcuda")) and m.line not in of_cudnn
     )
 
 
