@@ -12,13 +12,13 @@ import click
 from tfgpu_doctor.cli.checks import checks_options, list_checks, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
-    REPORT_FORMATS,
+    DOCTOR_FORMATS,
     Output,
     append_summary,
+    doctor_output_options,
     fail_on_option,
     pair_outputs,
     redact_option,
-    report_output_options,
     to_show,
 )
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 )
 @fail_on_option
 @redact_option
-@report_output_options
+@doctor_output_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -83,7 +83,7 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, REPORT_FORMATS)
+    targets = pair_outputs(formats, outputs, DOCTOR_FORMATS)
     if saved and (executable or no_import or timeout):
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
     if executable and not shutil.which(executable):
@@ -166,6 +166,10 @@ def write(
             from tfgpu_doctor.render.markdown import render as page
 
             target.write_text(page(shown))
+        elif target.format == "html":
+            from tfgpu_doctor.render.html_doctor import render as html
+
+            target.write_text(html(shown))
         elif target.format == "junit":
             from tfgpu_doctor.render import junit
             from tfgpu_doctor.selection import chosen

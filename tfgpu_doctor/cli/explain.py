@@ -17,11 +17,11 @@ import click
 from tfgpu_doctor.cli.checks import checks_options, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
-    REPORT_FORMATS,
+    DOCTOR_FORMATS,
+    doctor_output_options,
     fail_on_option,
     pair_outputs,
     redact_option,
-    report_output_options,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _NO_TEXT = (
 @checks_options
 @fail_on_option
 @redact_option
-@report_output_options
+@doctor_output_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -82,7 +82,7 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, REPORT_FORMATS)
+    targets = pair_outputs(formats, outputs, DOCTOR_FORMATS)
     if source is not None and _ID.fullmatch(source.lower()) and not Path(source).exists():
         _page(source.lower(), targets)
         return

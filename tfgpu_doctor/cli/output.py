@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json")
 REPORT_FORMATS = (*FORMATS, "markdown", "junit", "github")  # of commands that write a report
+DOCTOR_FORMATS = (*REPORT_FORMATS, "html")
 COMPARE_FORMATS = (*FORMATS, "markdown")
 SHARED = ("markdown", "html", "junit", "github")  # made for others to read, so redacted unless told otherwise
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows as the summary of a job, as Markdown
 _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a longer one
-_ENDINGS = {".json": "json", ".md": "markdown", ".xml": "junit"}
+_ENDINGS = {".json": "json", ".md": "markdown", ".xml": "junit", ".html": "html"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -42,7 +43,7 @@ redact_option = click.option(
     "redact",
     default=None,
     help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials.  "
-    "[default: in markdown, junit and github]",
+    "[default: in markdown, html, junit and github]",
 )
 
 
@@ -64,6 +65,7 @@ def _options(kinds: tuple[str, ...]) -> Callable[[_Function], _Function]:
 # --format and --output, which pair_outputs puts together
 output_options = _options(FORMATS)
 report_output_options = _options(REPORT_FORMATS)
+doctor_output_options = _options(DOCTOR_FORMATS)
 compare_output_options = _options(COMPARE_FORMATS)
 
 

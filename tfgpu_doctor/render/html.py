@@ -48,9 +48,9 @@ def render(result: BenchResult, report: Report | None = None) -> str:
         (name, anchor, section(name, anchor, *parts))
         for name, anchor, parts in (
             ("Advice and notes", "advice", _advice(result)),
+            ("Sweep", "sweep", _sweep(result)),
             ("Speed", "speed", _speed(result)),
             ("Scaling over GPUs", "scaling", _scaling(result)),
-            ("Sweep", "sweep", _sweep(result)),
             ("Samples", "samples", _samples(result)),
             ("Beside the samples", "figures", _figures(result)),
             ("GPUs over time", "gpus", _gpus(result)),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfgpu_doctor.facts import Facts, value_or
 from tfgpu_doctor.render.html_parts import command, element, folded, items, page, paragraph, table, text
+from tfgpu_doctor.render.markdown import versions
 from tfgpu_doctor.render.stack import stack
 from tfgpu_doctor.render.text import counted, left_open, sentence, told
 from tfgpu_doctor.report import Evidence, Finding, Fix, Report
 
+_LOG = 40  # lines
 _KIND = {"error": "bad", "warning": "warn", "note": ""}
 _VERDICT = {"ok": "good", "degraded": "warn", "broken": "bad", "unknown": ""}
 _MARK = {"ok": "ok", "error": "problem", "warning": "warning", "note": "note", "unknown": "unknown", "absent": "none"}
@@ -19,7 +22,18 @@ def render(report: Report) -> str:
     name = "tfgpu explain" if report.source == "text" else "tfgpu doctor"
     about = f"{name} {report.tool.version}, matrix of {report.matrix.revision}, {report.created}"
     head = element("header", paragraph(about, "muted"), element("h1", text(f"{name}: {report.verdict}")))
-    return page(f"{name}: {report.verdict}", head + element("main", body(report)))
+    return page(f"{name}: {report.verdict}", head + element("main", body(report), *_details(report.facts)))
+
+
+def _details(facts: Facts) -> Iterator[str]:
+    """What whoever helps asks for next, folded."""
+    yield folded("Versions", table("Versions", ("what", "version", "read from"), versions(facts)))
+    packages = [f"{package.name}=={package.version}" for package in value_or(facts.python.packages, ())]
+    variables = [f"{name}={value}" for name, value in value_or(facts.variables, {}).items()]
+    log = list(value_or(facts.tensorflow.log, ()))[-_LOG:]
+    for title, lines in (("Packages", packages), ("Variables", variables), ("Log (its end)", log)):
+        shown = "\n".join(text(line) for line in lines)
+        yield folded(f"{title} ({len(lines)})", element("pre", element("code", shown)) if lines else "")
 
 
 def body(report: Report) -> str:

@@ -91,6 +91,7 @@ th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top; b
   overflow-wrap: normal; }
 th { font-weight: 600; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.mid { min-width: 9rem; }
 td.long { min-width: 14rem; }
 th.name { white-space: nowrap; }
 th.long { min-width: 9rem; }
@@ -121,6 +122,7 @@ nav, .screen { display: none; }
 table { font-size: 8.5pt; }
 th, td { padding-right: .5rem; }
 tr { break-inside: avoid; }
+thead { break-after: avoid; }
 h2, h3, caption, summary { break-after: avoid; }
 .charts { grid-template-columns: 1fr 1fr; gap: .5rem 1rem; }
 .beside { display: block; }
@@ -185,7 +187,8 @@ def _cell(cell: str, place: int, numbers: Sequence[int]) -> str:
         return element("th", text(cell), scope="row", class_="long" if len(cell) > NAME else "name")
     if place in numbers:
         return element("td", text(cell), class_="number")
-    return element("td", text(cell), **({"class_": "long"} if len(cell) > 40 else {}))
+    width = "long" if len(cell) > 40 else "mid" if len(cell) > 14 else ""
+    return element("td", text(cell), **({"class_": width} if width else {}))
 
 
 def folded(title: str, body: str, opened: bool = False) -> str:

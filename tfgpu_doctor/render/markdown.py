@@ -163,9 +163,9 @@ def _details(report: Report) -> Iterator[str]:
             reasons.setdefault(item.reason, []).append(item.id)
         rows = ((reason, ", ".join(ids)) for reason, ids in reasons.items())
         yield folded(f"Could not determine ({len(report.undetermined)})", table(("Because", "Checks"), rows))
-    versions = list(_versions(report.facts))
-    if versions:
-        yield folded("Versions", table(("", "", "from"), versions))
+    found = list(versions(report.facts))
+    if found:
+        yield folded("Versions", table(("", "", "from"), found))
     packages = value_or(report.facts.python.packages, ())
     if packages:
         lines = [f"{package.name}=={package.version}" for package in packages]
@@ -178,7 +178,7 @@ def _details(report: Report) -> Iterator[str]:
         yield folded("Log (its end)", fenced(line[:300] for line in log[-40:]))
 
 
-def _versions(facts: Facts) -> Iterator[tuple[str, str, str]]:
+def versions(facts: Facts) -> Iterator[tuple[str, str, str]]:
     """The facts that whoever reads an issue asks for first."""
     single: dict[str, Fact[str]] = {
         "TensorFlow": facts.tensorflow.version,
