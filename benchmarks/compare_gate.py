@@ -34,10 +34,12 @@ import msgspec
 from side_by_side import RESULTS, machine
 
 from tfgpu_doctor.bench.compare import compare_benches
+from tfgpu_doctor.bench.disturbance import usable_cpus
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.bench.shift import PROCESS_SPREAD
 from tfgpu_doctor.bench.statistics import median
+from tfgpu_doctor.bench.verdicts import samples_of
 
 PLANT = Path(__file__).parent / "plant"
 FACTOR = 1.05
@@ -172,9 +174,6 @@ def row(name: str, verdicts: Counter[str], wanted: Sequence[str]) -> dict[str, A
 
 def process_spread(results: Iterable[BenchResult]) -> float | None:
     """Standard deviation of the logarithms of the medians of processes of one run, over undisturbed samples."""
-    from tfgpu_doctor.bench.compare import samples_of
-    from tfgpu_doctor.bench.disturbance import usable_cpus
-
     squares, degrees = 0.0, 0
     for result in results:
         kept = samples_of(result.runs[0], usable_cpus(result.environment)).undisturbed()

@@ -13,10 +13,11 @@ import pytest
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import gpu, healthy, known, spoil
 from tfgpu_doctor.bench.circumstances import ACROSS, CIRCUMSTANCES
-from tfgpu_doctor.bench.compare import compare_benches, exit_code, verdict_of
+from tfgpu_doctor.bench.compare import compare_benches, exit_code
 from tfgpu_doctor.bench.compare_records import BenchComparison, FailOnSpeed, RunChange
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run
 from tfgpu_doctor.bench.shift import Shift
+from tfgpu_doctor.bench.verdicts import verdict_of
 from tfgpu_doctor.facts import Package, Unknown
 
 H200 = spoil(healthy(), {"gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
@@ -114,6 +115,20 @@ def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
     found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(1.0, 18))))
     assert found.verdict == "cannot tell"
     assert found.reasons == ("something else wanted the CPUs during all but 0 of the 20 samples of NEW",)
+
+
+def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
+    def on_gpu(count: int) -> BenchResult:
+        one = disturbed(1.0, count)
+        steady = msgspec.structs.replace(one, samples_s=(1.0,) * 20, label="1 GPU", devices=("/GPU:0",), placed_on=())
+        return result(steady, environment=TWO_CPUS)
+
+    found = only(on_gpu(0), on_gpu(18))
+    assert found.verdict == "same"
+    assert found.notes == ("other programs wanted the CPUs meanwhile, so that kernels may have been launched late",)
+    assert found.new and (found.new.samples, found.new.left_out) == (20, 0)
+    some = only(on_gpu(0), on_gpu(10))
+    assert some.notes == () and some.new and some.new.left_out == 10
 
 
 def test_fewer_cpus_without_knowing_who_had_them() -> None:

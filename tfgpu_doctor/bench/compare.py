@@ -1,15 +1,11 @@
-"""Two bench results beside each other: what became slower, what faster, and of what that cannot be said. Pure.
-
-A change counts when it is larger than the factor and clear, that is when the 95 % interval of the quotient of the
-times excludes 1 (bench/shift.py says where the interval comes from). A change that does not count is *same* when
-chance alone could hardly have moved the quotient by the factor, and *cannot tell* when it could: then a change of
-that size might hide.
-"""
+"""Two bench results beside each other: what became slower, what faster, and of what that cannot be said. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.circumstances import (
@@ -26,21 +22,16 @@ from tfgpu_doctor.bench.compare_records import (
     BenchComparison,
     FailOnSpeed,
     FigureChange,
-    Measured,
     RunChange,
     Side,
     Verdict,
 )
-from tfgpu_doctor.bench.disturbance import lost_shares, usable_cpus
+from tfgpu_doctor.bench.disturbance import usable_cpus
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
-from tfgpu_doctor.bench.shift import Samples, Shift, level, shift
-from tfgpu_doctor.bench.statistics import median
+from tfgpu_doctor.bench.verdicts import NAMES, judge, measured, samples_of, speedless
 from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
 
 FACTOR = 1.05
-FEWEST = 5  # samples of a run, below which nothing is said of its spread
-ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
-ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
 JUDGED: tuple[Verdict, ...] = ("slower", "faster", "same")
 _FAILING: dict[FailOnSpeed, tuple[Verdict, ...]] = {
     "slower": ("slower",),
@@ -57,7 +48,7 @@ def compare_benches(
     *,
     factor: float = FACTOR,
     across: Collection[str] = (),
-    names: tuple[str, str] = ("BASE", "NEW"),
+    names: tuple[str, str] = NAMES,
 ) -> BenchComparison:
     """Compare two results.
 
@@ -128,9 +119,7 @@ def _numbered(runs: Sequence[Run]) -> dict[object, Run]:
 
 
 def _alone(run: Run) -> Alone:
-    return Alone(
-        label=run.label, dtype=run.dtype, parameters=dict(run.parameters), measured=_speedless(run, "") is None
-    )
+    return Alone(label=run.label, dtype=run.dtype, parameters=dict(run.parameters), measured=speedless(run, "") is None)
 
 
 # ------------------------------------------------------------------------------------------------ one case
@@ -146,148 +135,42 @@ def _compare(
 ) -> RunChange:
     on_gpu = any(device.startswith("/GPU") for run in pair for device in run.devices)
     obstacles = [*forbidden, *other_circumstances(base, new, on_gpu=on_gpu), *other_run(*pair)]
-    allowed = tuple(one.text for one in obstacles if one.across in across)
-    hindering = [one for one in obstacles if one.across not in across]
-    speedless = [_speedless(pair[0], "BASE"), _speedless(pair[1], "NEW")]
-    reasons = tuple(dict.fromkeys(text for text in speedless if text)) or tuple(map(_reason, hindering))
+    without = [speedless(run, name) for run, name in zip(pair, NAMES, strict=True)]
+    reasons = tuple(dict.fromkeys(filter(None, without)))
+    reasons = reasons or tuple(_reason(one) for one in obstacles if one.across not in across)
     samples = [
         None if why else samples_of(run, usable_cpus(result.environment))
-        for run, result, why in zip(pair, (base, new), speedless, strict=True)
+        for run, result, why in zip(pair, (base, new), without, strict=True)
     ]
-    notes = (*(f"across {text}" for text in allowed), *asides_of_run(base, new, pair))
-    told: dict[str, object] = {}
-    verdict: Verdict = "not comparable"
-    if not reasons and samples[0] and samples[1]:
-        verdict, reasons, told = _judge(pair, (samples[0], samples[1]), factor)
-    else:
-        told = {
-            side: _measured(run, one, one) for side, run, one in zip(("base", "new"), pair, samples, strict=True) if one
-        }
-    return RunChange(
+    change = RunChange(
         label=pair[0].label,
         dtype=pair[0].dtype,
         spread=pair[0].spread,
         parameters=dict(pair[0].parameters),
         step_name=pair[0].step_name,
-        verdict=verdict,
+        verdict="not comparable",
         reasons=reasons,
-        lost=speedless[0] is None and pair[1].failure is not None,
-        figures=tuple(_figures(*pair)) if verdict != "not comparable" else (),
-        notes=notes,
-        **told,  # type: ignore[arg-type]
+        lost=without[0] is None and pair[1].failure is not None,
+        notes=(*(f"across {one.text}" for one in obstacles if one.across in across), *asides_of_run(base, new, pair)),
+    )
+    if reasons or not samples[0] or not samples[1]:
+        told = [measured(run, one, one) if one else None for run, one in zip(pair, samples, strict=True)]
+        return msgspec.structs.replace(change, base=told[0], new=told[1])
+    judged = judge(pair, (samples[0], samples[1]), factor)
+    return msgspec.structs.replace(
+        change,
+        verdict=judged.verdict,
+        reasons=judged.reasons,
+        ratio=judged.ratio,
+        base=judged.base,
+        new=judged.new,
+        figures=tuple(_figures(*pair)),
+        notes=(*change.notes, *judged.notes),
     )
 
 
 def _reason(obstacle: Obstacle) -> str:
     return f"{obstacle.text} (--across {obstacle.across} allows it)" if obstacle.across else obstacle.text
-
-
-def _speedless(run: Run, name: str) -> str | None:
-    """Say why a run has no speed that could be compared; None when it has one."""
-    if run.failure is not None:
-        return f"it failed in {name}: {run.failure}"
-    if run.virtual:
-        return "virtual devices prove function, never speed"
-    if run.verified is None or not run.verified.ok:
-        return f"its result in {name} is {'wrong' if run.verified else 'not verified'}"
-    if not run.samples_s:
-        return f"{name} has no samples of it"
-    if run.steps < 1 or not all(math.isfinite(one) and one > 0 for one in run.samples_s):
-        return f"{name} has samples of it that are no times"
-    return None
-
-
-def samples_of(run: Run, cpus: float | None) -> Samples:
-    """The samples of a run, process by process, as seconds of a step, with what others took of the `cpus` meanwhile."""
-    counts = [count for count in run.processes if count > 0]
-    if sum(counts) != len(run.samples_s):
-        counts = [len(run.samples_s)]
-    times: list[tuple[float, ...]] = []
-    lost: list[tuple[float, ...]] = []
-    known = cpus is not None and len(run.cpu_wait) == len(run.cpu_load) == len(run.samples_s)
-    shares = lost_shares(run.cpu_load, run.cpu_wait, cpus or 0.0) if known else []
-    begun = 0
-    for count in counts:
-        times.append(tuple(sample / run.steps for sample in run.samples_s[begun : begun + count]))
-        lost.append(tuple(shares[begun : begun + count]))
-        begun += count
-    return Samples(tuple(times), tuple(lost) if known else None)
-
-
-def _measured(run: Run, all_of_it: Samples, kept: Samples) -> Measured:
-    step = math.exp(level(kept if len(kept) else all_of_it).log)
-    speed = run.throughput
-    work = speed.value * (run.median_s or step * run.steps) / run.steps if speed else None  # of a step
-    return Measured(
-        step_s=step,
-        samples=len(kept),
-        processes=len(kept.processes),
-        left_out=len(all_of_it) - len(kept),
-        throughput=work / step if work is not None and math.isfinite(work) else None,
-        unit=speed.unit if speed else None,
-    )
-
-
-def _judge(
-    pair: tuple[Run, Run], samples: tuple[Samples, Samples], factor: float
-) -> tuple[Verdict, tuple[str, ...], dict[str, object]]:
-    """The verdict, why it cannot be told, and what it rests on."""
-    kept = tuple(one.undisturbed() for one in samples)
-    told: dict[str, object] = {
-        side: _measured(run, *both)
-        for side, run, both in zip(("base", "new"), pair, zip(samples, kept, strict=True), strict=True)
-    }
-    few = tuple(
-        _too_few(name, len(one), len(whole))
-        for name, one, whole in zip(("BASE", "NEW"), kept, samples, strict=True)
-        if len(one) < FEWEST
-    )
-    if few:
-        return "cannot tell", few, told
-    if loads := _loads_apart(pair, samples):
-        return "cannot tell", (loads,), told
-    found = shift(level(kept[0]), level(kept[1]))
-    told["ratio"] = Ratio(value=found.ratio, low=found.low, high=found.high)
-    verdict = verdict_of(found, factor)
-    reasons = (_noise(found, kept),) if verdict == "cannot tell" else ()
-    return verdict, reasons, told
-
-
-def _loads_apart(pair: tuple[Run, Run], samples: Sequence[Samples]) -> str | None:
-    """Say that a CPU's run got fewer CPUs than the other; None where they got alike, or disturbed samples are known."""
-    on_cpu = all(device.startswith("/CPU") for run in pair for device in run.devices)
-    if not on_cpu or all(one.lost is not None for one in samples) or not all(run.cpu_load for run in pair):
-        return None
-    loads = [median(run.cpu_load) for run in pair]
-    if min(loads) > ALIKE * max(loads):
-        return None
-    busy = f"it kept {loads[0]:.1f} CPUs busy in BASE and {loads[1]:.1f} in NEW"
-    return f"{busy}; whether other programs had the rest is not known"
-
-
-def _too_few(name: str, left: int, count: int) -> str:
-    if count < FEWEST:
-        return f"{name} has {count} sample{'s' * (count != 1)}, and {FEWEST} are needed"
-    return f"something else wanted the CPUs during all but {left} of the {count} samples of {name}"
-
-
-def verdict_of(found: Shift, factor: float) -> Verdict:
-    """What a quotient with its interval says."""
-    if found.ratio > factor and found.low > 1:
-        return "slower"
-    if found.ratio < 1 / factor and found.high < 1:
-        return "faster"
-    return "same" if found.noise <= factor else "cannot tell"
-
-
-def _noise(found: Shift, kept: Sequence[Samples]) -> str:
-    """Say that chance is larger than the factor, and what makes it smaller."""
-    said = f"chance alone may have moved it by {100 * (found.noise - 1):.2g} %"
-    counts = [len(one.processes) for one in kept]
-    if min(counts) < ENOUGH:
-        few = "a process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
-        return f"{said}, with {few} to go by: measure both with --processes {ENOUGH} on a machine that is idle"
-    return f"{said}: measure on a machine that is idle, with more --processes, or raise --factor"
 
 
 # ------------------------------------------------------------------------------------------------ figures

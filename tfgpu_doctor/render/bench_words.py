@@ -92,6 +92,7 @@ def timing(run: Run) -> str:
     low, high = (edge / run.steps / factor for edge in run.ci95_s)
     value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
     taken = f"{len(run.samples_s)} samples" + (f" of {run.steps} {run.step_name}s" if run.steps > 1 else "")
+    taken += f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
     return f"{value} {unit} a {run.step_name} (95 %: {first} to {last} {unit}), {taken}"
 
 
