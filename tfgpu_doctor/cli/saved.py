@@ -34,6 +34,22 @@ def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
         raise click.UsageError(str(error)) from error
 
 
+def load_bench(path: str, command: str) -> BenchResult:
+    """Load a bench result; "-" is standard input.
+
+    Raises:
+        click.UsageError: it cannot be read, is too large, or is no bench result of this version.
+    """
+    from tfgpu_doctor.bench.saved import load_result
+    from tfgpu_doctor.report import ReportError
+
+    name = "standard input" if path == "-" else path
+    try:
+        return load_result(_read(path, name), name, command)
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+
+
 def load_pair(base: str, new: str) -> tuple[Report, Report] | tuple[BenchResult, BenchResult]:
     """Load two files of one kind, for tfgpu compare; "-" is standard input, for one of them.
 

@@ -30,7 +30,7 @@ def _details(facts: Facts) -> Iterator[str]:
     yield folded("Versions", table("Versions", ("what", "version", "read from"), versions(facts)))
     packages = [f"{package.name}=={package.version}" for package in value_or(facts.python.packages, ())]
     variables = [f"{name}={value}" for name, value in value_or(facts.variables, {}).items()]
-    log = list(value_or(facts.tensorflow.log, ()))[-_LOG:]
+    log = value_or(facts.tensorflow.log, ())[-_LOG:]
     for title, lines in (("Packages", packages), ("Variables", variables), ("Log (its end)", log)):
         shown = "\n".join(text(line) for line in lines)
         yield folded(f"{title} ({len(lines)})", element("pre", element("code", shown)) if lines else "")

@@ -92,7 +92,7 @@ th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top; b
 th { font-weight: 600; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.mid { min-width: 9rem; }
-td.long { min-width: 14rem; }
+td.long { min-width: 10.5rem; }
 th.name { white-space: nowrap; }
 th.long { min-width: 9rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }

@@ -16,6 +16,7 @@ WORKLOADS = {
         "tfgpu_doctor.cli.bench.inference", "Calls of a SavedModel: latency percentiles and throughput."
     ),
     "gan": LazyCommand("tfgpu_doctor.cli.bench.gan", "Training steps of a small GAN: generator and discriminator."),
+    "show": LazyCommand("tfgpu_doctor.cli.bench.show", "Print a saved result, or make the page of it."),
 }
 
 

@@ -199,17 +199,18 @@ def measure(plan: Plan, measuring: Measuring) -> int:
             click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
             click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
             return EXIT_UNKNOWN
-    _print(result, measuring.form)
+    if measuring.form == "json":
+        sys.stdout.buffer.write(result.to_json())
+        sys.stdout.buffer.flush()
+    else:
+        show(result)
     if measuring.html:
         page.write(result, matrix, measuring.html)
     return EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK
 
 
-def _print(result: BenchResult, form: str) -> None:
-    if form == "json":
-        sys.stdout.buffer.write(result.to_json())
-        sys.stdout.buffer.flush()
-        return
+def show(result: BenchResult) -> None:
+    """Print a result for people."""
     from tfgpu_doctor.render.bench_sweep import render_sweep
     from tfgpu_doctor.render.bench_text import render
     from tfgpu_doctor.render.console import console_for
