@@ -9,12 +9,11 @@ from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
 WORKLOADS = {
     "matpow": LazyCommand("tfgpu_doctor.cli.bench.matpow", "Powers of large matrices: A^n and B^n."),
     "cnn": LazyCommand("tfgpu_doctor.cli.bench.cnn", "Training steps of an image classifier, on any number of GPUs."),
-    "transfer": LazyCommand(
-        "tfgpu_doctor.cli.bench.transfer", "Bytes between host and GPUs, and between GPUs."
-    ),
+    "transfer": LazyCommand("tfgpu_doctor.cli.bench.transfer", "Bytes between host and GPUs, and between GPUs."),
     "inference": LazyCommand(
         "tfgpu_doctor.cli.bench.inference", "Calls of a SavedModel: latency percentiles and throughput."
     ),
+    "input": LazyCommand("tfgpu_doctor.cli.bench.input", "The tf.data pipeline against what a training eats."),
     "gan": LazyCommand("tfgpu_doctor.cli.bench.gan", "Training steps of a small GAN: generator and discriminator."),
     "show": LazyCommand("tfgpu_doctor.cli.bench.show", "Print a saved result, or make the page of it."),
 }

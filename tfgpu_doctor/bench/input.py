@@ -1,0 +1,168 @@
+"""`tfgpu bench input`, the parent's side: pipelines alone, the training alone, and the training fed by pipelines."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tfgpu_doctor.bench import input_reading as reading
+from tfgpu_doctor.bench import sizing
+from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.workloads import input as workload
+from tfgpu_doctor.bench.workloads import pictures, pipelines
+from tfgpu_doctor.bench.workloads.models import MODELS
+
+IMAGES = 512
+MAKING = 300.0  # seconds that writing the images may take
+HOST_CASE = Case("CPU", ("/CPU:0",), ())  # where every pipeline runs
+
+
+@dataclass
+class Input:
+    """One run of the benchmark, from what was asked for."""
+
+    model: str = "cifar"
+    batch: int | None = None  # None: the model's own
+    dtype: str = "float32"
+    folder: str | None = None  # None: images are made
+    images: int = IMAGES
+    selection: Selection = field(default_factory=Selection)
+    workload: str = "input"
+    found: int = 0  # images that there are
+    bytes_each: float = 0.0  # of an encoded image
+
+    @property
+    def size(self) -> int:
+        """Images in the batch of one device."""
+        return self.batch or MODELS[self.model].default_batch
+
+    def title(self) -> str:
+        """What is read, and what for."""
+        whose = "synthetic JPEG" if self.folder is None else "of the data set's"
+        read = f"{self.found} {whose} images of {self.bytes_each / 1000:.2g} kB" if self.found else "encoded images"
+        return f"{read} into {self.model}, batches of {self.size}"
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share."""
+        return {
+            "model": self.model,
+            "batch": self.size,
+            "images": self.found,
+            "bytes_each": round(self.bytes_each),
+            "dataset": "synthetic" if self.folder is None else "folder",
+            "seed": pictures.SEED,
+        }
+
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Is it input-bound, which knob helps, and what the figures leave out."""
+        said = [*reading.verdicts(runs), *reading.ranking(runs)]
+        said.append(
+            "files come from the operating system's page cache: a slow disk or network is not measured. Each knob is "
+            "turned alone; TensorFlow's own optimisations are off except where named."
+        )
+        if any(run.label == "CPU" and run.parameters["measured"] == reading.FED for run in runs):
+            said.append("on the CPU pipeline and training share the processors, and input waits for those, too")
+        return tuple(said)
+
+    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+        """What a training that waits for input should be given."""
+        return tuple(reading.advice(run, runs))
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """The pipelines one by one, the training on all devices, then with each pipeline."""
+        cases = [
+            replace(case, label=case.label.removesuffix(", together"))
+            for case in self.selection.cases(session.found, ("together",))
+        ]
+        self._check_memory(session, cases)
+        with self._folder(session) as folder:
+            todo = [[(HOST_CASE, self._job(reading.ALONE, name, folder))] for name in pipelines.ALONE]
+            todo.append([(case, self._job(reading.MODEL, None, folder)) for case in cases])
+            for name in pipelines.FEEDING:
+                job = self._job(reading.FED, name, folder)
+                todo.append([(case, job) for case in cases if _feeds(case, name)])
+            todo = [group for group in todo if group]
+            for place, group in enumerate(todo):
+                later = {(case.label, job.dtype_on(case)) for other in todo[place + 1 :] for case, job in other}
+                yield Group(tuple(group), keep=frozenset(later))
+
+    @contextmanager
+    def _folder(self, session: Session) -> Iterator[str]:
+        """The user's images, or a folder of new ones that is removed in the end."""
+        if self.folder is not None:
+            self._measure(self.folder)
+            yield self.folder
+            return
+        with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
+            session.progress("making images", 0.0)
+            image = list(MODELS[self.model].image)
+            session.first.ask(MAKING, do="reference", workload="input", folder=folder, image=image, count=self.images)
+            self._measure(folder)
+            yield folder
+
+    def _measure(self, folder: str) -> None:
+        files = pictures.find(folder, self.images)
+        self.found = len(files)
+        self.bytes_each = sum(Path(file).stat().st_size for file in files) / max(len(files), 1)
+
+    def _job(self, measured: str, pipeline: str | None, folder: str) -> Job:
+        trains = measured != reading.ALONE
+        parameters: dict[str, Any] = {
+            "folder": folder,
+            "count": self.images,
+            "model": self.model,
+            "batch": self.size,
+            "pipeline": pipeline,
+            "trains": trains,
+        }
+        images = self._images
+        return Job(
+            workload=self.workload,
+            parameters=parameters,
+            dtype=self.dtype if trains else "float32",
+            unit=workload.UNIT,
+            work=images,
+            flop=(lambda case: workload.flop(self.model, images(case))) if trains else (lambda case: None),
+            judge=workload.judge,
+            scaling=lambda case: "weak" if len(case.devices) > 1 else None,
+            point={"measured": measured, "input": pipeline},
+            step_name=f"block of {workload.BLOCK} batches",
+            blocks=True,
+        )
+
+    def _images(self, case: Case) -> int:
+        """Images of one step."""
+        return workload.BLOCK * self.size * len(case.devices)
+
+    def _check_memory(self, session: Session, cases: Sequence[Case]) -> None:
+        """Refuse what the host's memory does not hold: decoded images in a cache, and batches that are on their way.
+
+        Raises:
+            sizing.TooLargeError: it does not.
+        """
+        height, width, channels = MODELS[self.model].image
+        pixels = height * width * channels
+        widest = max(len(case.devices) for case in cases)
+        cached = self.images * pixels
+        moving = 4 * pixels * self.size * widest * (2 * pipelines.PREFETCH + 4)
+        need = len(cases) * (cached + moving + sizing.PROCESS)
+        free = session.free(cases)[sizing.HOST]
+        if need > sizing.SHARE * free:
+            raise sizing.TooLargeError(
+                f"{self.images} decoded images of {self.model} and batches of {self.size} need {need / 2**30:.1f} GiB "
+                f"of {sizing.HOST}, of which {free / 2**30:.1f} GiB are free; try fewer --images or a smaller --batch-size"
+            )
+
+
+def _feeds(case: Case, pipeline: str) -> bool:
+    """Whether a pipeline is measured with a case; a strategy over several devices copies to them by itself."""
+    if len(case.devices) > 1:
+        return pipeline in ("sequential", "everything")
+    return not pipelines.PIPELINES[pipeline].to_device or bool(case.gpus)
