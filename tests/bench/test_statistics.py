@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
@@ -100,6 +101,20 @@ def test_sampling_ends_at_the_deadline_but_not_without_a_sample() -> None:
     assert not rule.done(TIMES, elapsed=4.9)
     assert rule.done(TIMES, elapsed=5.0)
     assert rule.done([1e-5, 2e-5] * 1000, elapsed=0.03)  # samples without number
+
+
+@dataclass(frozen=True)
+class PatientRule(StoppingRule):
+    wanted: int = 100
+
+
+def test_processes_share_what_a_case_may_take() -> None:
+    rule = PatientRule(min_samples=40, deadline=50.0)
+    assert rule.share(1) is rule
+    each = rule.share(4)
+    assert isinstance(each, PatientRule)  # with what a workload adds to the rule
+    assert (each.min_samples, each.min_seconds, each.deadline, each.max_samples) == (10, 0.125, 12.5, 500)
+    assert rule.share(100).min_samples == 5
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 CONFIDENCE = 0.95
@@ -110,10 +110,10 @@ class StoppingRule:
         """What each of several processes has to reach, so that all of them take about the time of one."""
         if processes == 1:
             return self
-        return StoppingRule(
+        return replace(
+            self,
             min_samples=max(-(-self.min_samples // processes), LEAST_OF_A_PROCESS),
             min_seconds=self.min_seconds / processes,
-            max_spread=self.max_spread,
             deadline=self.deadline / processes,
             max_samples=max(self.max_samples // processes, LEAST_OF_A_PROCESS),
         )
