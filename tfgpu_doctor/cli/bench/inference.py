@@ -1,0 +1,126 @@
+"""`tfgpu bench inference`: options, one measurement, render, exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+
+DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
+OWN = ("float32", "tf32")  # what can be chosen for a model whose types are its own
+LARGEST = 65536
+
+
+def _batches(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
+    found = []
+    for part in text.split(","):
+        number = part.strip()
+        if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= LARGEST):
+            raise click.BadParameter(f"{number!r} is no number from 1 to {LARGEST}; write for example 1,8,32,128")
+        found.append(int(number))
+    return tuple(sorted(set(found)))
+
+
+@click.command(
+    "inference",
+    epilog="Examples: tfgpu bench inference --model resnet50 --dtype float32 --dtype mixed_float16; "
+    "tfgpu bench inference --saved-model ./model --batch-sizes 1,16",
+)
+@click.option(
+    "--model",
+    type=click.Choice(["mnist", "cifar", "resnet50"]),
+    help="A network of ours, exported as a SavedModel.  [default: mnist]",
+)
+@click.option(
+    "--saved-model",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="Your own SavedModel; its signature says what it takes.",
+)
+@click.option("--signature", metavar="NAME", help="Of --saved-model.  [default: serving_default, or the only one]")
+@click.option(
+    "--shape",
+    "shapes",
+    metavar="[INPUT=]N,N,…",
+    multiple=True,
+    help="Shape of one item of --saved-model's input, where the signature leaves it open: 224,224,3.",
+)
+@click.option(
+    "--batch-sizes",
+    "batches",
+    metavar="LIST",
+    default="1,8,32,128",
+    show_default=True,
+    callback=_batches,
+    help="Items of a call.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    type=click.Choice(DTYPES),
+    multiple=True,
+    default=("float32",),
+    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
+)
+@click.option("--xla", is_flag=True, help="Compile the signature with XLA, on every device.")
+@measuring_options
+@click.pass_context
+def command(
+    context: click.Context,
+    model: str | None,
+    saved_model: str | None,
+    signature: str | None,
+    shapes: tuple[str, ...],
+    batches: tuple[int, ...],
+    dtypes: tuple[str, ...],
+    xla: bool,
+    measuring: Measuring,
+) -> None:
+    """Call a SavedModel as a server does: latency percentiles and throughput for each batch size.
+
+    Inputs are on the host, results are fetched, one call after the other. Every result is compared with that of the
+    CPU. A 99th percentile takes 368 samples; --deadline is shared by the batch sizes.
+
+    Exit codes: 0 measured, 1 a result was wrong, a case failed, the SavedModel cannot be used, or GPUs that were asked
+    for are not there, 2 wrong usage, 3 TensorFlow could not be used.
+    """
+    from tfgpu_doctor.bench.inference import WANTED, Inference
+    from tfgpu_doctor.bench.signatures import ShapeError, parse_shape
+
+    if model and saved_model:
+        raise click.UsageError("--model names a network of ours, --saved-model a folder of yours: use one of the two")
+    if saved_model is None and (signature or shapes):
+        raise click.UsageError("--signature and --shape speak of a SavedModel of yours: add --saved-model DIR")
+    if saved_model is not None:
+        _check_folder(saved_model)
+        if other := [dtype for dtype in dtypes if dtype not in OWN]:
+            raise click.UsageError(f"--dtype {other[0]}: a SavedModel has its own types; float32 or tf32 can be chosen")
+    try:
+        items = dict(parse_shape(text) for text in shapes)
+    except ShapeError as error:
+        raise click.UsageError(str(error)) from error
+    asked = context.get_parameter_source("min_samples") == ParameterSource.COMMANDLINE
+    plan = Inference(
+        model=None if saved_model else model or "mnist",
+        saved_model=saved_model,
+        signature=signature,
+        shapes=items,
+        batches=batches,
+        dtypes=tuple(dict.fromkeys(dtypes)),
+        xla=xla,
+        wanted=measuring.min_samples if asked else WANTED,
+        selection=measuring.selection(),
+    )
+    context.exit(measure(plan, measuring))
+
+
+def _check_folder(folder: str) -> None:
+    """Refuse what is visibly no SavedModel."""
+    if not any((Path(folder) / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise click.UsageError(
+            f"--saved-model {folder}: there is no saved_model.pb in it; model.export(DIR) or "
+            "tf.saved_model.save(model, DIR) writes one"
+        )
