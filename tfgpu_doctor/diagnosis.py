@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
@@ -124,7 +124,8 @@ def diagnose(
         (_explainable(one, problem), _finding(one, problem, context)) for one, problem in kept if not problem.possible
     ]
     open_causes = [_finding(one, problem, context) for one, problem in kept if problem.possible]
-    findings = _with_possible(_arrange(certain), open_causes)
+    ahead = {one.id for one, problem in kept if problem.ahead}
+    findings = _with_possible(_arrange(certain, ahead), open_causes)
     ids = {one.id for one, _ in kept}
     open_questions = tuple(
         Undetermined(id=one.id, reason=reason)
@@ -212,16 +213,16 @@ def _finding(one: Rule, problem: Problem, context: Context) -> Finding:
     )
 
 
-def _rank(finding: Finding) -> tuple[int, int]:
+def _rank(finding: Finding, ahead: Collection[str]) -> tuple[int, bool, int]:
     # an id that stands there itself goes before a pattern that it matches
     patterns = (i for i, pattern in enumerate(ORDER) if matches(finding.id, (pattern,)))
     place = ORDER.index(finding.id) if finding.id in ORDER else next(patterns)
-    return _SEVERITIES.index(finding.severity), place
+    return _SEVERITIES.index(finding.severity), finding.id not in ahead, place
 
 
-def _arrange(found: list[_Found]) -> tuple[Finding, ...]:
+def _arrange(found: list[_Found], ahead: Collection[str]) -> tuple[Finding, ...]:
     """Sort, and turn every finding that another one explains into its consequence."""
-    found = sorted(found, key=lambda pair: _rank(pair[1]))
+    found = sorted(found, key=lambda pair: _rank(pair[1], ahead))
     roots = [pair for pair in found if not _explainer(pair, found)]
     consequences: dict[str, list[str]] = {finding.id: [] for _, finding in roots}
     followers: list[Finding] = []

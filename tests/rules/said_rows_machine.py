@@ -132,6 +132,11 @@ FIRES: dict[str, dict[str, str]] = {
         "no memory at all": log("1.15", DRIVER, "failed call to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
     },
     "container.no-gpu": {
+        "a stub answers, and there is no device": text(
+            _IN_DOCKER_WITH_GPUS,
+            log("1.15", DRIVER, "failed call to cuInit: UNKNOWN ERROR (-1)"),
+            log("1.15", DIAGNOSTICS, "no NVIDIA GPU device is present: /dev/nvidia0 does not exist", "I"),
+        ),
         "the driver's module is seen, its library is not": text(
             "the docker image, run with Singularity on the cluster:",
             log("1.0", LOADER, "Couldn't open CUDA library libcuda.so.1. LD_LIBRARY_PATH: /usr/local/cuda/lib64"),

@@ -141,6 +141,14 @@ def test_harmless_lines_are_notes(text: str) -> None:
         assert {"benign.log", "tensorrt.missing-benign"} & {one.id for one in found}
 
 
+def test_lines_that_frighten_are_named_first() -> None:
+    factory = "cuda_dnn.cc:9261] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN"
+    plain = "This TensorFlow binary is optimized to use available CPU instructions"
+    without = "TF-TRT Warning: Could not find TensorRT"
+    assert [one.id for one in findings(f"{factory}\n{without}")] == ["benign.log", "tensorrt.missing-benign"]
+    assert [one.id for one in findings(f"{plain}\n{without}")] == ["tensorrt.missing-benign", "benign.log"]
+
+
 WORKING = {
     "a setting": "CUDA_VISIBLE_DEVICES=0 python train.py",
     "an installation": "pip install tensorflow-gpu==2.4.0\nSuccessfully installed tensorflow-gpu-2.4.0",

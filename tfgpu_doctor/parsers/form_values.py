@@ -8,6 +8,8 @@
 ('2.3.0', '2.4.0')
 >>> gpu("NVIDIA Corporation GK208B [GeForce GT 710] / 2GB"), gpu("GeForce GTX 1080, 8 GB"), gpu("12G")
 ('NVIDIA Corporation GK208B [GeForce GT 710]', 'GeForce GTX 1080', None)
+>>> gpu("RTX 3080 Ti, CUDA10.0")
+'RTX 3080 Ti'
 """
 
 from __future__ import annotations
@@ -68,6 +70,10 @@ _MEMORY = re.compile(
     re.IGNORECASE,
 )
 _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?\d{1,2}[)]?$")
+
+
+# what people list behind the card, on the same line
+_OTHER_PARTS = re.compile(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*", re.IGNORECASE)
 
 
 def says_nothing(text: str) -> bool:
@@ -176,7 +182,7 @@ def gpu(text: str) -> str | None:
     plain = " ".join(text[:LONGEST].split()).strip("*_`, ")
     if _NO_GPU.match(plain) or not _GPU.search(plain):
         return plain if _NO_GPU.match(plain) else None
-    name = _COUNT.sub("", _MEMORY.sub(" ", plain, count=4)).strip(" ,;/|(-:+")
+    name = _COUNT.sub("", _MEMORY.sub(" ", _OTHER_PARTS.sub("", plain), count=4)).strip(" ,;/|(-:+")
     return " ".join(name.split()) or None
 
 

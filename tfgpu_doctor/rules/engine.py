@@ -25,6 +25,7 @@ class Problem:
     title: str | None = None
     severity: Severity | None = None
     possible: bool = False  # the evidence leaves it open; it neither silences nor stands before anything
+    ahead: bool = False  # stands before the others of its severity
     independent: bool = False  # what explains this rule's findings in general does not explain this one
 
 

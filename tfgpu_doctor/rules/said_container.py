@@ -71,7 +71,8 @@ def _nothing_inside(
     started = said.has("container-start")  # nvidia-smi's table may be that of another container, or of the host
     asked = not said.has("image-build") and _asked(said)
     # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
-    stubbed = init is not None and init.code in STUB and said.has("kernel-driver-not-running")
+    nothing = said.has("kernel-driver-not-running", "no-device-node")
+    stubbed = init is not None and init.code in STUB and nothing
     # whoever hands a GPU in hands nvidia-smi in with it
     entered = min((m.line for m in said.all("container-start")), default=None)
     bare = [

@@ -45,7 +45,12 @@ def benign(context: Context, said: Said) -> Problem | None:
     return Problem(
         cause="TensorFlow prints these on machines that work; TF_CPP_MIN_LOG_LEVEL=1 hides most of them",
         evidence=_named(seen),
+        ahead=any(m.values["what"] in _LOGGED_AS_ERRORS for m in seen),  # what frightens people is named first
     )
+
+
+# lines that TensorFlow logs with an E
+_LOGGED_AS_ERRORS = ("factory",)
 
 
 @rule(
