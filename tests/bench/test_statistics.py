@@ -15,6 +15,7 @@ from tfgpu_doctor.bench.statistics import (
     iqr_spread,
     median,
     median_interval,
+    percent,
     quantile,
     quantile_interval,
     samples_for,
@@ -159,3 +160,10 @@ def test_the_interval_of_a_quantile_covers_it_as_often_as_it_says() -> None:
         low, high = quantile_interval([numbers.random() for _ in range(400)], 0.9) or (1.0, 0.0)
         covered += low <= 0.9 <= high
     assert covered >= 0.93 * 400
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.0012, "0.12"), (0.051, "5.1"), (0.58, "58"), (0.996, "100"), (1.04, "104")]
+)
+def test_a_share_in_per_cent_has_two_digits_and_no_exponent(share: float, said: str) -> None:
+    assert percent(share) == said

@@ -125,7 +125,7 @@ class StoppingRule:
         if sum(samples) < self.min_seconds:
             return f"{sum(samples):.2f} of {self.min_seconds} s"
         if (spread := iqr_spread(samples)) > self.max_spread:
-            return f"spread {100 * spread:.2g} % instead of {100 * self.max_spread:g} %"
+            return f"spread {percent(spread)} % instead of {100 * self.max_spread:g} %"
         return None
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:
@@ -133,6 +133,11 @@ class StoppingRule:
         if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
             return True
         return self.unmet(samples) is None
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with two digits and never with an exponent: "5.1", "58", "104"."""
+    return f"{100 * share:.2g}" if share < 0.995 else f"{100 * share:.0f}"
 
 
 def digits(value: float, low: float, high: float) -> str:

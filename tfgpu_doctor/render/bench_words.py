@@ -124,7 +124,7 @@ def proof(run: Run) -> str:
     found = run.verified
     if found is None:
         return ""
-    said = [f"{check.name} {check.saw}".strip() for check in found.checks]
+    said = [": ".join(filter(None, (check.name, check.saw))) for check in found.checks]
     if found.residual is not None:
         limit = "" if found.tolerance is None else f", at most {found.tolerance:.2g}"
         said.insert(0, f"residual {found.residual:.2g}{limit}")

@@ -10,6 +10,7 @@ import gzip
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.statistics import percent
 from tfgpu_doctor.facts import Facts, Known, value_or
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render import html_charts as charts
@@ -190,7 +191,7 @@ def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
         words.name(run, runs),
         f"{len(run.samples_s)}" + (f" × {run.steps} {run.step_name}s" if run.steps > 1 else ""),
         words.timing(run).rpartition(", ")[0] or middle,
-        "" if run.spread_iqr is None else f"{100 * run.spread_iqr:.2g} %",
+        "" if run.spread_iqr is None else f"{percent(run.spread_iqr)} %",
         f"{max(run.samples_s) / run.median_s:.2f} × median",
         str(len(run.throttled_samples)) if run.gpu else "",
         f"{loads[len(loads) // 2]:.1f}" if loads else "",
