@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The GitHub Action around `tfgpu smoke`: installs tfgpu into an environment of its own, runs it, and tells the job.
+#
+# Reads INPUT_* (action.yml says what they mean) and GITHUB_ACTION_PATH, GITHUB_OUTPUT, RUNNER_TEMP; tfgpu itself reads
+# GITHUB_STEP_SUMMARY. Leaves with the exit code of tfgpu smoke. Works in bash 3.2 and later.
+set -euo pipefail
+
+work="$(mktemp -d "${RUNNER_TEMP:-/tmp}/tfgpu-smoke.XXXXXX")"
+report="$work/smoke.json"
+junit="$work/smoke.xml"
+
+# What others wrote must not be read as a workflow command: no line of it begins with ::, none holds ##[.
+quoted() { sed -e 's/##/# #/g' -e 's/^/tfgpu: /'; }
+
+# One error for the page of the run. $1 is our own text.
+fail() {
+  echo "::error title=tfgpu smoke::$1"
+  tell unknown 0
+  exit 2
+}
+
+tell() {
+  {
+    echo "verdict=$1"
+    echo "gpus=$2"
+    echo "report=$report"
+    echo "junit=$junit"
+  } >> "${GITHUB_OUTPUT:-/dev/null}"
+}
+
+# Sets the array `tfgpu` to the command; installs it first, unless it is there.
+install_tfgpu() {
+  local version="${INPUT_VERSION:-}" source
+  case "$version" in
+    installed)
+      tfgpu=(tfgpu)
+      command -v tfgpu > /dev/null || fail "version is 'installed', and there is no tfgpu on PATH"
+      return
+      ;;
+    "") source="$GITHUB_ACTION_PATH" ;;
+    *[!0-9A-Za-z.+!]*) fail "version is no version number" ;;
+    *) source="tfgpu-doctor==$version" ;;
+  esac
+  "${INPUT_HOST_PYTHON:-python3}" -m venv "$work/env" 2>&1 | quoted \
+    || fail "the environment for tfgpu could not be made: host-python needs the module venv"
+  "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check "$source" 2>&1 | quoted \
+    || fail "tfgpu could not be installed: it needs Python 3.10 or later (host-python)"
+  tfgpu=("$work/env/bin/python" -m tfgpu_doctor)
+}
+
+# Appends to the array `arguments`: the words of one line, or a line each where there are several lines.
+further_arguments() {
+  local text="$1" line
+  if [[ "$text" == *$'\n'* ]]; then
+    while IFS= read -r line || [[ -n "$line" ]]; do
+      if [[ -n "$line" ]]; then arguments+=("$line"); fi
+    done <<< "$text"
+  elif [[ -n "$text" ]]; then
+    local words
+    read -r -a words <<< "$text"
+    if [[ ${#words[@]} -gt 0 ]]; then arguments+=("${words[@]}"); fi
+  fi
+}
+
+# Prints the verdict, a blank, and how many GPUs there are. Nothing else of the result is believed.
+summed_up() {
+  "${INPUT_HOST_PYTHON:-python3}" -c '
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as stream:
+    result = json.load(stream)
+verdict = result["verdict"]
+print(verdict if verdict in ("ok", "failed", "unknown") else "unknown", len(result["gpus"]))
+' "$1"
+}
+
+install_tfgpu
+arguments=(smoke "--python=$INPUT_PYTHON" "--require-gpus=$INPUT_REQUIRE_GPUS" "--budget=$INPUT_BUDGET")
+if [[ -n "${INPUT_MIN_TFLOPS:-}" ]]; then arguments+=("--min-tflops=$INPUT_MIN_TFLOPS"); fi
+if [[ -n "${INPUT_BASELINE:-}" ]]; then arguments+=("--baseline=$INPUT_BASELINE"); fi
+further_arguments "${INPUT_ARGUMENTS:-}"
+for word in "${arguments[@]}"; do
+  case "$word" in
+    --format* | --output*) fail "arguments cannot hold --format or --output: the outputs report and junit name the files" ;;
+  esac
+done
+arguments+=(--format github --format json --format junit --output - --output "$report" --output "$junit")
+
+code=0
+"${tfgpu[@]}" "${arguments[@]}" 2> "$work/stderr" || code=$?
+quoted < "$work/stderr"
+if [[ ! -s "$report" ]]; then
+  echo "::error title=tfgpu smoke::it ended with exit code $code before there was a result; the log says why"
+  tell unknown 0
+  exit "$((code ? code : 3))"
+fi
+read -r verdict gpus <<< "$(summed_up "$report")"
+tell "${verdict:-unknown}" "${gpus:-0}"
+exit "$code"

@@ -1,0 +1,245 @@
+"""action.yml and scripts/action.sh: run as the runner of GitHub does, with made-up inputs, and nothing installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.smoke.smoking import Machine
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "action.sh"
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+DEFAULTS = {name: str(one["default"]) for name, one in ACTION["inputs"].items()}
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+
+
+class Runner:
+    """A job's folder, files and variables; a tfgpu and a python3 on PATH that write down what they are asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+        self.temp = folder / "temp dir"
+        for one in (self.bin, self.temp):
+            one.mkdir()
+        self.output = folder / "output.txt"
+        self.log = folder / "asked.jsonl"
+        self.environ = {
+            "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_OUTPUT": str(self.output),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "RUNNER_TEMP": str(self.temp),
+        }
+
+    def program(self, name: str, code: int = 0, writes: bytes | None = None, says: str = "", errors: str = "") -> None:
+        """Put a program on PATH that logs its arguments; `writes` goes to the file of its second --output."""
+        source = f"""#!{sys.executable}
+import json, os, pathlib, shutil, sys
+with open({str(self.log)!r}, "a") as log:
+    log.write(json.dumps([{name!r}, *sys.argv[1:]]) + "\\n")
+if sys.argv[1:3] == ["-m", "venv"]:
+    pathlib.Path(sys.argv[3], "bin").mkdir(parents=True)
+    shutil.copy(__file__, pathlib.Path(sys.argv[3], "bin", "python"))
+elif sys.argv[1:2] == ["-c"]:
+    os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])
+elif "smoke" in sys.argv:
+    outputs = [after for word, after in zip(sys.argv, sys.argv[1:]) if word == "--output"]
+    data = {writes!r}
+    if data is not None:
+        pathlib.Path(outputs[1]).write_bytes(data)
+    sys.stdout.write({says!r})
+    sys.stderr.write({errors!r})
+    sys.exit({code})
+"""
+        file = self.bin / name
+        file.write_text(source, encoding="utf-8")
+        file.chmod(0o755)
+
+    def run(self, **inputs: str) -> subprocess.CompletedProcess[str]:
+        """Run the script with these inputs over the defaults of action.yml."""
+        values = {**DEFAULTS, **{name.replace("_", "-"): value for name, value in inputs.items()}}
+        given = {f"INPUT_{name.upper().replace('-', '_')}": value for name, value in values.items()}
+        return subprocess.run(
+            ["bash", str(SCRIPT)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**self.environ, **given},
+            cwd=self.folder,
+        )
+
+    def asked(self) -> list[list[str]]:
+        """The command lines of the programs, but not of what reads the result."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [words for words in map(json.loads, lines) if words[1:2] != ["-c"]]
+
+    def outputs(self) -> dict[str, str]:
+        """What the job can read."""
+        return dict(line.split("=", 1) for line in self.output.read_text().splitlines())
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)
+
+
+def test_the_action_is_well_formed() -> None:
+    assert ACTION["runs"]["using"] == "composite"
+    (step,) = ACTION["runs"]["steps"]
+    assert step["shell"] == "bash"
+    assert set(step["env"]) == {f"INPUT_{name.upper().replace('-', '_')}" for name in ACTION["inputs"]}
+    for name in ACTION["inputs"]:
+        assert step["env"][f"INPUT_{name.upper().replace('-', '_')}"] == f"${{{{ inputs.{name} }}}}"
+    assert {one["value"] for one in ACTION["outputs"].values()} == {
+        f"${{{{ steps.{step['id']}.outputs.{name} }}}}" for name in ACTION["outputs"]
+    }
+    assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
+
+
+def test_no_input_is_ever_part_of_a_command_line() -> None:
+    """An expression in `run` would be pasted into the script before the shell reads it."""
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step["run"]
+    script = SCRIPT.read_text(encoding="utf-8")
+    assert "eval" not in script
+    used = set(re.findall(r"INPUT_[A-Z_]+", script))
+    assert used == set(ACTION["runs"]["steps"][0]["env"])
+    assert subprocess.run(["bash", "-n", str(SCRIPT)], check=False, timeout=30).returncode == 0
+
+
+@pytest.mark.parametrize(("gpus", "code"), [(2, 0), (0, 1)])
+def test_it_runs_smoke_and_tells_the_job(runner: Runner, gpus: int, code: int) -> None:
+    smoke = Machine(gpus).smoke()
+    runner.program("tfgpu", code, smoke.to_json(), "::error title=x::y\n")
+    done = runner.run(version="installed", require_gpus="2", min_tflops="40", baseline="base line.json")
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout == "::error title=x::y\n"
+    found = runner.outputs()
+    assert (found["verdict"], found["gpus"]) == (smoke.verdict, str(gpus))
+    assert Path(found["report"]).read_bytes() == smoke.to_json()
+    ((program, *words),) = runner.asked()
+    assert program == "tfgpu"
+    assert words[:6] == [
+        *("smoke", "--python=python3", "--require-gpus=2", "--budget=60", "--min-tflops=40"),
+        "--baseline=base line.json",
+    ]
+    assert words[6:] == [
+        *("--format", "github", "--format", "json", "--format", "junit"),
+        *("--output", "-", "--output", found["report"], "--output", found["junit"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("   ", []),
+        ("--repeat 3  --dtype tf32", ["--repeat", "3", "--dtype", "tf32"]),
+        ("--matrix\n/a path/rows.yaml\n\n", ["--matrix", "/a path/rows.yaml"]),
+        (
+            "$(touch hacked) `touch hacked` ; touch hacked",
+            shlex.split("'$(touch' 'hacked)' '`touch' 'hacked`' ';' touch hacked"),
+        ),
+        ("* ~ $HOME", ["*", "~", "$HOME"]),
+    ],
+)
+def test_further_arguments(runner: Runner, text: str, words: list[str]) -> None:
+    runner.program("tfgpu", 0, Machine().smoke().to_json())
+    assert runner.run(version="installed", arguments=text).returncode == 0
+    assert runner.asked()[0][5:-12] == words
+    assert not list(runner.folder.rglob("hacked"))
+
+
+HOSTILE = ("$(touch hacked)", "`touch hacked`", "'; touch hacked; '", '"; touch hacked #', "x\n::error::y", "-rf /", "")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_inputs_are_arguments_and_nothing_else(runner: Runner, text: str) -> None:
+    runner.program("tfgpu", 2, None, "", f"Error: {text}\n::add-mask::z ##[error]z\n")
+    done = runner.run(version="installed", python=text, require_gpus=text, budget=text)
+    assert done.returncode == 2
+    assert runner.asked()[0][2:5] == [f"--python={text}", f"--require-gpus={text}", f"--budget={text}"]
+    assert not list(runner.folder.rglob("hacked"))
+    commands = [line for line in done.stdout.splitlines() if line.lstrip().startswith("::")]
+    assert commands == [
+        "::error title=tfgpu smoke::it ended with exit code 2 before there was a result; the log says why"
+    ]
+    assert "##[" not in done.stdout
+    assert runner.outputs()["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize("text", ["--output x", "--format=json", "--repeat\n2\n--output=x"])
+def test_formats_cannot_be_asked_for(runner: Runner, text: str) -> None:
+    runner.program("tfgpu")
+    done = runner.run(version="installed", arguments=text)
+    assert done.returncode == 2 and "::error title=tfgpu smoke::arguments cannot hold" in done.stdout
+    assert runner.asked() == []
+
+
+# ------------------------------------------------------------------------------------------- installing
+
+
+@pytest.mark.parametrize(("version", "source"), [("", str(ROOT)), ("1.2.3rc1", "tfgpu-doctor==1.2.3rc1")])
+def test_it_is_installed_into_an_environment_of_its_own(runner: Runner, version: str, source: str) -> None:
+    runner.program("python3", 0, Machine().smoke().to_json())
+    done = runner.run(version=version)
+    assert (done.returncode, done.stderr) == (0, "")
+    made, installed, smoked = runner.asked()
+    assert made[:3] == ["python3", "-m", "venv"] and made[3].startswith(str(runner.temp))
+    assert installed[1:] == ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", source]
+    assert smoked[1:4] == ["-m", "tfgpu_doctor", "smoke"]
+
+
+@pytest.mark.parametrize("version", ["1.0; touch hacked", "--index-url=x", "a b", "../x", "$(touch hacked)", "1\n2"])
+def test_what_is_no_version_is_not_installed(runner: Runner, version: str) -> None:
+    runner.program("python3")
+    done = runner.run(version=version)
+    assert done.returncode == 2 and "version is no version number" in done.stdout
+    assert runner.asked() == []
+
+
+def test_a_python_that_is_not_there(runner: Runner) -> None:
+    done = runner.run(host_python="/nowhere/python3")
+    assert done.returncode == 2 and "the environment for tfgpu could not be made" in done.stdout
+    assert runner.outputs()["verdict"] == "unknown"
+
+
+def test_a_tfgpu_that_is_not_there(runner: Runner) -> None:
+    shell = shutil.which("bash")
+    assert shell is not None
+    for name in ("bash", "mktemp", "sed"):
+        (runner.bin / name).symlink_to(shutil.which(name) or "")
+    runner.environ["PATH"] = str(runner.bin)
+    done = runner.run(version="installed")
+    assert done.returncode == 2 and "there is no tfgpu on PATH" in done.stdout
+
+
+def test_with_the_real_tfgpu(runner: Runner) -> None:
+    """A TensorFlow that cannot be imported: the job fails, its page says why."""
+    patients = ROOT / "tests" / "patients"
+    file = runner.bin / "tfgpu"
+    file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tfgpu_doctor "$@"\n')
+    file.chmod(0o755)
+    runner.environ["PYTHONPATH"] = os.pathsep.join([str(patients / "import_error"), str(ROOT)])
+    done = runner.run(version="installed", python=sys.executable, budget="10")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "::error title=tfgpu smoke%3A import%3A failed::" in done.stdout
+    found = runner.outputs()
+    assert (found["verdict"], found["gpus"]) == ("failed", "0")
+    assert json.loads(Path(found["report"]).read_text())["schema"] == "tfgpu.smoke/1"
+    assert Path(found["junit"]).read_text().startswith("<?xml")
+    assert Path(runner.environ["GITHUB_STEP_SUMMARY"]).read_text().startswith("**✗ tfgpu smoke failed")
