@@ -57,6 +57,9 @@ FIRES: dict[str, dict[str, str]] = {
         "2.13 beside CUDA 12": text("TensorFlow 2.13.0", "CUDA version: 12.2", log("2.13", _STUB, NO_CUDART, "I")),
         "1.12 beside CUDA 10.0": text(_NVCC, f"ImportError: libcublas.so.9.0: {GONE}"),
         "2.1 on Windows": text("- CUDA/cuDNN version: CUDA 10.2", not_opened("2.4", "cudart64_101.dll")),
+        "the distribution's own package": text(
+            "nvidia-cuda-toolkit 12.2.1", log("2.13", _STUB, NO_CUDART, "I"), "TensorFlow 2.13.0"
+        ),
         "1.12 on Windows, and no name": text(
             "- TensorFlow version: tensorflow-gpu 1.12.0",
             "- CUDA/cuDNN version: CUDA 10.0",

@@ -11,6 +11,10 @@ from tfgpu_doctor.parsers.pasted import NOT_SAID, Pasted, known, stated_at
 _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
+# the distributions' own package: "nvidia-cuda-toolkit 12.2.1", "nvidia-cuda-toolkit/jammy 11.5.1-1ubuntu1"
+_OF_DISTRIBUTION = re.compile(
+    r"(?<![\w-])nvidia-cuda-toolkit(?:/\w+)?[ =:-]{1,30}(?P<version>\d{1,2}(?:\.\d{1,3}){1,2})\b"
+)
 _CUDA_SENTENCE = re.compile(
     r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\b(?:up|down)graded to\b|\b(?:went|moved|switched) to\b|\bset ?up\b|^"
     r"|, |\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
@@ -107,6 +111,9 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
                 yield Toolkit(
                     path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
                 )
+        if packaged := _OF_DISTRIBUTION.search(line.text):
+            where = f"line {line.number}: nvidia-cuda-toolkit {packaged['version']}"
+            yield Toolkit(path="nvidia-cuda-toolkit", version=packaged["version"], source=where, via="stated")
         if text.libraries and _HEADER.search(line.text):
             continue
         if not stated and (said := _said_to_be_there(_CUDA_SENTENCE, line.text)):
