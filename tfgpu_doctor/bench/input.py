@@ -64,8 +64,8 @@ class Input:
         """Is it input-bound, which knob helps, and what the figures leave out."""
         said = [*reading.verdicts(runs), *reading.ranking(runs)]
         said.append(
-            "files come from the operating system's page cache: a slow disk or network is not measured. Each knob is "
-            "turned alone; TensorFlow's own optimisations are off except where named."
+            f"a block is {workload.BLOCK} batches. Files come from the operating system's page cache: a slow disk or "
+            "network is not measured. TensorFlow's own optimisations are off except where named."
         )
         if any(run.label == "CPU" and run.parameters["measured"] == reading.FED for run in runs):
             said.append("on the CPU pipeline and training share the processors, and input waits for those, too")
@@ -92,6 +92,8 @@ class Input:
             for place, group in enumerate(todo):
                 later = {(case.label, job.dtype_on(case)) for other in todo[place + 1 :] for case, job in other}
                 yield Group(tuple(group), keep=frozenset(later))
+                if place == 0 and all(run.failure for run in session.runs):
+                    return  # an image that cannot be decoded stops every pipeline
 
     @contextmanager
     def _folder(self, session: Session) -> Iterator[str]:
@@ -132,8 +134,8 @@ class Input:
             flop=(lambda case: workload.flop(self.model, images(case))) if trains else (lambda case: None),
             judge=workload.judge,
             scaling=lambda case: "weak" if len(case.devices) > 1 else None,
-            point={"measured": measured, "input": pipeline},
-            step_name=f"block of {workload.BLOCK} batches",
+            point={"measured": measured, "input": pipeline or reading.RESIDENT},
+            step_name="block",
             blocks=True,
         )
 
@@ -157,7 +159,8 @@ class Input:
         if need > sizing.SHARE * free:
             raise sizing.TooLargeError(
                 f"{self.images} decoded images of {self.model} and batches of {self.size} need {need / 2**30:.1f} GiB "
-                f"of {sizing.HOST}, of which {free / 2**30:.1f} GiB are free; try fewer --images or a smaller --batch-size"
+                f"of {sizing.HOST}, of which {free / 2**30:.1f} GiB are free; "
+                "try fewer --images or a smaller --batch-size"
             )
 
 

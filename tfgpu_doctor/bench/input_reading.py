@@ -17,6 +17,7 @@ from tfgpu_doctor.bench.workloads.pipelines import FEEDING, PIPELINES
 BOUND = 0.05  # of the step; input that clearly waits for more makes a training input-bound
 UNCLEAR = 0.25  # of the step: an interval from below BOUND to above this tells nothing
 ALONE, MODEL, FED = "pipeline alone", "training alone", "training fed"  # what a run measures: its parameter "measured"
+RESIDENT = "data on the device"  # the input of a training that needs none
 
 
 @dataclass
@@ -72,7 +73,7 @@ def _verdict(fed: Mapping[str, Run], appetite: Run) -> str:
     enough = next(name for name in fed if share[name].low <= BOUND)
     if enough == plain:
         return f"not input-bound, not even with {plain}; {eats}; {_waits(share[plain])}"
-    return f"input-bound with {plain} ({_waits(share[plain])}), not with {enough} ({_waits(share[enough])}); {eats}"
+    return f"input-bound with {plain}: {_waits(share[plain])}; not with {enough}: {_waits(share[enough])}; {eats}"
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:

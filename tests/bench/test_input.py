@@ -1,0 +1,261 @@
+"""`tfgpu bench input`, the parent's side: which runs, and what they say beside each other. No process, no time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.fake_worker import FakeWorker
+from tests.bench.samples import run
+from tests.bench.test_matpow import QUICK, Workers
+from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.bench import input_reading as reading
+from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.input import Input
+from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
+from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.sizing import TooLargeError
+from tfgpu_doctor.bench.workloads import input as workload
+from tfgpu_doctor.bench.workloads import pictures
+from tfgpu_doctor.bench.workloads.pipelines import ALONE, FEEDING, PIPELINES
+
+NONE_WRONG = {"missing": 0, "more than once": 0, "other pixels": 0, "other shape": 0}
+RIGHT: dict[str, Any] = {"images": 32, **NONE_WRONG, "losses": [0.7]}
+
+
+class Feeder(FakeWorker):
+    """Answers as a worker with pipelines does; the folder that it is asked for exists meanwhile."""
+
+    def __init__(self, *arguments: Any, answer: dict[str, Any] = RIGHT, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.answer = answer
+        self.folders: list[Path] = []
+        self.prepared: list[dict[str, Any]] = []
+
+    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
+        folder = Path(request["folder"])
+        self.folders.append(folder)
+        for index in range(request["count"]):
+            (folder / f"{index}.jpg").write_bytes(b"x" * 100)
+        return {}
+
+    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.prepared.append(request["parameters"])
+        return super()._prepare(request)
+
+    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        return dict(self.answer)
+
+
+class Feeders(Workers):
+    """Starts them."""
+
+    def __call__(self) -> FakeWorker:
+        self.started.append(Feeder(self.clock, gpus=self.gpus, **self.options))
+        return self.started[-1]
+
+
+def bench(
+    workers: Feeders, environment: Any = None, plan: dict[str, Any] | None = None, **selected: Any
+) -> BenchResult:
+    found = Input(**{"model": "mnist", "images": 32, "selection": Selection(**selected), **(plan or {})})
+    return Session(found, MATRIX, environment or healthy(), workers, QUICK).run()
+
+
+def named(found: BenchResult) -> list[tuple[str, str, str]]:
+    return [(one.label, str(one.parameters["measured"]), str(one.parameters["input"])) for one in found.runs]
+
+
+# ------------------------------------------------------------------------------------------- what is run
+
+
+def test_pipelines_then_the_training_then_both() -> None:
+    workers = Feeders()
+    found = bench(workers)
+    assert named(found) == [
+        *(("CPU", "pipeline alone", name) for name in ALONE),
+        ("CPU", "training alone", "data on the device"),
+        *(("CPU", "training fed", name) for name in FEEDING if name != "prefetch to device"),
+    ]
+    assert len(workers.started) == 1 and workers.started[0].closed
+    (folder,) = workers.started[0].folders  # type: ignore[attr-defined]
+    assert not folder.exists(), "the images are removed"
+    assert found.title == "32 synthetic JPEG images of 0.1 kB into mnist, batches of 256"
+
+
+def test_a_gpu_is_also_fed_in_advance_and_pipelines_stay_on_the_cpu() -> None:
+    workers = Feeders(gpus=1)
+    found = bench(workers, devices=("/GPU:0",))
+    fed = [name for label, measured, name in named(found) if measured == "training fed"]
+    assert fed == list(FEEDING)
+    assert {label for label, measured, _ in named(found) if measured == "pipeline alone"} == {"CPU"}
+    assert {label for label, measured, _ in named(found) if measured != "pipeline alone"} == {"1 GPU"}
+
+
+def test_several_gpus_take_their_shares_of_one_pipeline() -> None:
+    found = bench(Feeders(gpus=2), gpus=2, explicit=True)
+    both = [(measured, name) for label, measured, name in named(found) if label == "2 GPUs"]
+    assert both == [
+        ("training alone", "data on the device"),
+        ("training fed", "sequential"),
+        ("training fed", "everything"),
+    ]
+    one = next(one for one in found.runs if one.label == "2 GPUs")
+    assert one.throughput and one.median_s
+    assert one.throughput.value == pytest.approx(2 * 4 * 256 * one.steps / one.median_s)
+    assert one.scaling == "weak"
+
+
+def test_flop_are_those_of_the_training() -> None:
+    found = bench(Feeders(), plan={"batch": 8})
+    alone = next(one for one in found.runs if one.parameters["measured"] == "training alone")
+    assert alone.flop == workload.flop("mnist", 32) * alone.steps
+    assert found.runs[0].flop is None
+
+
+def test_the_type_is_that_of_the_training() -> None:
+    found = bench(Feeders(gpus=1), plan={"dtype": "tf32"})
+    assert {(one.label, one.dtype) for one in found.runs} == {("CPU", "float32"), ("1 GPU", "tf32")}
+
+
+def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
+    for index in range(20):
+        (tmp_path / f"{index:02}.JPG").write_bytes(b"x" * 3000)
+    workers = Feeders()
+    found = bench(workers, plan={"folder": str(tmp_path), "images": 512})
+    assert found.title.startswith("20 of the data set's images of 3 kB into mnist")
+    assert workers.started[0].asked.count("reference") == 0
+    assert len(list(tmp_path.iterdir())) == 20
+    assert found.parameters["dataset"] == "folder" and str(tmp_path) not in str(found.parameters)
+
+
+def test_an_image_that_cannot_be_decoded_ends_it() -> None:
+    def trouble(verb: str, sample: int) -> None:
+        if verb == "prepare":
+            raise WorkerError("ValueError: 3.jpg in the data set cannot be decoded")
+
+    found = bench(Feeders(trouble=trouble))
+    assert [one.failure for one in found.runs] == ["ValueError: 3.jpg in the data set cannot be decoded"]
+
+
+def test_what_does_not_fit() -> None:
+    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
+    with pytest.raises(TooLargeError, match=r"400000 decoded images of cifar .* of the host's memory, of which"):
+        bench(Feeders(), tiny, {"model": "cifar", "images": 400_000})
+
+
+@pytest.mark.parametrize("name", list(NONE_WRONG))
+def test_images_that_are_not_right_report_no_speed(name: str) -> None:
+    workers = Feeders(answer={**RIGHT, name: 2})
+    (one,) = bench(workers).runs
+    assert one.failure == f"the result is wrong: not no image {name} (2 of 32)"
+    assert one.throughput is None
+
+
+def test_losses_must_be_numbers() -> None:
+    assert workload.judge({"images": None, "losses": [0.5, 0.6]}, "float32", {}).ok
+    verdict = workload.judge({"images": None, "losses": [0.5, None]}, "float32", {})
+    assert (verdict.ok, verdict.why) == (False, "not loss finite (1 of 2)")
+
+
+# ------------------------------------------------------------------------------------------- images in a folder
+
+
+def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    for name in ("b/2.png", "b/1.jpeg", "a/9.bmp", "z.jpg", "a/readme.txt", "b/c/0.JPG"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = [Path(file).relative_to(tmp_path).as_posix() for file in pictures.find(str(tmp_path), 100)]
+    assert found == ["z.jpg", "a/9.bmp", "b/1.jpeg", "b/2.png", "b/c/0.JPG"]
+    assert len(pictures.find(str(tmp_path), 2)) == 2
+    assert pictures.find(str(tmp_path / "nothing"), 5) == []
+
+
+def test_every_pipeline_has_its_base_and_is_used() -> None:
+    assert {one.base for one in PIPELINES.values()} <= {None, *PIPELINES}
+    assert {*ALONE, *FEEDING} == set(PIPELINES)
+    assert PIPELINES["sequential"].base is None
+
+
+# ------------------------------------------------------------------------------------------- what it says
+
+
+def at(measured: str, pipeline: str, speed: float, label: str = "1 GPU", noise: float = 0.01, **changes: Any) -> Run:
+    rate = Throughput(value=speed, unit="images/s", ci95=((1 - noise) * speed, (1 + noise) * speed))
+    parameters = {"measured": measured, "input": pipeline}
+    return run(label, **{"throughput": rate, "parameters": parameters, **changes})
+
+
+def eats(speed: float, **changes: Any) -> Run:
+    return at(reading.MODEL, reading.RESIDENT, speed, **changes)
+
+
+def fed(noise: float = 0.01, **speeds: float) -> list[Run]:
+    return [at(reading.FED, name.replace("_", " "), speed, noise=noise) for name, speed in speeds.items()]
+
+
+def test_input_bound_with_every_pipeline() -> None:
+    (text,) = reading.verdicts([eats(10000), *fed(sequential=1000, everything=4000)])
+    assert text == (
+        "1 GPU: input-bound with every pipeline; it takes 10000 images/s with its data on the device and 4000 images/s "
+        "with everything: input waits 60 % of the step (59 to 61)"
+    )
+
+
+def test_the_simplest_pipeline_that_is_enough_is_named() -> None:
+    (text,) = reading.verdicts(
+        [eats(10000), *fed(sequential=2000, parallel_decode=6000, prefetch=9900, everything=9950)]
+    )
+    assert "input-bound with sequential: input waits 80 % of the step; not with prefetch: input waits 1 %" in text
+
+
+def test_not_input_bound() -> None:
+    (text,) = reading.verdicts([eats(1000), *fed(sequential=995, everything=1002)])
+    assert text.startswith("1 GPU: not input-bound, not even with sequential; it takes 1000 images/s")
+
+
+def test_noise_is_no_verdict() -> None:
+    (text,) = reading.verdicts([eats(1000), *fed(noise=0.3, sequential=950, everything=960)])
+    assert "cannot tell whether it is input-bound" in text and "(0 to 33)" in text
+
+
+def test_virtual_failed_and_missing_runs_say_nothing() -> None:
+    assert list(reading.verdicts([eats(1000), at(reading.FED, "sequential", 10, virtual=True)])) == []
+    assert list(reading.verdicts(fed(sequential=10))) == []
+    assert list(reading.ranking([eats(1000), at(reading.FED, "sequential", 10, throughput=None)])) == []
+
+
+def test_knobs_are_ranked_by_what_they_bring() -> None:
+    runs = [
+        *(at(reading.ALONE, name, speed, label="CPU") for name, speed in [("sequential", 100), ("parallel map", 101)]),
+        *(at(reading.ALONE, name, speed, label="CPU") for name, speed in [("parallel decode", 200), ("cache", 1000)]),
+        at(reading.ALONE, "batch before map", 150, label="CPU"),
+    ]
+    (text,) = reading.ranking(runs)
+    assert text == (
+        "knobs of the pipeline alone: cache 5.0 times (4.9 to 5.1) over parallel decode; "
+        "parallel decode 1.98 times (1.94 to 2.02) over parallel map; "
+        "batch before map slows down: 0.75 times (0.74 to 0.77) over parallel decode; no clear effect: parallel map"
+    )
+
+
+def test_a_pipeline_is_compared_with_the_nearest_that_was_measured() -> None:
+    (text,) = reading.ranking(fed(sequential=100, parallel_decode=300))
+    assert text.startswith("knobs, 1 GPU fed: parallel decode 3.0") and text.endswith("over sequential")
+
+
+def test_advice() -> None:
+    slow, best = fed(sequential=1000, everything=4000)
+    runs = [eats(10000), slow, best, at(reading.ALONE, "cache", 4500, label="CPU")]
+    assert next(reading.advice(slow, runs)).startswith("input waits 90 % of the step: try everything, 4.0")
+    assert next(reading.advice(best, runs)) == (
+        "input waits 60 % of the step (59 to 61): the best pipeline alone gives 4500 images/s; "
+        "try more or faster CPUs, smaller images, or images decoded beforehand"
+    )
+    quick = [*runs[:3], at(reading.ALONE, "cache", 50000, label="CPU")]
+    assert next(reading.advice(best, quick)).endswith("the CPUs or the way to the device are shared")
+    assert list(reading.advice(runs[0], runs)) == list(reading.advice(runs[3], runs)) == []
+    assert list(reading.advice(*[(one := fed(prefetch=9900)[0]), [*runs, one]])) == []

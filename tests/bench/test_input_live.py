@@ -1,0 +1,138 @@
+"""`tfgpu bench input` with the real TensorFlow: every pipeline gives the right images, and wrong ones are seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfgpu_doctor.bench.workloads import input as workload
+
+TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "input"]
+FOLDER = Path(workload.__file__).parents[1]
+NO_GPUS = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "80"}
+SHORT = ["--model", "mnist", "--batch-size", "8", "--images", "16", "--min-samples", "3", "--deadline", "0.1"]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=NO_GPUS)
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    missing = run(*TFGPU, "--dataset", str(tmp_path / "nothing"))
+    assert missing.returncode == 2
+    assert "no such folder; give one with images in it, or synthetic" in " ".join(missing.stderr.split())
+    (tmp_path / "readme.txt").write_text("no image")
+    empty = run(*TFGPU, "--dataset", str(tmp_path))
+    assert empty.returncode == 2
+    assert "no .jpg, .jpeg, .png, .bmp in it or below it" in " ".join(empty.stderr.split())
+
+
+@pytest.mark.tensorflow
+def test_a_whole_run(tensorflow_python: str, tmp_path: Path) -> None:
+    file = tmp_path / "input.json"
+    done = run(*TFGPU, "--python", tensorflow_python, *SHORT, "--output", str(file))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(file.read_bytes())
+    measured = [(one["parameters"]["measured"], one["parameters"]["input"]) for one in result["runs"]]
+    assert len(measured) == len(set(measured)) == 6 + 1 + 5
+    for one in result["runs"]:
+        assert one["verified"]["ok"] and one["throughput"]["unit"] == "images/s"
+        names = [check["name"] for check in one["verified"]["checks"]]
+        assert ("no image other pixels" in names) == (one["parameters"]["measured"] != "training alone")
+        assert ("loss finite" in names) == (one["parameters"]["measured"] != "pipeline alone")
+    assert result["title"].startswith("16 synthetic JPEG images of ")
+    text = " ".join(done.stdout.split())
+    assert "knobs of the pipeline alone: " in text and "i CPU: " in text
+
+
+@pytest.mark.tensorflow
+def test_an_image_that_cannot_be_decoded_is_named(tensorflow_python: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
+    done = run(*TFGPU, "--python", tensorflow_python, *SHORT, "--dataset", str(tmp_path))
+    assert done.returncode == 1
+    assert "broken.jpg in the data set cannot be decoded" in " ".join(done.stdout.split())
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+# Pipelines of the real workload, one of which is right, and others lose, repeat or change images.
+SPOIL = """
+import importlib.util, json, sys, tempfile
+spec = importlib.util.spec_from_file_location("worker", sys.argv[1] + "/worker.py")
+worker = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(worker)
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+tf.config.set_soft_device_placement(False)
+work, pipelines, pictures = worker.load("input"), worker.load("pipelines"), worker.load("pictures")
+answers = {}
+
+def measure(name, pipeline, trains, devices):
+    parameters = {"folder": folder, "count": 20, "model": "mnist", "batch": 8, "pipeline": pipeline, "trains": trains}
+    one = work.Workload(parameters, "float32", devices, "together")
+    one.sample(1)
+    first = one.verify({})
+    one.sample(2)
+    answers[name] = [first, one.recheck(), one.placed_on(), one.misplaced()]
+
+with tempfile.TemporaryDirectory() as folder:
+    work.reference(folder, [28, 28, 1], 20)
+    for name in pipelines.PIPELINES:
+        measure(name, name, False, ["/CPU:0"])
+    measure("to another device", "prefetch to device", True, ["/CPU:1"])
+    measure("shares", "everything", True, ["/CPU:0", "/CPU:1"])
+    build = pipelines.build
+    ways = {
+        "a pixel": lambda found: found.map(lambda x, y, i: (tf.tensor_scatter_nd_add(x, [[7, 5, 5, 0]], [1e-3]), y, i)),
+        "skips": lambda found: found.unbatch().filter(lambda x, y, i: i != 3).batch(8),
+        "repeats": lambda found: found.unbatch().flat_map(
+            lambda x, y, i: tf.data.Dataset.from_tensors((x, y, i)).repeat(tf.cast(i == 3, tf.int64) + 1)
+        ).batch(8),
+        "another type": lambda found: found.map(lambda x, y, i: (tf.cast(x, tf.float64), y, i)),
+    }
+    for name, way in ways.items():
+        pipelines.build = lambda *arguments, way=way: way(build(*arguments))
+        measure(name, "sequential", False, ["/CPU:0"])
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tensorflow_python: str) -> dict[str, Any]:
+    """What the workload answers of every pipeline, right and spoiled."""
+    done = run(tensorflow_python, "-c", SPOIL, str(FOLDER))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.tensorflow
+def test_every_pipeline_gives_every_image_once_and_unchanged(answers: dict[str, Any]) -> None:
+    spoiled = {"a pixel", "skips", "repeats", "another type"}
+    right = {name: answer for name, answer in answers.items() if name not in spoiled}
+    assert len(right) == 9 + 2
+    for name, (first, later, placed, misplaced) in right.items():
+        assert workload.judge(first, "float32", {}).ok, (name, first)
+        assert (later, misplaced) == (None, None), name
+        assert first["images"] == 20
+        expected = {"to another device": ["/CPU:1"], "shares": ["/CPU:0", "/CPU:1"]}.get(name, ["/CPU:0"])
+        assert placed == expected
+    assert len(right["shares"][0]["losses"]) == 2
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("a pixel", "other pixels"), ("skips", "missing"), ("repeats", "more than once"), ("another type", "other shape")],
+)
+def test_images_that_are_not_right_are_seen(name: str, what: str, answers: dict[str, Any]) -> None:
+    first, later, _, _ = answers[name]
+    assert not workload.judge(first, "float32", {}).ok or later is not None
+    assert max(found[what] for found in (first, later) if found) > 0
