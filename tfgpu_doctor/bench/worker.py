@@ -14,6 +14,7 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
     figures                              figures beside the samples, and what is to be said of them
     profile folder steps                 a trace of some more steps, for TensorBoard
     farewell                             lets the workload tell others that this was the last
+    follow                               on one of several machines: one piece of work that the first one leads
     reference workload parameters …      what the function `reference` of the workload's file says
 """
 
@@ -103,6 +104,8 @@ class Worker:
             for index in request["gpus"]:
                 tf.config.experimental.set_memory_growth(physical[index], True)
         tf.config.set_soft_device_placement(False)
+        if request["spread"] == "workers":  # other machines must be known before the devices are made
+            return
         started = time.perf_counter()
         tf.config.list_logical_devices()
         self.cold["devices"] = time.perf_counter() - started
@@ -163,6 +166,10 @@ class Worker:
         found = [os.path.join(at, name) for at, _, names in os.walk(request["folder"]) for name in names]
         return {"files": found}
 
+    def follow(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Let the workload do one piece of work that another machine leads."""
+        return {"done": self.work.follow()}
+
     def farewell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload say that this was the last."""
         self.work.farewell()
@@ -197,7 +204,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = Worker()
-    verbs = ("hello", "prepare", "sample", "verify", "figures", "profile", "farewell", "reference")
+    verbs = ("hello", "prepare", "sample", "verify", "figures", "profile", "farewell", "follow", "reference")
     for line in sys.stdin:
         request = json.loads(line)
         try:

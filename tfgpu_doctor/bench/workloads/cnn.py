@@ -7,30 +7,34 @@ Work: images. FLOP: 3 × forward, less the first layer's input gradient (models.
 Verified by the function that is measured, from the initial weights: every loss is finite and the loss falls.
   One device: its losses and its weights after some steps, with few images, against a training in float64 on the CPU.
   Several replicas: against one device that computes the same batches one after the other and averages the gradients,
-  which is right for batch normalisation, too; and all replicas hold the same weights, bit by bit.
+  which is right for batch normalisation, too; and all replicas hold the same weights, bit by bit. So on several
+  machines, too, which run under MultiWorkerMirroredStrategy (machines.py).
 Later blocks: their last losses are finite.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from .fitting import fit
 from .judgement import Check, Judgement
-from .replicas import copies, misplaced, on_devices, strategy_over, synchronise
+from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
+from .replicas import copies, misplaced, on_devices, strategy_over
+from .scaling import all_reduce, block, shares
 from .training import Training, train_apart
 
 UNIT = "images/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
-STEPS = 3  # of the verification
+STEPS_COMPARED = 3  # of the verification
 FEW = 16  # images that are compared with float64 on the CPU
 ONE = "losses fall; losses and weights of the first steps against a training in float64 on the CPU"
 SEVERAL = "losses fall; the first steps against one device that computes all batches in turn; weights bit by bit"
 LATER = "every loss is finite"
-# Largest relative difference of a loss, and relative rms distance of what the steps added to the weights, after STEPS
+# Largest relative difference of a loss, and relative rms distance of what the steps added to the weights, after so many
 # steps. Measured on a CPU against float64, TensorFlow 2.21, worst of mnist (64 images), cifar (16, three seeds) and
 # resnet50 (8): float32 5e-7 and 7e-3, mixed_float16 6e-5 and 1.2e-2 (without resnet50), mixed_bfloat16 3e-4 and 1e-1.
 # tf32 keeps as many bits as float16. What is at most 10 to 20 times that is rounding; updates from the shard of one
@@ -43,8 +47,7 @@ TOLERANCE = {
 }
 
 
-class OutOfMemory(Exception):
-    """A batch does not fit into a device's memory; the message says what to do."""
+NO_FIT = "no figure for fit: that of Keras 3 fails on several machines (keras issue 20585)"
 
 
 def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
@@ -91,59 +94,63 @@ def _apart(found: list[float | None], expected: list[float | None]) -> float:
 
 
 class Workload:
-    """A training over the devices of a case."""
+    """A training over the devices of a case, or of several machines."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build network and data; nothing is computed yet."""
         self.name, self.each, self.xla = parameters["model"], parameters["batch"], parameters["xla"]
-        self.dtype, self.devices = dtype, devices
-        self.losses: Any = ()
+        self.dtype, self.devices, self.losses = dtype, devices, ()
         started = time.perf_counter()
-        with self._memory():
-            strategy = strategy_over(devices)
-            self.training = Training(strategy, devices, self.name, dtype, self.xla, len(devices))
-            synchronise(self.training.tensors()[-1:])
-            self.cold = {"network": time.perf_counter() - started}
-            started = time.perf_counter()
-            self.data = self.training.data(self.each)
-            synchronise(self.training.tensors()[-1:])
-            self.cold["to devices"] = time.perf_counter() - started
+        self.machines = Machines(devices, parameters["index"], parameters["workers"]) if spread == "workers" else None
+        self.cold = {}
+        if self.machines:
+            self.cold["other machines"] = time.perf_counter() - started
+            self.machines.agree(json.dumps([self.name, self.each, self.xla, dtype]))
+            here = self.machines.strategy, self.machines.local
+        else:
+            here = strategy_over(devices), devices
+        started = time.perf_counter()
+        first = self.machines.first if self.machines else 0
+        self.training = Training(*here, self.name, dtype, self.xla, len(devices), first)
+        self.training.wait()
+        self.cold["network"] = time.perf_counter() - started
+        started = time.perf_counter()
+        self.data = self.training.data(self.each)
+        self.training.wait()
+        self.cold["to devices"] = time.perf_counter() - started
         self.verified = False
         self.step_s = 0.0  # of the last block
+        self.reducing: Any = None
 
-    @contextmanager
-    def _memory(self) -> Iterator[None]:
-        """Say in words that a batch is too large."""
-        import tensorflow as tf
-
-        try:
-            yield
-        except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-            where = " and ".join(dict.fromkeys(self.devices))
-            advice = f"try --batch-size {self.each // 2}" if self.each > 1 else "no batch does"
-            raise OutOfMemory(f"{self.each} images do not fit into the memory of {where}; {advice}") from error
+    def lead(self, what: int, number: int = 0) -> None:
+        """Tell the other machines what comes, where there are some."""
+        if self.machines:
+            self.machines.lead(what, number)
 
     def sample(self, steps: int) -> float:
         """Seconds of `steps` training steps, from the first call to the end on the last device."""
-        with self._memory():
-            started = time.perf_counter()
-            for _ in range(steps):
-                self.losses = self.training.step(*self.data)
-            synchronise(self.training.tensors()[-1:])
-            seconds = time.perf_counter() - started
+        self.lead(STEPS, steps)
+        started = time.perf_counter()
+        self._steps(steps)
+        seconds = time.perf_counter() - started
         self.step_s = seconds / steps
         return seconds
 
+    def _steps(self, steps: int) -> None:
+        for _ in range(steps):
+            self.losses = self.training.step(*self.data)
+        self.training.wait()
+
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Train some steps from the initial weights, here and in the way that the result is compared with."""
-        with self._memory():
-            losses = self._train(self.data)
-            several = len(self.devices) > 1
-            each, dtype, device = (self.each, self.dtype, self.devices[0]) if several else (FEW, "float64", "/CPU:0")
-            each = min(each, self.each)
-            compared = losses if each == self.each else self._train(self.training.data(each))
-            weights = self.training.weights()
-            expected, trained = train_apart(self.name, dtype, device, each, len(self.devices), STEPS)
+        self.lead(VERIFY)
+        losses, identical = self._verified_steps()
+        several = len(self.devices) > 1
+        each, dtype, device = (self.each, self.dtype, self.devices[0]) if several else (FEW, "float64", "/CPU:0")
+        each = min(each, self.each)
+        compared = losses if each == self.each else self._train(self.training.data(each))
+        weights = self.training.weights()
+        expected, trained = train_apart(self.name, dtype, device, each, len(self.devices), STEPS_COMPARED)
         self.verified = True
         return {
             "losses": _numbers(_mean(step) for step in losses),
@@ -151,13 +158,24 @@ class Workload:
             "expected": _numbers(loss for step in expected for loss in step),
             "update": _number(_update(self._initial(), weights, trained)),
             "replicas": len(self.devices),
-            "identical": self._identical(),
+            "identical": identical,
         }
 
-    def _train(self, data: tuple[Any, Any]) -> list[list[float]]:
-        """Some steps from the initial weights: the losses of each replica, for each step."""
+    def _verified_steps(self) -> tuple[list[list[float]], tuple[int, int]]:
+        """Losses of all replicas for the first steps, and how many weights are the same in all of them; all machines
+        do this together."""
+        losses, weights = self._train(self.data), self.training.model.trainable_variables
+        if not self.machines:
+            return losses, self._identical()
+        found = self.machines.gather([loss for step in losses for loss in step])
+        here = len(losses[0])
+        steps = [[loss for one in found for loss in one[step * here :][:here]] for step in range(len(losses))]
+        return steps, self.machines.identical(weights)
+
+    def _train(self, data: tuple[Any, ...]) -> list[list[float]]:
+        """Some steps from the initial weights: the losses of each replica here, for each step."""
         self.training.reset()
-        return [[float(loss) for loss in self.training.step(*data)] for _ in range(STEPS)]
+        return [[float(loss) for loss in self.training.step(*data)] for _ in range(STEPS_COMPARED)]
 
     def _initial(self) -> list[Any]:
         """The initial values of the trained weights, in their order."""
@@ -184,25 +202,51 @@ class Workload:
 
     def figures(self) -> dict[str, Any]:
         """What `fit` gives, and where the time of several replicas goes; the replicas must still be alike."""
-        from .fitting import fit
-        from .scaling import shares
-
         same, of = self._identical()
         if same != of:
             raise ValueError(f"{of - same} of {of} weights differ between the replicas at the end")
-        with self._memory():
-            found, said = shares(self.training, self.data) if len(self.devices) > 1 else ([], [])
-            fitted, why = fit(self.training, self.each, self.step_s)
-        return {"figures": found + fitted, "said": said + why}
+        announce = partial(self.lead, REDUCE)
+        found = shares(self.training, self.data, announce) if len(self.devices) > 1 else []
+        if self.machines:
+            return {"figures": found, "said": [NO_FIT]}
+        fitted, why = fit(self.training, self.each, self.step_s)
+        return {"figures": found + fitted, "said": why}
+
+    def follow(self) -> str:
+        """On machines other than the first: wait for what that wants, do it, and say what it was.
+
+        Raises:
+            ValueError: this machine's part was computed elsewhere than asked for.
+        """
+        assert self.machines is not None
+        done = self.machines.follow(
+            {STEPS: self._steps, VERIFY: lambda _: self._verified_steps(), REDUCE: self._reduce}
+        )
+        wrong = self.misplaced() if self.losses else None
+        if wrong:
+            raise ValueError(wrong)
+        return done
+
+    def _reduce(self, count: int) -> None:
+        """Take part in a block of all-reduces."""
+        if self.reducing is None:
+            self.reducing, _ = all_reduce(self.training)
+        block(self.training, self.reducing, count)
+
+    def farewell(self) -> None:
+        """Let the other machines go."""
+        self.lead(END)
 
     def placed_on(self) -> list[str]:
-        """The device of each replica's loss."""
-        return on_devices(self.losses)
+        """The device of each replica's loss. Those of other machines were looked at there: who finds his part
+        misplaced takes no more part, which ends the training."""
+        return on_devices(self.losses) + (self.machines.elsewhere if self.machines else [])
 
     def misplaced(self) -> str | None:
         """What was computed elsewhere than asked for; None when nothing was."""
         graph = self.training.step.get_concrete_function(*self.data).graph
-        return misplaced(self.devices, self.placed_on(), graph, compiled=self.xla)
+        here = [name for name in self.devices if not name.startswith(ELSEWHERE)]
+        return misplaced(here, on_devices(self.losses), graph, compiled=self.xla)
 
 
 def _update(initial: list[Any], weights: list[Any], expected: list[Any]) -> float:

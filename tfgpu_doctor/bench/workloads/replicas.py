@@ -57,28 +57,40 @@ def strategy_over(devices: Sequence[str]) -> Any:
     return tf.distribute.MirroredStrategy(list(devices))
 
 
-def place(strategy: Any, devices: Sequence[str], make: Callable[[int], Any]) -> Any:
-    """What `make` returns for each replica's number, on that replica's device, to be given to `strategy.run`."""
+def place(strategy: Any, devices: Sequence[str], make: Callable[[int], Any], first: int = 0) -> Any:
+    """What `make` returns for each replica's number, on that replica's device, to be given to `strategy.run`.
+
+    Args:
+        first: the number of the replica on the first of `devices`, where there are others on other machines.
+    """
     import tensorflow as tf
 
     def value(context: Any) -> Any:
-        index = int(context.replica_id_in_sync_group)
+        index = int(context.replica_id_in_sync_group) - first
         with tf.device(devices[index]):
             return tf.nest.map_structure(lambda one: tf.identity(tf.constant(one)), make(index))
 
     return strategy.experimental_distribute_values_from_function(value)
 
 
-def synchronise(results: Iterable[Any]) -> None:
-    """Wait until every device has done what was queued; `results` are tensors or variables that come last."""
+def synchronise(results: Iterable[Any], only: Sequence[str] = ()) -> None:
+    """Wait until every device has done what was queued; `results` are tensors or variables that come last.
+
+    Args:
+        only: this machine's devices, where there are others on other machines, which cannot be waited for.
+    """
     import tensorflow as tf
 
     sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
-    if sync is not None:
+    if sync is None:  # TensorFlow before 2.12: fetching a number that depends on the result waits for it
+        for result in results:
+            float(tf.reduce_sum(tf.cast(result, tf.float32)).numpy())
+    elif only:
+        for device in only:
+            with tf.device(device):
+                tf.raw_ops.SyncDevice()
+    else:
         sync()
-        return
-    for result in results:  # TensorFlow before 2.12: fetching a number that depends on the result waits for it
-        float(tf.reduce_sum(tf.cast(result, tf.float32)).numpy())
 
 
 def copies(strategy: Any, weight: Any) -> list[Any]:

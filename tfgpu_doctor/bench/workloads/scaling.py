@@ -16,19 +16,25 @@ from typing import Any
 
 from ..statistics import median, median_interval
 from .judgement import short
-from .replicas import place, synchronise
+from .replicas import place
 from .training import Training
 
 BLOCKS = 7
 BLOCK = 0.05  # seconds that a block shall take
 
 
-def shares(training: Training, data: tuple[Any, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The figures "gradients alone", "gradients together", "all-reduce" (s a step) and its bus bandwidth (B/s)."""
-    alone = _timed(_passes(training, data, only_first=True), training)
-    together = _timed(_passes(training, data, only_first=False), training)
-    call, by = _all_reduce(training)
-    reduce = _timed(call, training)
+def shares(
+    training: Training, data: tuple[Any, ...], announce: Callable[[int], None] = lambda count: None
+) -> list[dict[str, Any]]:
+    """The figures "gradients alone", "gradients together", "all-reduce" (s a step) and its bus bandwidth (B/s).
+
+    Args:
+        announce: called before each block of so many all-reduces, for other machines to take part.
+    """
+    alone = timed(training, _passes(training, data, only_first=True))
+    together = timed(training, _passes(training, data, only_first=False))
+    call, by = all_reduce(training)
+    reduce = timed(training, call, announce)
     size, count = training.gradient_bytes(), training.replicas
     seconds = median(reduce)
     bus = {
@@ -42,7 +48,7 @@ def shares(training: Training, data: tuple[Any, Any]) -> tuple[list[dict[str, An
         _figure("gradients together", together, "all replicas compute; no sum, no update"),
         _figure("all-reduce", reduce, f"sum of the gradients, {by}"),
         bus,
-    ], []
+    ]
 
 
 def _figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
@@ -50,24 +56,30 @@ def _figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
     return {"name": name, "value": median(seconds), "unit": "s", "ci95": [low, high], "note": note}
 
 
-def _timed(call: Callable[[], Any], training: Training) -> list[float]:
+def timed(
+    training: Training, call: Callable[[], Any], announce: Callable[[int], None] = lambda count: None
+) -> list[float]:
     """Seconds of a call, each the mean over a block that is waited for once."""
-    last: Any = None
 
-    def block(count: int) -> float:
-        nonlocal last
-        started = time.perf_counter()
-        for _ in range(count):
-            last = call()
-        synchronise(last)
-        return (time.perf_counter() - started) / count
+    def one(count: int) -> float:
+        announce(count)
+        return block(training, call, count)
 
-    block(1)  # traces
-    count = max(1, min(round(BLOCK / max(block(1), 1e-5)), 500))
-    return [block(count) for _ in range(BLOCKS)]
+    one(1)  # traces
+    count = max(1, min(round(BLOCK / max(one(1), 1e-5)), 500))
+    return [one(count) for _ in range(BLOCKS)]
 
 
-def _passes(training: Training, data: tuple[Any, Any], *, only_first: bool) -> Callable[[], Any]:
+def block(training: Training, call: Callable[[], Any], count: int) -> float:
+    """Seconds of a call, of `count` that are waited for once."""
+    started = time.perf_counter()
+    for _ in range(count):
+        last = call()
+    training.wait(last)
+    return (time.perf_counter() - started) / count
+
+
+def _passes(training: Training, data: tuple[Any, ...], *, only_first: bool) -> Callable[[], Any]:
     """Forward and backward pass, all gradients summed up to one number so that none is left out."""
     import tensorflow as tf
 
@@ -75,7 +87,7 @@ def _passes(training: Training, data: tuple[Any, Any], *, only_first: bool) -> C
 
     def replica(images: Any, labels: Any) -> Any:
         nothing = tf.zeros([])  # its device tells the replicas apart: their number is no number while this is traced
-        if only_first and short(nothing.device) != training.devices[0]:
+        if only_first and short(nothing.device) != short(training.devices[0]):
             return nothing
         loss, gradients = training.passes(images, labels)
         return loss + tf.add_n([tf.reduce_sum(gradient) for gradient in gradients])
@@ -87,17 +99,17 @@ def _passes(training: Training, data: tuple[Any, Any], *, only_first: bool) -> C
     return lambda: function(*data)
 
 
-def _all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
+def all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
     """The sum of what has the shapes of the gradients; and who does it, by the compiled graph."""
     import tensorflow as tf
 
     strategy = training.strategy
     shapes = [tuple(weight.shape) for weight in training.tensors()]
-    values = [place(strategy, training.devices, partial(_ones, shape)) for shape in shapes]
+    values = [place(strategy, training.devices, partial(_ones, shape), training.first) for shape in shapes]
 
     def replica(*parts: Any) -> Any:
         context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, list(parts))
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.identity(part) for part in parts])
 
     def run(*parts: Any) -> Any:
         summed = strategy.run(replica, args=parts)

@@ -8,10 +8,11 @@ float16 has its loss scaled by a fixed factor, taken out of the gradients again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .models import MODELS, batch, build
-from .replicas import copies, place
+from .replicas import copies, place, synchronise
 
 MOMENTUM = 0.9
 SCALE = {"mixed_float16": 1024.0}  # of the loss, so that small gradients do not vanish in float16
@@ -44,7 +45,7 @@ class Training:
         self.passes = passes
         self.step = tf.function(self._step, autograph=False)
 
-    def data(self, each: int) -> tuple[Any, Any]:
+    def data(self, each: int) -> tuple[Any, ...]:
         """Images and labels, `each` on every replica, on the devices."""
         import numpy as np
 
@@ -53,7 +54,7 @@ class Training:
         def shard(values: Any) -> Any:
             return lambda index: np.ascontiguousarray(values[(self.first + index) * each :][:each])
 
-        return place(self.strategy, self.devices, shard(images)), place(self.strategy, self.devices, shard(labels))
+        return tuple(place(self.strategy, self.devices, shard(values), self.first) for values in (images, labels))
 
     def reset(self) -> None:
         """Go back to the initial weights, and to an optimiser that has seen nothing."""
@@ -67,6 +68,10 @@ class Training:
     def weights(self) -> list[Any]:
         """Trained weights of this machine's first replica, NumPy arrays."""
         return [copies(self.strategy, weight)[0].numpy() for weight in self.model.trainable_variables]
+
+    def wait(self, results: Sequence[Any] = ()) -> None:
+        """Wait until this machine's devices have done what was queued: a step, or what gave `results`."""
+        synchronise(results or self.tensors()[-1:], self.devices if self.replicas > len(self.devices) else ())
 
     def gradient_bytes(self) -> int:
         """What every step has to sum over the replicas: float32 for each trained weight."""

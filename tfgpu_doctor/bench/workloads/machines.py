@@ -1,0 +1,123 @@
+"""Several machines that train together: MultiWorkerMirroredStrategy, led by worker 0.
+
+Worker 0, the chief, is told by its parent what to do. Every piece of work in which all take part begins with a small
+all-reduce that carries what the chief wants; the others wait in it. So all of them run the same steps, and no more.
+
+The parent has put TF_CONFIG into the environment. Nothing of TensorFlow may have been initialised before.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .judgement import short
+from .replicas import copies
+
+ELSEWHERE = "/task:"  # how names of other machines' devices begin
+END, STEPS, VERIFY, REDUCE = 0, 1, 2, 3
+NAMES = {END: "end", STEPS: "steps", VERIFY: "verify", REDUCE: "reduce"}
+
+
+def reference(task: str) -> dict[str, Any]:
+    """Ask Slurm, by TensorFlow's resolver, who takes part: {"cluster": {"worker": [address, …]}, "index": …}.
+
+    The GPUs are shared out by the parent, as without Slurm; asking for one GPU a task only keeps the resolver from
+    running nvidia-smi, and from dividing by the GPUs that a CPU node lacks.
+    """
+    import tensorflow as tf
+
+    assert task == "slurm", task
+    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
+    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+        gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
+    )
+    spec = resolver.cluster_spec().as_dict()
+    return {"cluster": {"worker": spec["worker"]}, "index": resolver.task_id}
+
+
+class Machines:
+    """The strategy, and sums over all workers of small vectors.
+
+    Args:
+        devices: of all workers, in their order; those of others begin with ELSEWHERE.
+        index, count: of this worker, and of all.
+    """
+
+    def __init__(self, devices: Sequence[str], index: int, count: int) -> None:
+        """Wait for all workers, for as long as the parent lets us."""
+        import tensorflow as tf
+
+        self.strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        self.index, self.count = index, count
+        self.local = list(self.strategy.extended.worker_devices)
+        self.elsewhere = [name for name in devices if name.startswith(ELSEWHERE)]
+        self.replicas = int(self.strategy.num_replicas_in_sync)
+        self.first = index * len(self.local)  # number of this worker's first replica
+        want = [name for name in devices if not name.startswith(ELSEWHERE)]
+        if [short(name) for name in self.local] != want or self.replicas != len(devices):
+            raise ValueError(f"{self.replicas} replicas, here on {', '.join(map(short, self.local))}, not {want}")
+        self._sum = tf.function(self._summed, autograph=False)
+
+    def agree(self, text: str) -> None:
+        """Make sure that all workers were asked for the same.
+
+        Raises:
+            ValueError: they were not.
+        """
+        mine = zlib.crc32(text.encode())
+        found = self.gather([float(mine)])
+        if any(one != [mine] for one in found):
+            raise ValueError("the machines were started with different options: give the same command on each")
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        """The sum over all workers, element by element; each must give as many."""
+        import tensorflow as tf
+
+        def value(context: Any) -> Any:
+            index = int(context.replica_id_in_sync_group) - self.first
+            with tf.device(self.local[index]):
+                mine = values if index == 0 else [0.0] * len(values)
+                return tf.identity(tf.constant(mine, tf.float64))
+
+        summed = self._sum(self.strategy.experimental_distribute_values_from_function(value))
+        return [float(one) for one in self.strategy.experimental_local_results(summed)[0].numpy()]
+
+    def _summed(self, values: Any) -> Any:
+        import tensorflow as tf
+
+        def replica(one: Any) -> Any:
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(one))  # an argument has no device
+
+        return self.strategy.run(replica, args=(values,))
+
+    def gather(self, values: Sequence[float]) -> list[list[float]]:
+        """What each worker gives, in their order; each must give as many."""
+        size = len(values)
+        slots = [0.0] * size * self.count
+        slots[self.index * size : (self.index + 1) * size] = values
+        found = self.total(slots)
+        return [found[index * size : (index + 1) * size] for index in range(self.count)]
+
+    def lead(self, what: int, number: int = 0) -> None:
+        """Tell the others what comes; only worker 0 does."""
+        self.total([float(what), float(number)])
+
+    def follow(self, work: dict[int, Callable[[int], Any]]) -> str:
+        """Wait for what worker 0 wants, and do it; returns its name, "end" where there is no more."""
+        what, number = (int(one) for one in self.total([0.0, 0.0]))
+        if what != END:
+            work[what](number)
+        return NAMES[what]
+
+    def identical(self, weights: Sequence[Any]) -> tuple[int, int]:
+        """How many weights all replicas of all workers hold bit by bit alike, and how many there are."""
+        sums = []
+        for weight in weights:
+            here = {zlib.crc32(one.numpy().tobytes()) for one in copies(self.strategy, weight)}
+            sums.append(float(here.pop()) if len(here) == 1 else -1.0 - self.index)
+        found = self.gather(sums)
+        return sum(len(set(one)) == 1 for one in zip(*found)), len(sums)
