@@ -31,9 +31,9 @@ def test_every_gpu_and_all_of_them_together_in_one_process() -> None:
     assert set(statuses(smoke).values()) == {"ok"}
     assert list(statuses(smoke)) == [
         *("doctor", "import", "GPUs"),
-        *(f"{name} {on}" for on in ("GPU 0", "GPU 1", "2 GPUs") for name in WORKLOADS),
+        *(f"{name} {on}" for name in WORKLOADS for on in ("GPU 0", "GPU 1", "2 GPUs")),
     ]
-    assert here.done == [f"{name} {on}" for on in ("/GPU:0", "/GPU:1", "/GPU:0, /GPU:1") for name in WORKLOADS]
+    assert here.done == [f"{name} {on}" for name in WORKLOADS for on in ("/GPU:0", "/GPU:1", "/GPU:0, /GPU:1")]
     assert len(here.started) == 1 and here.started[0].closed
     assert smoke.gpus == ("NVIDIA H200",) * 2 and smoke.software["tensorflow"] == "2.21.0"
     assert all(one.run.verified and one.run.verified.ok for one in smoke.runs)

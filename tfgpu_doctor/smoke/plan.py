@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tfgpu_doctor.bench.devices import Case
 
 # Seconds that the first step of its kind is expected to take at least (measured with TensorFlow 2.21 on two CPU cores:
 # matpow 1.3 s, cnn 3 s); what it really took is expected of the next one.
-FIRST = {"matpow": 2.0}
+FIRST = {"matpow": 2.0, "cnn": 4.0}
+# How the work of each is spread over several devices.
+SPREADS = {"matpow": "rows", "cnn": "MirroredStrategy"}
 ROOM = 1.25  # of the seconds that the slowest of its kind took
 START = 5.0  # seconds from a process's start to TensorFlow's answer, where the doctor could not tell
 TO_EXAMINE = 0.6  # share of the budget that the doctor may take: a slower import leaves no room for a second one
@@ -57,13 +59,21 @@ def steps(gpus: int, asked: Asked) -> tuple[Step, ...]:
     if not gpus:
         cases = [Case("CPU", ("/CPU:0",), ())]
     if gpus > 1:
-        cases.append(Case(f"{gpus} GPUs", tuple(f"/GPU:{index}" for index in everywhere), everywhere, "rows"))
+        cases.append(Case(f"{gpus} GPUs", tuple(f"/GPU:{index}" for index in everywhere), everywhere))
+    virtual = []
     if asked.virtual:
         kind = "GPU" if gpus else "CPU"
         names = tuple(f"/{kind}:{index}" for index in range(asked.virtual))
-        # behind the others: logical devices need a process of their own
-        cases.append(Case(f"{asked.virtual} virtual {kind}s", names, (0,) if gpus else (), "rows", True))
-    return tuple(Step(workload, case) for case in cases for workload in FIRST)
+        virtual = [Case(f"{asked.virtual} virtual {kind}s", names, (0,) if gpus else (), virtual=True)]
+    # one workload everywhere before the next: in a small budget, every card should get its turn; logical devices last,
+    # since they need a process of their own
+    return tuple(
+        Step(workload, _spread(case, workload)) for group in (cases, virtual) for workload in FIRST for case in group
+    )
+
+
+def _spread(case: Case, workload: str) -> Case:
+    return replace(case, spread=SPREADS[workload]) if len(case.devices) > 1 else case
 
 
 @dataclass

@@ -57,6 +57,7 @@ class Smoking:
     costs: Costs = field(default_factory=Costs)
     started: float = 0.0
     created: str = ""
+    enough: float = 0.0  # seconds that a budget should have had
     todo: tuple[Step, ...] = ()
     report: Report = field(init=False)
     gpus: tuple[str, ...] = ()
@@ -141,9 +142,10 @@ class Smoking:
         return judging.judge_run(step, run, self.asked, seconds, self._compare(run))
 
     def _no_room(self, cost: float) -> str:
-        spent = self.asked.budget - self.left
-        enough = self.costs.of_all(self.todo, self.asked.rounds, spent)
-        return plan.no_room(cost, self.left, self.asked.budget, enough)
+        if not self.enough:  # once: all that was left out for the same reason gets the same advice
+            spent = self.asked.budget - self.left
+            self.enough = self.costs.of_all(self.todo, self.asked.rounds, spent)
+        return plan.no_room(cost, self.left, self.asked.budget, self.enough)
 
     def _compare(self, run: SmokeRun) -> RunChange | str | None:
         if self.baseline is None or run.run.virtual or run.run.throughput is None:

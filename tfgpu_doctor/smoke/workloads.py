@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
+from tfgpu_doctor.bench.cnn import Cnn
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.matpow import MatPow, Reference
 from tfgpu_doctor.bench.session import Plan
@@ -13,6 +15,16 @@ from tfgpu_doctor.smoke.plan import Step
 # Rows of the matrices. A GPU needs about 4096 to come near its peak (2.5 TFLOP a sample: 40 ms at 60 TFLOP/s); two CPU
 # cores need 0.1 s for 1024. float64 has half the rows: GPUs that are made for graphics do 1/64 of float32 in it.
 GPU_SIZE, CPU_SIZE = 4096, 1024
+
+BATCH = 64  # images on each device
+# The type of a training beside that of a product; nobody trains in float64.
+CNN_TYPES = {
+    "float32": "float32",
+    "tf32": "tf32",
+    "float64": "float32",
+    "float16": "mixed_float16",
+    "bfloat16": "mixed_bfloat16",
+}
 
 
 class Jobs:
@@ -23,8 +35,8 @@ class Jobs:
         self._dtype = dtype
         self._stack = ExitStack()
         self._reference = self._stack.enter_context(Reference())
-        self._make: dict[str, Callable[[Step], Job]] = {"matpow": self._matpow}
-        self._plans: dict[str, Callable[[Step], Plan]] = {"matpow": self._plan}
+        self._make: dict[str, Callable[[Step], Job]] = {"matpow": self._matpow_job, "cnn": self._cnn_job}
+        self._plans: dict[str, Callable[[Step], Plan]] = {"matpow": self._matpow, "cnn": self._cnn}
 
     def of(self, step: Step) -> Job:
         """What the step computes."""
@@ -34,14 +46,21 @@ class Jobs:
         """What two results of the step must share, as the benchmark of its workload says it."""
         return self._plans[step.workload](step).parameters()
 
-    def _plan(self, step: Step) -> MatPow:
+    def _matpow(self, step: Step) -> MatPow:
         size = GPU_SIZE if step.case.gpus else CPU_SIZE
         size = size // 2 if self._dtype == "float64" else size
         return MatPow(size=size, dtypes=(self._dtype,), chosen=size)
 
-    def _matpow(self, step: Step) -> Job:
-        plan = self._plan(step)
+    def _matpow_job(self, step: Step) -> Job:
+        plan = self._matpow(step)
         return plan.job(self._dtype, plan.chosen, self._reference, 2)
+
+    def _cnn(self, step: Step) -> Cnn:
+        return Cnn(batch=BATCH)
+
+    def _cnn_job(self, step: Step) -> Job:
+        job = self._cnn(step).job(CNN_TYPES[self._dtype], step.case)
+        return replace(job, figures=False)  # what `fit` needs beside it takes longer than all the rest
 
     def __enter__(self) -> Jobs:
         return self

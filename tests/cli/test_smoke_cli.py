@@ -1,0 +1,213 @@
+"""`tfgpu smoke` as a CI job starts it: real processes, in time, nothing left running, the exit codes agreed on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import psutil
+import pytest
+
+from tests.cli.test_main import tfgpu
+from tests.lab import Lab
+from tests.render.test_junit import is_red, valid
+from tests.smoke.smoking import Machine
+from tests.test_doctor import left_behind
+from tests.test_report import report
+from tfgpu_doctor.smoke.records import Smoke
+
+ROOT = Path(__file__).parents[2]
+PATIENTS = ROOT / "tests" / "patients"
+SLACK = 6.0  # seconds beyond the budget that starting and ending our own process may take on a busy machine
+
+
+def smoke(*arguments: str, code: int, budget: float = 60.0, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run it: in time, with this exit code, and without leaving a process behind."""
+    marker = f"tfgpu-smoke-{os.getpid()}-{time.monotonic_ns()}"
+    started = time.monotonic()
+    done = tfgpu("smoke", "--budget", str(budget), *arguments, environ={**environ, "TFGPU_MARKER": marker})
+    assert time.monotonic() - started < budget + SLACK
+    assert left_behind(marker) == []
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def statuses(text: str) -> dict[str, str]:
+    return {f"{one['name']} {one['on']}".strip(): one["status"] for one in json.loads(text)["checks"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--budget", "1"), "--budget"),
+        (("--require-gpus", "-1"), "--require-gpus"),
+        (("--min-tflops", "0"), "--min-tflops"),
+        (("--max-import-seconds", "x"), "--max-import-seconds"),
+        (("--factor", "1"), "--factor"),
+        (("--repeat", "0"), "--repeat"),
+        (("--virtual-gpus", "1"), "--virtual-gpus"),
+        (("--dtype", "int8"), "--dtype"),
+        (("--format", "html"), "'html' is not one of"),
+        (("--format", "text", "--format", "junit"), "2 formats for standard output"),
+        (("--output", "/nowhere/x.xml"), "the folder /nowhere does not exist"),
+        (("--python", "/nowhere/python"), "/nowhere/python: no such program, or not executable"),
+        (("--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
+        (("--baseline", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
+        (("--baseline", "."), "cannot read .: Is a directory"),
+        (("--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+        (("--from", "x.json"), "No such option"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_run(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = tfgpu("smoke", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_baseline_is_told_before_anything_is_run(tmp_path: Path) -> None:
+    other = tmp_path / "report.json"
+    other.write_bytes(report().to_json())
+    done = tfgpu("smoke", "--baseline", str(other))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--baseline reads a result of tfgpu smoke or tfgpu bench" in " ".join(done.stderr.split())
+
+
+PATIENTS_AND_WHY = {
+    "import_error": "ImportError",
+    "dies_of_a_signal": "killed by SIGSEGV",
+    "exits": "ended",
+    "sleeps": "it did not end within 4 s",
+    "ignores_sigterm": "it did not end within 4 s",
+}
+
+
+@pytest.mark.parametrize("patient", sorted(PATIENTS_AND_WHY))
+def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
+    path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
+    more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
+    done = smoke("--format", "json", code=1, budget=6.0, **more)
+    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+    assert found["doctor"]["status"] == found["import"]["status"] == "failed"
+    assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
+    assert found["matpow"]["status"] == "not run"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("answers", "finding"),
+    [
+        ({"cuinit": 803, "nvml_init": 18}, "driver.version-mismatch"),
+        ({"cuinit": 999}, "driver.init-failed"),
+        ({"cuinit": "hang"}, "driver.unresponsive"),
+    ],
+)
+def test_faults_of_the_driver(answers: dict[str, Any], finding: str, tensorflow_python: str, driver_lab: Lab) -> None:
+    arguments = ("--python", tensorflow_python, "--format", "json")
+    done = smoke(*arguments, code=1, budget=40.0, **driver_lab.environ(**answers))
+    doctor = json.loads(done.stdout)["checks"][0]
+    assert doctor["status"] == "failed" and finding in doctor["why"]
+
+
+@pytest.mark.tensorflow
+def test_a_device_that_hangs_is_killed_within_the_budget(tensorflow_python: str, driver_lab: Lab) -> None:
+    """The lab's CUDA lists an H100 that never ends a product of this size."""
+    card = {"cuinit": 0, "name": "NVIDIA H100 80GB HBM3", "cc": "9.0"}
+    environ = driver_lab.environ(cuda=True, **card)
+    done = smoke("--python", tensorflow_python, "--format", "json", code=1, budget=25.0, **environ)
+    (one,) = (one for one in json.loads(done.stdout)["checks"] if one["name"] == "matpow")
+    assert (one["on"], one["status"]) == ("GPU 0", "unknown")
+    assert "no answer within" in one["why"]
+
+
+@pytest.fixture(scope="module")
+def on_the_cpu(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One run without a GPU in four formats at once."""
+    folder = tmp_path_factory.mktemp("smoke")
+    files = {name: folder / f"smoke.{name}" for name in ("json", "xml", "md")}
+    outputs = [word for file in files.values() for word in ("--output", str(file))]
+    formats = ["--format", "text", "--format", "json", "--format", "junit", "--format", "markdown"]
+    done = smoke(
+        *("--python", tensorflow_python, "--require-gpus", "0", "--virtual-gpus", "2"),
+        *(*formats, "--output", "-", *outputs),
+        code=0,
+        budget=120.0,
+        CUDA_VISIBLE_DEVICES="-1",
+    )
+    return {"done": done, **files}
+
+
+@pytest.mark.tensorflow
+def test_a_machine_without_a_gpu_passes_when_none_is_required(on_the_cpu: dict[str, Any]) -> None:
+    result = msgspec.json.decode(on_the_cpu["json"].read_bytes(), type=Smoke)
+    assert result.verdict == "ok"
+    assert {one.status for one in result.checks} == {"ok"}
+    for one in result.runs:
+        assert one.run.verified is not None and one.run.verified.ok
+        assert set(one.run.placed_on) == set(one.run.devices)
+    assert all(one.throughput is None for one in result.checks if "virtual" in one.on)
+    text = on_the_cpu["done"].stdout
+    assert text.startswith("tfgpu smoke ") and "✓ matpow, CPU" in text
+    assert not is_red(valid(on_the_cpu["xml"].read_text(encoding="utf-8")))
+    assert on_the_cpu["md"].read_text(encoding="utf-8").startswith("**✓ tfgpu smoke ok")
+
+
+@pytest.mark.tensorflow
+def test_a_machine_without_a_gpu_fails_when_one_is_required(tensorflow_python: str, tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    arguments = ("--python", tensorflow_python, "--format", "github")
+    done = smoke(*arguments, code=1, CUDA_VISIBLE_DEVICES="-1", GITHUB_STEP_SUMMARY=str(summary))
+    assert "::error title=tfgpu smoke%3A GPUs%3A failed::" in done.stdout
+    assert summary.read_text(encoding="utf-8").startswith("**✗ tfgpu smoke failed")
+
+
+@pytest.mark.tensorflow
+def test_what_does_not_fit_is_not_run(tensorflow_python: str) -> None:
+    arguments = ("--python", tensorflow_python, "--require-gpus", "0", "--repeat", "50", "--format", "junit")
+    done = smoke(*arguments, code=3, budget=20.0, CUDA_VISIBLE_DEVICES="-1")
+    root = ElementTree.fromstring(done.stdout)
+    assert any("not run" in error.attrib["message"] for error in root.iter("error"))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, number: int, code: int) -> None:
+    """In the middle of a measurement."""
+    command = [sys.executable, "-m", "tfgpu_doctor", "smoke", "--python", tensorflow_python, "--require-gpus", "0"]
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    with subprocess.Popen(
+        [*command, "--repeat", "90", "--budget", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+    ) as process:
+        deadline = time.monotonic() + 60
+        parent = psutil.Process(process.pid)
+        while time.monotonic() < deadline and not _worker_of(parent):
+            time.sleep(0.05)
+        children = parent.children(recursive=True)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == code, errors
+    assert output == b"" and b"Traceback" not in errors
+    assert children and psutil.wait_procs(children, timeout=10)[1] == []
+
+
+def _worker_of(parent: psutil.Process) -> bool:
+    with suppress(psutil.Error):  # a child may end while we look
+        return any("worker.py" in " ".join(child.cmdline()) for child in parent.children(recursive=True))
+    return False
+
+
+def test_a_baseline_comes_from_a_pipe() -> None:
+    data = Machine().smoke().to_json().decode()
+    done = tfgpu("smoke", "--baseline", "-", "--python", "/bin/cat", input=data)
+    assert done.returncode == 2 and "/bin/cat is no Python interpreter" in done.stderr
