@@ -117,6 +117,24 @@ def test_a_sweep_shows_every_point() -> None:
     assert marks(picture, "c2") == 8 + 1
 
 
+@pytest.mark.parametrize("seconds", [0.9, 0.3, 0.01])
+def test_ticks_of_a_logarithmic_axis_are_plain_numbers(seconds: float) -> None:
+    runs = [run("CPU", 1.0, parameters={"size": 256}), run("CPU", seconds, parameters={"size": 512})]
+    picture = charts.sweep(runs, "size", "s")
+    texts = [text for text in re.findall(r">([^<>]+)</text>", picture) if text[0].isdigit() or "$" in text]
+    assert len(texts) >= 4
+    assert all(re.fullmatch(r"[\d.]+", text) for text in texts), texts
+
+
+def test_long_labels_keep_both_ends() -> None:
+    picture = charts.speed([run("1 GPU", 1.0)], [run("1 GPU", 1.0)], "b")
+    assert ">1 GPU<" in picture
+    long_ = run("host to a device with a very long name", parameters={"bytes": 2**20})
+    other = run("host to a device with a very long name", parameters={"bytes": 2**30})
+    picture = charts.speed([long_, other], [long_, other], "b")
+    assert "bytes 1 MiB<" in picture and "bytes 1 GiB<" in picture and ">host to a" in picture
+
+
 def test_telemetry_shows_what_there_is() -> None:
     watched = telemetry(readings=readings(2.0))
     assert "SM clock, MHz" in charts.telemetry(run("1 GPU", gpu=(watched,)), "t")

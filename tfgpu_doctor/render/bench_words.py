@@ -20,7 +20,7 @@ _PREFIXED = {"FLOP/s": DECIMAL, "FLOP": DECIMAL, "B/s": DECIMAL, "B": BINARY}
 def scale_of(value: float, unit: str) -> tuple[float, str]:
     """The factor by which numbers near `value` are divided, and the unit that then stands behind them."""
     if unit == "s":
-        return (1.0, "s") if abs(value) >= 1 else (1e-3, "ms")
+        return (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= 1e-4 else (1e-6, "µs")
     prefixes = _PREFIXED.get(unit, ())
     return next(((factor, prefix + unit) for factor, prefix in prefixes if abs(value) >= factor), (1.0, unit))
 
@@ -62,9 +62,11 @@ def ratio(one: Ratio, interval: bool = True, factor: float = 1.0) -> str:
     return shown[0] if not interval or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
-def point(run: Run) -> str:
-    """What tells the run from others of its label: "size 4096"; empty when nothing does."""
-    return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
+def point(run: Run, runs: Sequence[Run] = ()) -> str:
+    """What tells the run from others of its label: "size 4096"; of `runs`, only what differs among them."""
+    alike = {name for name in run.parameters if len({one.parameters.get(name) for one in runs}) == 1}
+    told = ((name, value) for name, value in run.parameters.items() if name not in alike)
+    return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in told)
 
 
 def value_of(name: str, value: int | float | str | None) -> str:
@@ -80,9 +82,14 @@ def name(run: Run, runs: Sequence[Run]) -> str:
     parts = [run.label]
     if len({one.dtype for one in runs}) > 1:
         parts.append(run.dtype)
-    if len({tuple(one.parameters.items()) for one in runs}) > 1 and (where := point(run)):
+    if len(runs) > 1 and (where := point(run, runs)):
         parts.append(where)
     return ", ".join(parts)
+
+
+def plural(word: str) -> str:
+    """ "step" → "steps", "copy" → "copies"."""
+    return word[:-1] + "ies" if word.endswith("y") else word + "s"
 
 
 def timing(run: Run) -> str:
@@ -91,7 +98,7 @@ def timing(run: Run) -> str:
     factor, unit = scale_of(run.median_s / run.steps, "s")
     low, high = (edge / run.steps / factor for edge in run.ci95_s)
     value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
-    taken = f"{len(run.samples_s)} samples" + (f" of {run.steps} {run.step_name}s" if run.steps > 1 else "")
+    taken = f"{len(run.samples_s)} samples" + (f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else "")
     taken += f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
     return f"{value} {unit} a {run.step_name} (95 %: {first} to {last} {unit}), {taken}"
 

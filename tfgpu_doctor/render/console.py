@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from typing import IO
@@ -19,6 +20,18 @@ _SYMBOLS = {
     "bar": "━",
 }
 _ASCII = {"ok": "+", "error": "x", "warning": "!", "note": "i", "unknown": "?", "absent": "-", "from": "<-", "bar": "="}
+PLAIN = "tfgpu.plain"
+_PLAIN = {"µ": "u", "×": "x", "…": "...", "–": "-", "←": "<-", "≥": ">=", "°": ""}
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Letters that an encoding lacks, as what stands for them in plain ASCII."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(letter, "?") for letter in lacking), error.end
+
+
+codecs.register_error(PLAIN, _plain)
 
 
 class _Console(Console):
@@ -36,7 +49,7 @@ def console_for(stream: IO[str] | None = None) -> Console:
     terminal = stream.isatty()
     width = None if terminal or os.environ.get("COLUMNS", "").isdecimal() else 80
     if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="replace")  # a terminal of another encoding gets '?', not a traceback
+        stream.reconfigure(errors=PLAIN)  # a terminal of another encoding gets 'x' or '?', not a traceback
     return _Console(
         file=stream, width=width, highlight=False, markup=False, emoji=False, legacy_windows=False, soft_wrap=False
     )

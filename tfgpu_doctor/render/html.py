@@ -189,7 +189,7 @@ def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
     loads = sorted(run.cpu_load)
     return (
         words.name(run, runs),
-        f"{len(run.samples_s)}" + (f" × {run.steps} {run.step_name}s" if run.steps > 1 else ""),
+        f"{len(run.samples_s)}" + (f" × {run.steps} {words.plural(run.step_name)}" if run.steps > 1 else ""),
         words.timing(run).rpartition(", ")[0] or middle,
         "" if run.spread_iqr is None else f"{percent(run.spread_iqr)} %",
         f"{max(run.samples_s) / run.median_s:.2f} × median",

@@ -10,7 +10,7 @@ from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tfgpu_doctor.bench.results import GpuTelemetry, Reading, Run
 from tfgpu_doctor.bench.statistics import quantile
@@ -26,8 +26,10 @@ THINNED = 120  # readings of a line; more cannot be told apart at this width
 
 
 def _label(words_: str, longest: int = LONGEST) -> str:
+    """At most so long: what tells runs apart stands at both ends."""
     shown = clean(words_)
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    tail = longest // 2 - 1
+    return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
 
 
 def chunks(runs: Sequence[Run]) -> Iterator[Sequence[Run]]:
@@ -149,6 +151,14 @@ def sweep_lines(runs: Sequence[Run], axis: str) -> dict[str, list[Run]]:
     return {title: sorted(line, key=lambda run: _number(run, axis)) for title, line in lines.items()}
 
 
+def _between_decades(axes: Axes, values: Sequence[float]) -> None:
+    """Ticks at 2 and 5 where the powers of ten alone would be too few."""
+    near = max(values) < 30 * min(values)
+    axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}") if near else NullFormatter())
+    axes.tick_params(axis="y", which="minor", labelsize=9, labelcolor=COLOUR["ink"])
+
+
 def _number(run: Run, axis: str) -> float:
     value = run.parameters[axis]
     assert isinstance(value, int | float)
@@ -177,6 +187,7 @@ def sweep(runs: Sequence[Run], axis: str, name: str) -> str:
         axes.set_xticks(shown, [words.value_of(axis, int(one) if one == int(one) else one) for one in shown])
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        _between_decades(axes, [one.value for line in lines.values() for run in line if (one := run.throughput)])
         axes.set_xlabel(_label(axis.replace("_", " ")))
         axes.set_ylabel(unit)
         figure.legend(loc="outside lower center", ncols=2)

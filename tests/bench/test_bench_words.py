@@ -1,0 +1,83 @@
+"""What a run says in words: units, digits, names; whatever the workload."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.bench.samples import failed, result, run
+from tfgpu_doctor.bench.results import Figure
+from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.console import console_for
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "interval", "said"),
+    [
+        (47.581e12, "FLOP/s", (47.5e12, 47.7e12), "47.6 TFLOP/s"),
+        (1.2e15, "FLOP/s", None, "1.2 PFLOP/s"),
+        (12.4e9, "B/s", (12.3e9, 12.6e9), "12.4 GB/s"),
+        (999.0, "B/s", None, "999 B/s"),
+        (2.5 * 2**30, "B", None, "2.5 GiB"),
+        (1000.0, "B", None, "1000 B"),
+        (3812.4, "images/s", (3700.0, 3900.0), "3800 images/s"),
+        (0.0123, "s", None, "12.3 ms"),
+        (0.00001234, "s", (0.0000122, 0.0000125), "12.3 µs"),
+        (1.5, "s", None, "1.5 s"),
+        (128.0, "", None, "128"),
+        (0.0, "images/s", None, "0 images/s"),
+    ],
+)
+def test_quantities(value: float, unit: str, interval: tuple[float, float] | None, said: str) -> None:
+    assert words.quantity(value, unit, interval) == said
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [
+        (Figure(name="fit", value=812.5, unit="images/s", ci95=(800.0, 820.0)), "fit 810 (800 to 820) images/s"),
+        (
+            Figure(name="p99", value=0.0123, unit="s", ci95=(0.0121, 0.0131), note="of 400"),
+            "p99 12.3 (12.1 to 13.1) ms",
+        ),
+        (Figure(name="batch", value=512.0, unit=""), "batch 512"),
+        (Figure(name="peak", value=3.25 * 2**30, unit="B"), "peak 3.25 GiB"),
+    ],
+)
+def test_figures(figure: Figure, said: str) -> None:
+    assert words.figure(figure) == said + (f": {figure.note}" if figure.note else "")
+    assert words.figure(figure, named=False) == said.partition(" ")[2]
+
+
+def test_names_hold_what_differs_and_nothing_else() -> None:
+    small, large = (run("CPU", parameters={"route": "copy", "bytes": size}) for size in (2**20, 2**28))
+    assert words.name(small, [small, large]) == "CPU, bytes 1 MiB"
+    assert words.name(small, [small]) == "CPU"
+    other = run("CPU", dtype="tf32", parameters={"route": "copy", "bytes": 2**20})
+    assert words.name(other, [small, other]) == "CPU, tf32"
+    assert words.point(small) == "route copy, bytes 1 MiB"
+
+
+def test_steps_of_many_kinds() -> None:
+    blocks = run("1 GPU", 0.2, steps_of=20, step_name="copy")
+    assert words.timing(blocks) == "10.00 ms a copy (95 %: 9.98 to 10.02 ms), 11 samples of 20 copies"
+
+
+def test_one_sentence_says_what_came_out() -> None:
+    assert words.verdict(result()) == "Nothing was measured."
+    assert words.verdict(result(failed("CPU", "died"))) == "1 of 1 runs gave no verified result: no speed is reported."
+    good = words.verdict(result(run(), run("1 GPU", 0.05, percent_of_peak=80.4, peak_is="peak")))
+    assert good == "1 GPU: 49.48 TFLOP/s, 80 % of peak; 100.0 (99.6 to 100.4) times the CPU. Every result is verified."
+    virtual = run("2 virtual CPUs", devices=("/CPU:0", "/CPU:1"), virtual=True)
+    assert words.verdict(result(virtual)) == "Every result is right; virtual devices have no speed."
+    mixed = words.verdict(result(run(stopped="7 of 10 samples"), failed("1 GPU", "died")))
+    assert mixed == "CPU: 494.8 GFLOP/s. 1 of 2 runs gave no verified result. Its samples did not settle."
+
+
+def test_a_terminal_without_these_letters_gets_their_likes() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    console_for(stream).print("3 × 12 µs … – ≥ 61 °C ✓")
+    stream.flush()
+    assert raw.getvalue() == b"3 x 12 us ... - >= 61 C ?\n"
