@@ -204,4 +204,5 @@ def verdict(result: BenchResult) -> str:
         said += "; " + ", ".join(others)
     said += f". {bad}." if bad else ". Every result is verified."
     rough = sum(bool(run.stopped) for run in good)
-    return said + (f" {rough} of {len(good)} did not settle." if rough else "")
+    many = f" {rough} of {len(good)} did not settle." if len(good) > 1 else " Its samples did not settle."
+    return said + (many if rough else "")
