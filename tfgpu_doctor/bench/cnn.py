@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tfgpu_doctor.bench.devices import Case, DeviceError, Selection
+from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
+from tfgpu_doctor.bench.cluster import Cluster
+from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
@@ -13,17 +15,21 @@ from tfgpu_doctor.bench.sizing import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 
-SPREAD = "MirroredStrategy"
+SPREAD = "replicas"
 # FLOP/s that even a weak CPU trains with: two cores of a cloud machine did 110e9 (mnist, float32). For how long an
 # answer may take, never for a result.
 SLOW = 2e10
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
+# How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
+NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
 POOR = 0.9  # efficiency below which a reason is worth a sentence
 WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 XLA_NOTE = (
     "XLA compiles forward and backward pass in every case; the sum of the gradients and the update are not compiled."
 )
+
+SHARED_NOTE = "Some workers share a machine: what they do together says nothing of several machines."
 
 
 @dataclass
@@ -36,6 +42,7 @@ class Cnn:
     dtypes: tuple[str, ...] = ("float32",)
     xla: bool = False
     selection: Selection = field(default_factory=Selection)
+    cluster: Cluster | None = None  # several machines; this one is the first, which leads
     workload: str = "cnn"
 
     @property
@@ -52,33 +59,69 @@ class Cnn:
     def parameters(self) -> dict[str, Scalar]:
         """What two results must share."""
         size = {"global_batch": self.global_batch} if self.global_batch else {"batch": self.each}
-        return {"model": self.model, **size, "xla": int(self.xla), "seed": SEED}
+        several = {"workers": self.cluster.count} if self.cluster else {}
+        return {"model": self.model, **size, **several, "xla": int(self.xla), "seed": SEED}
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """What is not what it seems."""
         said = (TF32_NOTE,) if "tf32" in self.dtypes else ()
-        return (*said, XLA_NOTE) if self.xla else said
+        if self.xla:
+            said = (*said, XLA_NOTE)
+        return (*said, SHARED_NOTE) if self.cluster and self.cluster.share_a_host() else said
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
         """Why several GPUs are not as many times as fast."""
         return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type; the CPU's float32 stands for its tf32.
+        """One group for each type.
 
         Raises:
             DeviceError: devices that are not there, or over which the images cannot be shared out.
             TooLargeError: the images alone are more than the memory.
         """
-        cases = self.selection.cases(session.found, (SPREAD,))
+        cases = self.cases(session.found)
         self.check_memory(cases, session.free(cases))
+        yield from (Group(entries) for entries in self.rounds(cases))
+
+    def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
+        """The cases of this machine, and before them that of all machines, where there are several.
+
+        The common case comes first, so that the others are not kept waiting.
+
+        Raises:
+            DeviceError: GPUs were asked for that are not there.
+        """
+        if self.cluster is None:
+            return self.selection.cases(found, (SPREAD,))
+        alone = self.selection.cases(found, (SPREAD,))  # also says what is not there
+        each = min(len(found) if self.selection.gpus is None else self.selection.gpus, len(found))
+        first = self.cluster.first_gpu(each, len(found))
+        own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
+        return (self.cluster.together(each, first), *own)
+
+    def rounds(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
+        """What is measured side by side, type by type; the CPU's float32 stands for its tf32.
+
+        Raises:
+            DeviceError: the images cannot be shared out evenly over the devices of a case.
+        """
         done: set[tuple[str, str]] = set()
         for dtype in self.dtypes:
             entries = [(case, self.job(dtype, case)) for case in cases]
-            todo = [(case, job) for case, job in entries if (case.label, job.dtype_on(case)) not in done]
+            todo = tuple((case, job) for case, job in entries if (case.label, job.dtype_on(case)) not in done)
             done |= {(case.label, job.dtype_on(case)) for case, job in todo}
             if todo:
-                yield Group(tuple(todo))
+                yield todo
+
+    def part(self, found: Sequence[GpuFound]) -> list[tuple[Case, Job]]:
+        """What a machine other than the first takes part in.
+
+        Raises:
+            DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
+        """
+        rounds = self.rounds(self.cases(found))
+        return [(case, job) for entries in rounds for case, job in entries if case.spread == WORKERS]
 
     def batch_of(self, replicas: int) -> int:
         """Images on each of so many devices.
@@ -107,9 +150,13 @@ class Cnn:
         each = self.batch_of(replicas)
         images, flop = each * replicas, training_flop(self.model)
         scaling = "strong" if self.global_batch else "weak"
+        parameters = {"model": self.model, "batch": each, "xla": self.xla}
+        several = case.spread == WORKERS and self.cluster is not None
+        if self.cluster and several:
+            parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
         return Job(
             workload=self.workload,
-            parameters={"model": self.model, "batch": each, "xla": self.xla},
+            parameters=parameters,
             dtype=dtype,
             unit=cnn.UNIT,
             work=lambda case: float(images),
@@ -119,9 +166,21 @@ class Cnn:
             step_name="step",
             blocks=True,
             figures=not case.virtual,  # figures are speeds
+            farewell=several,
+            explain=lambda why: self.explain(why, each),
             patience=60 + STEPS_AN_ANSWER * images * flop / SLOW,
             virtual_memory_mib=4096,
         )
+
+    def explain(self, why: str, each: int) -> str:
+        """Why a case failed: a batch that is too large is told as that, whichever way it ended."""
+        if not any(sign in why for sign in NO_MEMORY):
+            return why
+        option, value = (
+            ("--batch-size", each // 2) if self.global_batch is None else ("a smaller --global-batch-size", 0)
+        )
+        advice = f"try {option}" + (f" {value}" if value else "")
+        return f"{each} images on a device do not fit into its memory; {advice} ({why.splitlines()[0][:120]})"
 
     def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
         """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.

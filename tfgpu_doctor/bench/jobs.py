@@ -35,6 +35,7 @@ class Job:
     step_name: str = "sample"
     blocks: bool = False  # several steps are queued together and waited for once, as training does
     figures: bool = False  # the workload has figures beside the samples
+    explain: Callable[[str], str] = lambda why: why  # a failure in words of this workload
     farewell: bool = False  # the worker has others to tell that this was the last
     patience: float = 0.0  # seconds that one answer may take, where that is more than what holds for every workload
     virtual_memory_mib: int = 2048

@@ -241,7 +241,7 @@ def measure(
                     _warm_up(one, one.worker, patience, warm_ups)
                     _verify(one, one.worker, patience)
                 except WorkerError as error:
-                    one.fail(str(error))
+                    one.fail(one.job.explain(str(error)))
                     end(one)
                 save(measurements)
             while any(not one.done for one in alive):
@@ -339,7 +339,7 @@ def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock, p
                 _finish(one, one.worker, patience, profile)
             one.end()
     except WorkerError as error:
-        one.fail(str(error))
+        one.fail(one.job.explain(str(error)))
 
 
 def _finish(one: Measurement, worker: Worker, patience: float, profile: Path | None) -> None:

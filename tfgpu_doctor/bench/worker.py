@@ -98,7 +98,7 @@ class Worker:
         tf = self.tf
         physical = tf.config.list_physical_devices("GPU")
         tf.config.set_visible_devices([physical[index] for index in request["gpus"]], "GPU")
-        if request["virtual"]:
+        if request["virtual"] and request["spread"] != "workers":
             self._split(physical, request)
         else:  # a whole card reserved by one case would leave nothing to the case beside it
             for index in request["gpus"]:

@@ -99,7 +99,8 @@ class Workload:
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build network and data; nothing is computed yet."""
         self.name, self.each, self.xla = parameters["model"], parameters["batch"], parameters["xla"]
-        self.dtype, self.devices, self.losses = dtype, devices, ()
+        self.dtype, self.devices = dtype, devices
+        self.losses: Any = ()
         started = time.perf_counter()
         self.machines = Machines(devices, parameters["index"], parameters["workers"]) if spread == "workers" else None
         self.cold = {}

@@ -48,6 +48,14 @@ DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
     help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
 )
 @click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every case.")
+@click.option(
+    "--join-timeout",
+    metavar="S",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Several machines: seconds to wait for all of them.",
+)
 @measuring_options
 @click.pass_context
 def command(
@@ -57,6 +65,7 @@ def command(
     global_batch: int | None,
     dtypes: tuple[str, ...],
     xla: bool,
+    join_timeout: float,
     measuring: Measuring,
 ) -> None:
     """Train an image classifier on the CPU, one GPU and several GPUs; images a second, model.fit shown beside it.
@@ -64,20 +73,26 @@ def command(
     The loss must be finite and fall. One device is compared with a training in float64; several with one device that
     computes all of their batches, and their weights must stay the same bit by bit.
 
+    Under TF_CONFIG or srun several machines train together; the first of them prints the report.
+
     Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.cnn import Cnn
     from tfgpu_doctor.bench.devices import DeviceError
+    from tfgpu_doctor.cli.bench import several
 
     if batch is not None and global_batch is not None:
         raise click.UsageError(
             "--batch-size is for each device, --global-batch-size for all together: use one of the two"
         )
     selection = measuring.selection()
+    measuring.check()
     plan = Cnn(model, batch, global_batch, tuple(dict.fromkeys(dtypes)), xla, selection)
+    plan.cluster = several.find(measuring)
+    machines = plan.cluster.count if plan.cluster else 1
     try:  # what is wrong however many devices are found
-        plan.batch_of(measuring.virtual or selection.gpus or 1)
+        plan.batch_of(machines * (measuring.virtual or selection.gpus or 1))
     except DeviceError as error:
         raise click.UsageError(str(error)) from error
-    context.exit(measure(plan, measuring))
+    context.exit(several.run(plan, measuring, join_timeout) if plan.cluster else measure(plan, measuring))

@@ -20,6 +20,7 @@ from tfgpu_doctor.cli.output import write_atomically
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.devices import Selection
     from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.bench.runner_process import Worker
     from tfgpu_doctor.bench.session import Plan
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -153,8 +154,8 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
     return command
 
 
-def measure(plan: Plan, measuring: Measuring) -> int:
-    """Measure, print, and return the exit code."""
+def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] = lambda worker: worker) -> int:
+    """Measure, print, and return the exit code; `over` may put something between the session and its processes."""
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.runner_load import load_average
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
@@ -183,7 +184,7 @@ def measure(plan: Plan, measuring: Measuring) -> int:
                 plan,
                 matrix,
                 environment,
-                lambda: WorkerProcess(executable),
+                lambda: over(WorkerProcess(executable)),
                 rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
                 processes=measuring.processes,
                 progress=progress,
