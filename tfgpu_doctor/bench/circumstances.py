@@ -214,7 +214,7 @@ def _variables(base: BenchResult, new: BenchResult) -> Iterator[str]:
 
 def asides_of_run(base: BenchResult, new: BenchResult, pair: tuple[Run, Run]) -> Iterator[str]:
     """What differs around two runs and is only worth a note."""
-    if pair[0].devices[0].startswith("/GPU"):
+    if any(device.startswith("/GPU") for device in pair[0].devices):
         cpus = _cpu(base), _cpu(new)
         if cpus[0] and cpus[1] and cpus[0] != cpus[1]:
             yield differs("the CPU beside the GPU:", (cpus[0], cpus[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
@@ -106,15 +107,12 @@ def _side(result: BenchResult, name: str) -> Side:
 def _numbered(runs: Sequence[Run]) -> dict[object, Run]:
     """Runs by what makes them the same case; a second one of the same kind is the second one's partner."""
     found: dict[object, Run] = {}
+    counts: Counter[object] = Counter()
     for run in runs:
-        key = (
-            run.label,
-            run.dtype,
-            run.spread,
-            tuple(sorted((name, str(value)) for name, value in run.parameters.items())),
-        )
-        number = sum(1 for taken in found if isinstance(taken, tuple) and taken[0] == key)
-        found[key, number] = run
+        point = tuple(sorted((name, str(value)) for name, value in run.parameters.items()))
+        key = run.label, run.dtype, run.spread, point
+        found[key, counts[key]] = run
+        counts[key] += 1
     return found
 
 
@@ -133,9 +131,8 @@ def _compare(
     factor: float,
     across: Collection[str],
 ) -> RunChange:
-    on_gpu = any(device.startswith("/GPU") for run in pair for device in run.devices)
-    obstacles = [*forbidden, *other_circumstances(base, new, on_gpu=on_gpu), *other_run(*pair)]
     without = [speedless(run, name) for run, name in zip(pair, NAMES, strict=True)]
+    obstacles = [] if any(without) else _obstacles(base, new, pair, forbidden)
     reasons = tuple(dict.fromkeys(filter(None, without)))
     reasons = reasons or tuple(_reason(one) for one in obstacles if one.across not in across)
     samples = [
@@ -167,6 +164,13 @@ def _compare(
         figures=tuple(_figures(*pair)),
         notes=(*change.notes, *judged.notes),
     )
+
+
+def _obstacles(
+    base: BenchResult, new: BenchResult, pair: tuple[Run, Run], forbidden: Sequence[Obstacle]
+) -> list[Obstacle]:
+    on_gpu = any(device.startswith("/GPU") for run in pair for device in run.devices)
+    return [*forbidden, *other_circumstances(base, new, on_gpu=on_gpu), *other_run(*pair)]
 
 
 def _reason(obstacle: Obstacle) -> str:

@@ -19,6 +19,7 @@ from tfgpu_doctor.bench.shift import Samples, Shift, level, shift
 from tfgpu_doctor.bench.statistics import median
 
 FEWEST = 5  # samples of a run, below which nothing is said of its spread
+SHORTEST, LONGEST = 1e-12, 1e12  # seconds; a step beyond them is no time that anybody took
 ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
 ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
 NAMES = ("BASE", "NEW")
@@ -48,7 +49,7 @@ def speedless(run: Run, name: str) -> str | None:
         return f"its result in {name} is {'wrong' if run.verified else 'not verified'}"
     if not run.samples_s:
         return f"{name} has no samples of it"
-    if run.steps < 1 or not all(math.isfinite(one) and one > 0 for one in run.samples_s):
+    if run.steps < 1 or not all(SHORTEST < one / run.steps < LONGEST for one in run.samples_s):
         return f"{name} has samples of it that are no times"
     return None
 
