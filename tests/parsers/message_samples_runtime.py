@@ -12,6 +12,7 @@ MEMORY: list[tuple[str, str, dict[str, str]]] = [
     ("out-of-memory", "it goes OOM with batches of 64", {}),
     ("out-of-memory", "gpu_async_0 cuMemAllocAsync failed to allocate 1024 bytes: CUDA error", {"bytes": "1024"}),
     ("out-of-memory", "Sum Total of in-use chunks: 3.11GiB", {"in_use": "3.11GiB"}),
+    ("takes-all-memory", "it works, but holds all the memory of the GPU", {}),
     ("host-out-of-memory", "Unable to allocate 11.2 GiB for an array with shape (90000, 64, 64)", {}),
     ("host-out-of-memory", "slurmstepd: error: Detected 1 oom-kill event(s) in step 77.0 cgroup.", {}),
     ("process-killed", "Killed", {}),

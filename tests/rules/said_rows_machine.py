@@ -338,6 +338,7 @@ FIRES: dict[str, dict[str, str]] = {
         "in words": "After ten minutes the card starts thermal throttling.",
     },
     "gpu.mig": {
+        "several, in words": "4 MIG instances (1g.10gb) for the container: only the device with ID 0 is used",
         "an index": text(_MIG_TABLE, log("2.13", DRIVER, NO_DEVICE)),
         "one each on two cards": text(
             "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-00000000-1111-2222-3333-444444444444)",

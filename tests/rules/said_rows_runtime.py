@@ -51,6 +51,7 @@ FIRES: dict[str, dict[str, str]] = {
         "the kernel's": "[ 401.2] Out of memory: Killed process 4711 (python3) total-vm:98221100kB",
     },
     "memory.taken": {
+        "somebody wonders": "train.py works, but holds all the memory of the GPU, so eval.py cannot run beside it",
         "1.2": text(
             log("1.0", DEVICE, "Found device 0 with properties: ", "I"),
             "name: TITAN X (Pascal)",
@@ -153,6 +154,7 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "another holds it": text(smi(used=23901), _refused("23.1G", 24803000000)),
     },
     "memory.taken": {
+        "a wish": "how can I stop TensorFlow if I do not want it to take all the memory of the GPU?",
         "the card is empty": text(smi(used=5), f"ResourceExhaustedError: {_OOM}"),
         "only an OOM": f"ResourceExhaustedError: {_OOM}",
         "much is free": text("totalMemory: 7.92GiB freeMemory: 7.51GiB", f"ResourceExhaustedError: {_OOM}"),

@@ -246,6 +246,7 @@ FORMS = (
         "mig|nvidia_visible_devices",
         r"\bMIG \d+g\.\d+gb +Device +(?P<device>\d+)|\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*"
         r"|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
+        r"|\b(?P<count>[2-7]) MIG (?:instance|device|slice)s\b"
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
     ),
     form("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),

@@ -33,6 +33,16 @@ FORMS = (
         r".{0,300}?\b(?:OOM (?:error|exception)s?\b(?! (?:handl|recover))|(?:goes|went|get|gets|got|an) OOM\b"
         r"|out of (?:GPU memory|VRAM)\b|not enough (?:GPU )?memory\b(?! (?:left )?on the (?:disk|drive)))",
     ),
+    form(
+        "takes-all-memory",
+        "all the memory|all of the memory|all memory|all the gpu memory|all gpu memory|whole memory|entire memory|"
+        "all of the gpu|entire gpu memory|whole gpu memory|all available memory|all the vram",
+        r"^(?!.{0,200}\b(?:if|want|without|not|n't)\b)(?=.{0,300}\b(?:GPU|card|VRAM"
+        r"|device)).{0,200}?\b(?:hold|take|use|"
+        r"occup(?:y|ie)|allocat|grab|reserv|eat|fill|consum)\w{0,3} (?:up )?(?:nearly |almost )?(?:all"
+        r"|the whole|the entire) "
+        r"(?:of )?(?:the )?(?:available )?(?:GPU )?(?:memory|VRAM)",
+    ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
     form("out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"),
     form(

@@ -179,8 +179,9 @@ def cuda_in_use(context: Context) -> Fact[str]:
     spoken = said(context)
     messages = spoken.value if isinstance(spoken, Known) else None
     for name, message in messages.libraries("library-opened", "library-not-opened") if messages else ():
-        if (library := known_library(name)) and library.component == "cudart" and library.version:
-            return Known(library.version, f"line {message.line}: {name}")
+        cuda = library.cuda_version if (library := known_library(name)) else None
+        if cuda and "." in cuda:
+            return Known(cuda, f"line {message.line}: {name}")
     row = gpu_release(context)
     if isinstance(row, Known) and row.value.cuda:
         return Known(row.value.cuda, row.source)

@@ -166,7 +166,7 @@ def mig(context: Context, said: Said, gpus: tuple[Gpu, ...] | None, variables: d
     """A MIG device is asked for in a way that CUDA does not follow, or several are."""
     spoken = said.all("mig", "mig-empty")
     listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
-    several = len(said.values("mig", "device")) >= 2 or listed >= 2
+    several = len(said.values("mig", "device")) >= 2 or listed >= 2 or bool(said.values("mig", "count"))
     fails = said.has(
         "no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"
     )

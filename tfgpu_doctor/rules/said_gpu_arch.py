@@ -20,10 +20,6 @@ _UNFIT = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
 _TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
-# up to here all libraries of a CUDA have its number
-_ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
-
-
 def _capabilities(said: Said, cards: tuple[Card, ...] | None) -> list[str]:
     kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
     spoken = [value for kind in kinds for value in said.values(kind, "capability")]
@@ -93,13 +89,11 @@ def _compiled_at_start(context: Context, said: Said, known: list[str]) -> Messag
     """The line in which a CUDA is opened that cannot compile for the card at all, so that the driver has to."""
     for name, message in said.libraries("library-opened"):
         library = known_library(name)
-        if library is None or library.component in ("cuda", "cudnn") or not library.version:
-            continue
-        # later the other libraries count on their own: libcurand.so.10 is CUDA 12's
-        if library.component not in ("cudart", "cublas") and library.version not in _ALL_ALIKE:
+        cuda = library.cuda_version if library else None
+        if cuda is None:
             continue
         # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name tells the major alone
-        newest = library.version if library.version.startswith(("8.", "9.", "10.")) else f"{library.cuda_major}.99"
+        newest = cuda if cuda.startswith(("8.", "9.", "10.")) else f"{cuda.split('.')[0]}.99"
         first = [cuda for one in known if (cuda := _first_cuda(context, one))]
         if first and not any(at_least(newest, one) for one in first):
             return message

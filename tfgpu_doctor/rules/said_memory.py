@@ -122,6 +122,9 @@ def taken(context: Context, said: Said, gpus: tuple[Gpu, ...] | None) -> Problem
     signs = [*left, *init, *other, *handle]
     launch = [m for m in said.all("cublas-handle") if "launch failed" in m.text]
     possible = not signs and not held and not tight and bool(launch) and not _failed(said) and said.from_text
+    whole = said.all("takes-all-memory") if said.from_text and said.speaks_only_of("takes-all-memory") else ()
+    if whole:
+        return _takes_all(whole)
     if not failed or not (signs or held or tight or possible):
         return None
     return Problem(
@@ -137,6 +140,25 @@ def taken(context: Context, said: Said, gpus: tuple[Gpu, ...] | None) -> Problem
             ),
             Fix(text="Or choose another GPU", commands=("export CUDA_VISIBLE_DEVICES=1",)),
             Fix(text="Or let both programs allocate as needed", commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",)),
+        ),
+    )
+
+
+def _takes_all(seen: tuple[Message, ...]) -> Problem:
+    """Nothing fails; somebody wonders at what TensorFlow does by default."""
+    return Problem(
+        title="TensorFlow takes the whole memory of the GPU",
+        cause="it reserves nearly all of it at its start, whatever the model needs, and leaves nothing to a second "
+        "program; the setting must reach the process before its first operation",
+        evidence=heard(*seen),
+        fixes=(
+            Fix(
+                text="Let it take what it needs, in every program", commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",)
+            ),
+            Fix(
+                text="Or in the program, before anything else of TensorFlow",
+                commands=("tf.config.experimental.set_memory_growth(tf.config.list_physical_devices('GPU')[0], True)",),
+            ),
         ),
     )
 
