@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -113,6 +114,17 @@ def test_the_raw_data_can_be_taken_home(name: str) -> None:
     raw = raw_data(PAGES[name])
     assert msgspec.json.decode(raw, type=BenchResult) == RESULTS[name]
     assert json.loads(raw)["schema"] == "tfgpu.bench/1"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_regions_have_names_of_their_own_and_headings_their_order(name: str) -> None:
+    read = Page(PAGES[name])
+    titles = [text for text in re.findall(r"<h2[^>]*>([^<]*)</h2>", PAGES[name])]
+    regions = [div["aria-label"] for div in read.all("div") if div.get("role") == "region"]
+    assert len({*titles, *regions}) == len(titles) + len(regions)
+    assert '<th scope="col"></th>' not in PAGES[name]
+    levels = [int(tag[1]) for tag, _ in read.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and all(new - old <= 1 for old, new in pairwise(levels))
 
 
 def test_how_to_reproduce() -> None:

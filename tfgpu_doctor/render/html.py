@@ -96,6 +96,8 @@ def _advice(result: BenchResult) -> Iterator[str]:
     for run in result.runs:
         if run.advice:
             yield element("h3", text(words.name(run, result.runs))) + items(run.advice)
+    if result.notes and any(run.advice for run in result.runs):
+        yield element("h3", "All runs")
     yield items(result.notes)
 
 
@@ -180,7 +182,7 @@ def _samples(result: BenchResult) -> Iterator[str]:
     )
     yield _figures_of((charts.samples(part, measured, f"samples{place}") for place, part in enumerate(parts)), caption)
     head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", "CPUs used", "others' CPUs", "settled")
-    yield table("Samples", head, [_sampled(run, result.runs) for run in measured], range(1, 8))
+    yield table("Samples of every run", head, [_sampled(run, result.runs) for run in measured], range(1, 8))
 
 
 def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def speed(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
                 axes.plot([low / factor, high / factor], [place, place], color=COLOUR["ink"], linewidth=1.6)
         titles = [(_label(words.name(run, everything)), _label(words.throughput(run), 22)) for run in runs]
         _rows(axes, titles)
-        axes.set_xlim(0, 1.04 * best / factor)
+        axes.set_xlim(0, 1.02 * max(one.ci95[1] for one in measured) / factor)
         axes.set_xlabel(unit)
         axes.grid(visible=False, axis="y")
         return svg(figure, name, f"Speed of {len(runs)} runs in {unit}: {_told(titles)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts import Facts, value_or
-from tfgpu_doctor.render.html_parts import command, element, folded, items, page, paragraph, table, text
+from tfgpu_doctor.render.html_parts import command, element, folded, items, page, paragraph, section, table, text
 from tfgpu_doctor.render.markdown import versions
 from tfgpu_doctor.render.stack import stack
 from tfgpu_doctor.render.text import counted, left_open, sentence, told
@@ -22,7 +22,8 @@ def render(report: Report) -> str:
     name = "tfgpu explain" if report.source == "text" else "tfgpu doctor"
     about = f"{name} {report.tool.version}, matrix of {report.matrix.revision}, {report.created}"
     head = element("header", paragraph(about, "muted"), element("h1", text(f"{name}: {report.verdict}")))
-    return page(f"{name}: {report.verdict}", head + element("main", body(report), *_details(report.facts)))
+    found = section("What was found", "found", body(report))
+    return page(f"{name}: {report.verdict}", head + element("main", found, *_details(report.facts)))
 
 
 def _details(facts: Facts) -> Iterator[str]:
@@ -44,7 +45,7 @@ def body(report: Report) -> str:
     return "".join(
         (
             verdict(report),
-            table("The stack", ("Layer", "", "Found"), [(one.name, _MARK[one.mark], one.text) for one in layers]),
+            table("The stack", ("Layer", "State", "Found"), [(one.name, _MARK[one.mark], one.text) for one in layers]),
             *(finding_of(one, titles) for one in shown),
             *(_open(reason, group) for reason, group in left_open(report)),
             _undetermined(report),
