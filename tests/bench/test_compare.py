@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -297,6 +298,11 @@ def test_what_forbids_a_comparison(name: str) -> None:
 def test_each_circumstance_has_its_row() -> None:
     assert {one.name for one in CIRCUMSTANCES} | {"clocks"} == set(ACROSS)
     assert set(ACROSS) - {"cuda"} <= set(OBSTACLES)
+
+
+def test_the_page_names_each() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
+    assert [name for name in ACROSS if f"`{name}`" not in page] == []
 
 
 def test_cuda_is_what_the_environment_brings() -> None:
