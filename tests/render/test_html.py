@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import re
 from itertools import pairwise
@@ -15,9 +16,12 @@ from tests.bench.large_samples import LARGE, training
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.render.pages import Page
+from tests.test_laws import IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
 from tfgpu_doctor.diagnosis import make_report
 from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.bench_text import render as show
+from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.html import render
 
 EVIL = "</script></svg><img src=x onerror=alert(1)>\"'&$x^2$ <!--\x1b[31m"
@@ -119,7 +123,7 @@ def test_the_raw_data_can_be_taken_home(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_regions_have_names_of_their_own_and_headings_their_order(name: str) -> None:
     read = Page(PAGES[name])
-    titles = [text for text in re.findall(r"<h2[^>]*>([^<]*)</h2>", PAGES[name])]
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", PAGES[name])
     regions = [div["aria-label"] for div in read.all("div") if div.get("role") == "region"]
     assert len({*titles, *regions}) == len(titles) + len(regions)
     assert '<th scope="col"></th>' not in PAGES[name]
@@ -180,3 +184,37 @@ def test_what_has_no_speed_has_no_bar() -> None:
 
 def test_a_result_without_runs_is_a_page() -> None:
     assert "Nothing was measured." in Page(page_of(result())).text
+
+
+ODD = {
+    "one sample": run(steps=(1.0,), cpu_load=(), warmup_s=(), cold_start_s={}),
+    "two alike": run(steps=(1.0, 1.0)),
+    "nanoseconds": run("1 GPU", 1e-9),
+    "a day": run("CPU", 86400.0),
+    "no work": run("CPU", flop=0.0),
+    "no names": run("", dtype="", gpu=(telemetry("", name=None, pci_bus_id=None, utilization=None),)),
+    "a hundred devices": run("100 GPUs", devices=tuple(f"/GPU:{place}" for place in range(100))),
+    "from right to left": run("\u202eGPU 1 \u05d0\u05d1"),
+    "another unit": run("CPU", unit="furlongs/fortnight"),
+    "outliers alone": run(steps=(1.0, 1.0, 1.0, 1e6, 1e-6)),
+    "parameters of many kinds": run(parameters={"a": None, "b": 0.1, "c": "x", "size": -3}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_results_are_pages_and_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for runs in ([ODD[name]], [ODD[name], run("1 GPU", 0.1, parameters={"size": 5}), failed("2 GPUs", "died")]):
+        odd = result(*runs)
+        read = Page(page_of(odd))
+        assert len(read.ids) == len(set(read.ids))
+        assert words.verdict(odd) in read.text.replace("\ufffd", "\u202e")
+        monkeypatch.setenv("COLUMNS", "60")
+        stream = io.StringIO()
+        show(odd, console_for(stream))
+        assert max(map(len, stream.getvalue().splitlines())) <= 60
+
+
+def test_drawing_and_writing_have_no_effects() -> None:
+    for file in ("html", "html_charts", "html_doctor", "html_parts", "html_svg", "bench_words", "bench_table"):
+        found = {package for package, _ in imports(f"render/{file}.py")}
+        assert not found & (IMPURE - {"io"}), file  # Matplotlib writes into memory

@@ -78,7 +78,7 @@ def show_runs(runs: Sequence[Run], console: Console) -> None:
     for run, line in zip(runs, lines[1:], strict=True):
         good = run.throughput is not None
         text = Text.assemble((f"{symbols['ok' if good else 'error']} ", "green" if good else "bold red"), line)
-        if run.throughput and not run.virtual and alike and bar:
+        if run.throughput and not run.virtual and alike and bar and best:
             length = max(1, round(bar * run.throughput.value / best))
             text.append(" " * GAP + symbols["bar"] * length, "blue")
         text.rstrip()
