@@ -13,7 +13,8 @@ from tests.bench.samples import failed, result, run
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.ratios import relate
+from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.runner_process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -267,3 +268,11 @@ def test_nothing_measured_is_printed_too(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_selection_is_used() -> None:
     found = sweep(Started(gpus=1), selection=Selection(devices=("/GPU:0",)))
     assert {one.label for one in found.runs} == {"1 GPU"}
+
+
+def test_the_cpus_best_size_is_not_more_than_itself() -> None:
+    speeds = [220.123e9 + 0.1 * step for step in range(200)]
+    for speed in speeds:
+        rate = Throughput(value=speed, unit="FLOP/s", ci95=(speed, speed))
+        runs = relate([at("CPU", size, 1.0, throughput=rate) for size in (128, 256, 512)])
+        assert {one.percent_of_peak for one in runs} == {100.0}

@@ -45,7 +45,7 @@ def _relate(run: Run, runs: Sequence[Run]) -> Run:
     if best is None:
         return related
     return msgspec.structs.replace(
-        related, percent_of_peak=100 * run.throughput.value / best, peak_is="the CPU's best size"
+        related, percent_of_peak=100 * (run.throughput.value / best), peak_is="the CPU's best size"
     )
 
 
