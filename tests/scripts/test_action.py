@@ -243,3 +243,38 @@ def test_with_the_real_tfgpu(runner: Runner) -> None:
     assert json.loads(Path(found["report"]).read_text())["schema"] == "tfgpu.smoke/1"
     assert Path(found["junit"]).read_text().startswith("<?xml")
     assert Path(runner.environ["GITHUB_STEP_SUMMARY"]).read_text().startswith("**✗ tfgpu smoke failed")
+
+
+# ------------------------------------------------------------------------------------------- what to paste
+
+BLOCKS = {
+    f"{file}: {number}": block
+    for file in ("docs/ci.md", "README.md")
+    if (ROOT / file).is_file()
+    for number, block in enumerate(
+        re.findall(r"^```yaml\n(.*?)^```$", (ROOT / file).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    )
+}
+
+
+@pytest.mark.parametrize("name", sorted(BLOCKS))
+def test_what_is_to_be_pasted_is_right(name: str) -> None:
+    """It is YAML, asks the action for inputs that there are, and tfgpu for options that there are."""
+    from tfgpu_doctor.cli.smoke import command
+
+    document = yaml.safe_load(BLOCKS[name])
+    options = {word for parameter in command.params for word in parameter.opts}
+    for job in (document.get("jobs") or document).values():
+        for step in job.get("steps", []):
+            if "tfgpu" in step.get("uses", ""):
+                assert set(step["with"]) <= set(ACTION["inputs"])
+        for line in [*job.get("script", []), *(step.get("run", "") for step in job.get("steps", []))]:
+            if " smoke " in line:
+                asked = shlex.split(line.partition(" smoke ")[2])
+                assert {word for word in asked if word.startswith("--")} <= options
+
+
+def test_there_is_something_to_paste() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert sum(name.startswith("docs/ci.md") for name in BLOCKS) == 2
+    assert "junit: tfgpu.xml" in text and "uses: " in text

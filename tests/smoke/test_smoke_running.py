@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import WRONG
+from tests.healthy import known
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.bench.runner_process import WorkerError
 from tfgpu_doctor.smoke.plan import FIRST
@@ -82,6 +83,16 @@ def test_a_tensorflow_that_does_not_start_is_not_tried_again(how: dict[str, Any]
     assert check(smoke, "import").why == why
     assert check(smoke, "GPUs").status == "unknown"
     assert all(check(smoke, name).why == "TensorFlow cannot be used" for name in WORKLOADS)
+
+
+def test_a_python_that_cannot_be_measured_with() -> None:
+    here = Machine(facts=machine(1, **{"python.version": known("3.6.15")}))
+    smoke = here.smoke()
+    assert (smoke.verdict, here.started) == ("unknown", [])
+    assert check(smoke, "matpow", "GPU 0").why == (
+        "measuring needs Python 3.8 or later in the environment under test, this is 3.6.15"
+    )
+    assert Machine(facts=machine(1, **{"python.version": known("3.8.0")})).smoke().verdict == "ok"
 
 
 # ---------------------------------------------------------------------------------------------- the budget
@@ -187,6 +198,12 @@ def test_the_threshold_is_for_each_gpu_alone() -> None:
     }
     assert check(smoke, "matpow", "GPU 1").why == "at least 50 TFLOP/s were asked for"
     assert check(smoke, "matpow", "GPU 1").saw.startswith("49.48 TFLOP/s, verified in float32")
+
+
+def test_tf32_that_is_none_is_called_by_its_name() -> None:
+    """A residual that small is no TF32: the card has none, or something switched it off."""
+    smoke = Machine().smoke(dtype="tf32")
+    assert check(smoke, "matpow", "GPU 0").saw.endswith("verified in float32, not tf32")
 
 
 def test_a_slow_import() -> None:

@@ -55,7 +55,11 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     help="Seconds for everything, the import of TensorFlow included. What does not fit is reported as not run.",
 )
 @click.option(
-    "--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Type of the arithmetic."
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="float32",
+    show_default=True,
+    help="Type of the arithmetic; float32 is without TF32. The training computes in the mixed type that goes with it.",
 )
 @click.option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail when one GPU reaches less in a matrix product.")
 @click.option(

@@ -24,6 +24,7 @@ ABOUT_GPUS = (
     *("gpu.*", "driver.*", "container.*", "wsl.*", "cuda.*", "cudnn.*", "xla.*", "memory.*", "nccl.*", "p2p.*"),
     *("tf.cpu-build", "tf.windows-native"),
 )
+OLDEST = (3, 8)  # Python that the worker of the benchmarks runs in
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,17 @@ def import_seconds(report: Report) -> float | None:
     """How long the import took in the doctor's process, the first of all; None where it did not end well."""
     phase = next((one for one in report.facts.tensorflow.phases if one.name == "import"), None)
     return phase.seconds if phase is not None and phase.outcome == "ok" else None
+
+
+def too_old(report: Report) -> str | None:
+    """Why nothing can be measured in this Python; None where it can."""
+    version = value_or(report.facts.python.version, "")
+    parts = version.split(".")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
+        return None
+    if (int(parts[0]), int(parts[1])) >= OLDEST:
+        return None
+    return f"measuring needs Python {OLDEST[0]}.{OLDEST[1]} or later in the environment under test, this is {version}"
 
 
 def judge_doctor(report: Report, asked: Asked, seconds: float) -> SmokeCheck:
@@ -170,7 +182,7 @@ def _saw(outcome: Outcome, asked: Asked) -> str:
     if run is None or run.throughput is None:
         return ""
     said = [] if run.virtual else [quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95)]
-    said.append(f"verified in {run.dtype}")
+    said.append(f"verified in {run.computed_in or run.dtype}{_instead(run)}")
     if run.virtual:
         said.append("virtual devices have no speed")
     if isinstance(outcome.compared, RunChange) and outcome.compared.ratio and outcome.compared.verdict != "slower":
@@ -181,6 +193,11 @@ def _saw(outcome: Outcome, asked: Asked) -> str:
     if throttled:
         said.append(f"throttled ({', '.join(sorted(throttled))})")
     return ", ".join(said)
+
+
+def _instead(run: Run) -> str:
+    """Where another type was computed in than asked for: cards before Ampere have no TF32."""
+    return f", not {run.dtype}" if run.computed_in not in (None, run.dtype) else ""
 
 
 def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline, asked: Asked) -> SmokeCheck:

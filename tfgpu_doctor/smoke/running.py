@@ -72,7 +72,11 @@ class Smoking:
         if (seconds := judging.import_seconds(self.report)) is not None:
             self.imports.append(seconds)
             self.costs.start = seconds
-            self._measure(plan.steps(len(self.gpus), self.asked))
+            steps = plan.steps(len(self.gpus), self.asked)
+            if why := judging.too_old(self.report):
+                self.outcomes += [Outcome(step, 1, "not run", why) for step in steps]
+            else:
+                self._measure(steps)
         return self._smoke(self._checks(examined))
 
     @property
