@@ -47,6 +47,10 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "tf.import-avx": {
+        "Windows, on a processor without it": text(
+            "Processor Intel(R) Celeron(R) CPU 1005M @ 1.90GHz, 1900 Mhz, 2 Core(s)",
+            "ImportError: DLL load failed: A dynamic link library (DLL) initialization routine failed.",
+        ),
         "TensorFlow says so": text(
             "F tensorflow/core/platform/cpu_feature_guard.cc:37] The TensorFlow library was compiled to use AVX "
             "instructions, but these aren't available on your machine.",

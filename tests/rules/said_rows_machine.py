@@ -80,6 +80,11 @@ FIRES: dict[str, dict[str, str]] = {
         "two numbers in nvidia-smi's banner": smi(tool="470.57.02", driver="495.29.05"),
     },
     "driver.too-old": {
+        "CUDA 8 over the 340 driver": text(
+            "successfully opened CUDA library libcublas.so.8.0 locally",
+            log("1.0", DRIVER, "failed call to cuInit: CUDA_ERROR_UNKNOWN"),
+            log("1.0", DIAGNOSTICS, "kernel reported version is: 340.101.0", "I"),
+        ),
         "1.12": (
             "tensorflow.python.framework.errors_impl.InternalError: cudaGetDevice() failed. Status: "
             "CUDA driver version is insufficient for CUDA runtime version"
@@ -380,6 +385,11 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "WSL2 has two numbers": text("Ubuntu 22.04 on WSL2", smi(tool="530.41.01", driver="531.79")),
     },
     "driver.too-old": {
+        "CUDA 8 over a driver that knows it": text(
+            "successfully opened CUDA library libcublas.so.8.0 locally",
+            log("1.0", DRIVER, "failed call to cuInit: CUDA_ERROR_UNKNOWN"),
+            log("1.0", DIAGNOSTICS, "kernel reported version is: 375.66.0", "I"),
+        ),
         "a handle that fails": text(
             log("1.15", DNN, "Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
             log("1.15", DNN, "Possibly insufficient driver version: 384.130.0"),

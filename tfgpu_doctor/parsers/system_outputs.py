@@ -53,7 +53,10 @@ _COMPILER = re.compile(
     r"\[(?P<compiler>GCC [^\]]{1,80}|Clang [^\]]{1,80}|MSC v\.[^\]]{1,80}|GCC)\]"
     r"(?:(?: ::? [^\n]{1,40}?)? on (?P<platform>linux2?|win32|darwin)\b)?"
 )
-_MODEL = re.compile(r"^\s*(?:[Mm]odel name|machdep\.cpu\.brand_string)\s*:\s+(?P<value>\S.{0,120}?)\s*$")
+_MODEL = re.compile(
+    r"^\s*(?:(?:[Mm]odel name|machdep\.cpu\.brand_string)\s*:\s+|(?:Processor|CPU)\s*:?\s+(?=(?:Intel|AMD)\b))"
+    r"(?P<value>\S.{0,120}?)\s*$"
+)
 _FLAGS = re.compile(r"^\s*[Ff]lags\s*:\s+(?P<value>\S.*)$")
 _MORE_FLAGS = re.compile(r"\s*[a-z][a-z0-9_]*(?:\s+[a-z][a-z0-9_]*)*\s*")
 _CARD = re.compile(

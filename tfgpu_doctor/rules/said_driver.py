@@ -15,6 +15,7 @@ from tfgpu_doctor.rules.context import Context
 from tfgpu_doctor.rules.driver import COMPATIBILITY, RELEASE_NOTES, restart_fixes
 from tfgpu_doctor.rules.engine import Problem, evidence, rule
 from tfgpu_doctor.rules.said import Said, heard
+from tfgpu_doctor.rules.said_libraries import at_least
 
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _DRIVERLESS = ("library-not-opened", "loader-error")
@@ -108,6 +109,7 @@ def missing(
         "driver.missing",
         "driver.stub-loaded",
         "driver.version-mismatch",
+        "driver.too-old",
         "gpu.none",
     ),
     docs=_MODULE_GUIDE,
@@ -213,15 +215,15 @@ def too_old(
     seen = said.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility", "possibly-old-driver")
     hook = [m for m in said.all("container-hook-failed") if "unsatisfied" in m.values.get("why", m.text)]
     refused = init is not None and init.code == 804
-    only_possible = not hook and not refused and all(m.kind == "possibly-old-driver" for m in seen)
-    if not (seen or hook or refused) or only_possible:
-        return None
     toolkit = context.matrix.cuda(cuda) if cuda else None
-    minimum = (
-        (toolkit.min_driver_windows if context.remedies.os in ("windows", "wsl2") else toolkit.min_driver_linux)
-        if toolkit
-        else None
-    )
+    windows = context.remedies.os in ("windows", "wsl2")
+    minimum = (toolkit.min_driver_windows if windows else toolkit.min_driver_linux) if toolkit else None
+    oldest = (toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux) if toolkit else None
+    fails = said.all("cuinit-failed", "no-cuda-device")
+    below = fails if driver and oldest and not at_least(driver, ".".join(oldest.split(".")[:2])) else ()
+    only_possible = not hook and not refused and not below and all(m.kind == "possibly-old-driver" for m in seen)
+    if not (seen or hook or refused or below) or only_possible:
+        return None
     need = f"{minimum} or newer for CUDA {cuda}" if minimum else None
     cause = f"CUDA {cuda} needs a newer driver" if cuda else "the CUDA runtime in use needs a newer driver"
     fixes = [context.remedies.install_driver(minimum)]
@@ -238,7 +240,13 @@ def too_old(
     return Problem(
         title=f"Driver {driver} is too old for CUDA {cuda}" if driver and cuda and not refused else None,
         cause=cause,
-        evidence=heard(*seen, *hook, *(said.all("cuinit-failed") if refused else ()), need=need),
+        evidence=heard(
+            *seen,
+            *hook,
+            *(said.all("cuinit-failed") if refused else below),
+            *(said.all("kernel-version") if below else ()),
+            need=need,
+        ),
         fixes=tuple(fixes),
     )
 

@@ -45,9 +45,10 @@ def none(
     if gpus or driver or pci or not (pci == () or seen) or said.has("gpu-created"):
         return None
     stated = evidence(context.source("host.pci_gpus"), "the text", "an NVIDIA GPU") if pci == () else None
+    missing_dll = any("routine failed" not in m.text for m in said.all("dll-load-failed"))
     return Problem(
         # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
-        severity=Severity.WARNING if said.stops_import and not said.has("dll-load-failed") else None,
+        severity=Severity.WARNING if said.stops_import and not missing_dll else None,
         cause="TensorFlow's GPU builds use NVIDIA GPUs only; on this machine it runs on the CPU",
         evidence=(*heard(*seen), *((stated,) if stated else ())),
         fixes=(

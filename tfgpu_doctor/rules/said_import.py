@@ -125,7 +125,8 @@ def import_avx(
 _BEFORE_AVX = re.compile(
     r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
     r"|Xeon\S* +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b"
-    r"|\bAthlon\S* (?:II|64|X2)\b|Celeron\S* (?:CPU +)?[NJG]?[1-5]\d{3}\b|Pentium\S* (?:CPU +)?[NJG]?[1-5]\d{3}\b"
+    r"|\bAthlon\S* (?:II|64|X2)\b|Celeron\S* (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
+    r"|Pentium\S* (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
 )
 
 
