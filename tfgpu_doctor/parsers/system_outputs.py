@@ -31,7 +31,7 @@ LONGEST = 4000
 _WORTH_A_LOOK = re.compile(
     r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python "
     r"|on (?:linux|win32|darwin)|controller"
-    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|are we in docker|OS Name",
+    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|are we in docker|OS Name|Processor|CPU:? +(?:Intel|AMD)",
 )
 _UNAME = re.compile(
     r"(?:^|[\s`])Linux (?P<host>\S{1,80}) (?P<kernel>\d\S{1,80}) #.{0,200}?\b"
