@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts import Gpu, Known, value_or
+import msgspec
+
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.matrix import Matrix
 
 
@@ -43,3 +46,25 @@ def percent_of_peak(achieved: float, gpus: list[Gpu], dtype: str, matrix: Matrix
     peaks = [peak_flops(gpu, dtype, matrix) for gpu in gpus]
     known = [peak for peak in peaks if peak is not None]
     return 100.0 * achieved / sum(known) if known and len(known) == len(peaks) else None
+
+
+def with_peak(run: Run, environment: Facts, matrix: Matrix) -> Run:
+    """The run with what it reached in per cent of what its GPUs could do; as it was where one of them is not known."""
+    on_gpus = run.computed_in is not None and not run.virtual and run.devices[0].startswith("/GPU")
+    if not on_gpus or run.median_s is None or run.computed_in is None:
+        return run
+    known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(environment.gpus, ())}
+    gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+    if len(gpus) < len(run.devices):
+        return run
+    percent = moved = None
+    if run.flop is not None:
+        percent = percent_of_peak(run.flop / run.median_s, gpus, run.computed_in, matrix)
+    if run.bytes_moved is not None:
+        moved = percent_of_bandwidth(run.bytes_moved / run.median_s, gpus)
+    return msgspec.structs.replace(
+        run,
+        percent_of_peak=percent,
+        peak_is=None if percent is None else "peak",
+        percent_of_bandwidth=moved,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 import psutil
@@ -17,7 +17,7 @@ from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.disturbance import usable_cpus
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.peaks import percent_of_bandwidth, percent_of_peak
+from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner import Key, Measurement, Workers, measure, to_run
@@ -77,6 +77,15 @@ class Plan(Protocol):
 
     def advice(self, run: Run, runs: Sequence[Run]) -> Sequence[str]:
         """What the figures of a run give reason to say, for this workload."""
+        ...
+
+
+@runtime_checkable
+class Concluding(Protocol):
+    """A plan whose runs together answer a question; the answer stands first in every report."""
+
+    def conclusions(self, runs: Sequence[Run]) -> Sequence[str]:
+        """The answer, in sentences without their end."""
         ...
 
 
@@ -169,7 +178,7 @@ class Session:
     def _result(self, runs: Sequence[Run]) -> BenchResult:
         gpus = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}
         about = About(self.plan.workload, value_or(self.environment.host.cpus, None), gpus)
-        related = advise(relate([self._with_peak(run) for run in runs]), about)
+        related = advise(relate([with_peak(run, self.environment, self.matrix) for run in runs]), about)
         advised = tuple(
             msgspec.structs.replace(run, advice=(*run.advice, *self.plan.advice(run, related))) for run in related
         )
@@ -187,30 +196,11 @@ class Session:
                 "processes": self.processes,
             },
             runs=advised,
+            conclusions=tuple(self.plan.conclusions(runs)) if isinstance(self.plan, Concluding) else (),
             notes=(*self._notes(runs), *self.plan.notes(runs)),
             command=self.command,
             load_average=self.load_average,
             software=self.software,
-        )
-
-    def _with_peak(self, run: Run) -> Run:
-        on_gpus = run.computed_in is not None and not run.virtual and run.devices[0].startswith("/GPU")
-        if not on_gpus or run.median_s is None or run.computed_in is None:
-            return run
-        known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}
-        gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
-        if len(gpus) < len(run.devices):
-            return run
-        percent = moved = None
-        if run.flop is not None:
-            percent = percent_of_peak(run.flop / run.median_s, gpus, run.computed_in, self.matrix)
-        if run.bytes_moved is not None:
-            moved = percent_of_bandwidth(run.bytes_moved / run.median_s, gpus)
-        return msgspec.structs.replace(
-            run,
-            percent_of_peak=percent,
-            peak_is=None if percent is None else "peak",
-            percent_of_bandwidth=moved,
         )
 
     def _notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
