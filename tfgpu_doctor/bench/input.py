@@ -60,13 +60,16 @@ class Input:
             "seed": pictures.SEED,
         }
 
+    def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Is it input-bound, and which knob helps."""
+        return (*reading.verdicts(runs), *reading.ranking(runs))
+
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Is it input-bound, which knob helps, and what the figures leave out."""
-        said = [*reading.verdicts(runs), *reading.ranking(runs)]
-        said.append(
+        """What the figures leave out."""
+        said = [
             f"a block is {workload.BLOCK} batches. Files come from the operating system's page cache: a slow disk or "
             "network is not measured. TensorFlow's own optimisations are off except where named."
-        )
+        ]
         if any(run.label == "CPU" and run.parameters["measured"] == reading.FED for run in runs):
             said.append("on the CPU pipeline and training share the processors, and input waits for those, too")
         return tuple(said)

@@ -140,6 +140,7 @@ class BenchResult(Record, frozen=True):
     workload: str
     parameters: dict[str, int | float | str | None]
     runs: tuple[Run, ...]
+    conclusions: tuple[str, ...] = ()  # what the runs say together: where the GPU overtakes, whether input waits
     notes: tuple[str, ...] = ()
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
     command: str = ""  # what was typed, without where the results go; empty when nobody typed

@@ -76,10 +76,13 @@ class Sweep:
         """What two results must share; the sizes stand with the runs."""
         return {"sweep": "size", "power": self.power, "seed": matpow.SEED}
 
+    def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Where the GPU overtakes the CPU, and where each device saturates."""
+        return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
+
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Where the GPU overtakes the CPU, where each device saturates, and what is missing."""
-        missing = tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.left_out.items())
-        return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"), *missing)
+        """What is missing."""
+        return tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.left_out.items())
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
         """Nothing beyond what holds for every workload."""

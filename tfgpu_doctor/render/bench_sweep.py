@@ -30,6 +30,10 @@ def render_sweep(result: BenchResult, console: Console) -> None:
     axis = str(result.parameters["sweep"])
     hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
     hanging(Text(""), Text(clean(machine(result)), "dim"), console)
+    if result.conclusions:
+        console.print()
+    for conclusion in result.conclusions:
+        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
     columns = _columns(result.runs, axis)
     points = sorted({point for column in columns.values() for point in column}, key=_order)
     rows = [clean(_shown(axis, point)) for point in points]

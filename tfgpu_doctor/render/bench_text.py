@@ -18,6 +18,10 @@ def render(result: BenchResult, console: Console) -> None:
     """Print all of it."""
     hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
     hanging(Text(""), Text(clean(words.machine(result)), "dim"), console)
+    if result.conclusions:
+        console.print()
+    for conclusion in result.conclusions:
+        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
     if len(result.runs) > 1 and any(run.throughput for run in result.runs):
         console.print()
         show_runs(result.runs, console)

@@ -195,6 +195,8 @@ def verdict(result: BenchResult) -> str:
         return "Nothing was measured."
     if not good:
         return f"{bad}: no speed is reported." if bad else "Every result is right; virtual devices have no speed."
+    if result.conclusions:
+        return ". ".join(result.conclusions) + (f". {bad}." if bad else ". Every result is verified.")
     best = max(good, key=lambda run: run.throughput.value if run.throughput else 0.0)
     said = f"{name(best, result.runs)}: {throughput(best)}"
     if best.percent_of_peak is not None:
