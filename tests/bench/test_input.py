@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tfgpu_doctor.bench.sizing import TooLargeError
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads import pictures
 from tfgpu_doctor.bench.workloads.pipelines import ALONE, FEEDING, PIPELINES
+from tfgpu_doctor.render.bench_text import render
+from tfgpu_doctor.render.console import console_for
 
 NONE_WRONG = {"missing": 0, "more than once": 0, "other pixels": 0, "other shape": 0}
 RIGHT: dict[str, Any] = {"images": 32, **NONE_WRONG, "losses": [0.7]}
@@ -84,6 +87,16 @@ def test_pipelines_then_the_training_then_both() -> None:
     (folder,) = workers.started[0].folders  # type: ignore[attr-defined]
     assert not folder.exists(), "the images are removed"
     assert found.title == "32 synthetic JPEG images of 0.1 kB into mnist, batches of 256"
+
+
+def test_the_verdict_stands_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    found = bench(Feeders())
+    assert found.conclusions[0].startswith("CPU: not input-bound")  # the fake worker takes the same time for all
+    stream = io.StringIO()
+    render(found, console_for(stream))
+    assert found.conclusions[0] in stream.getvalue().splitlines()[3]
+    assert any("page cache" in note for note in found.notes)
 
 
 def test_a_gpu_is_also_fed_in_advance_and_pipelines_stay_on_the_cpu() -> None:

@@ -48,7 +48,8 @@ def test_a_whole_run(tensorflow_python: str, tmp_path: Path) -> None:
         assert ("loss finite" in names) == (one["parameters"]["measured"] != "pipeline alone")
     assert result["title"].startswith("16 synthetic JPEG images of ")
     text = " ".join(done.stdout.split())
-    assert "knobs of the pipeline alone: " in text and "i CPU: " in text
+    assert result["conclusions"][0].startswith("CPU: ")
+    assert "knobs of the pipeline alone: " in text and result["conclusions"][0] in text
 
 
 @pytest.mark.tensorflow

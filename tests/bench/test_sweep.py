@@ -22,6 +22,7 @@ from tfgpu_doctor.bench.sweep import AUTO, SizesError, Sweep, parse_sizes
 from tfgpu_doctor.bench.sweep_reading import overtaking, saturation
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.render.bench_sweep import render_sweep
+from tfgpu_doctor.render.bench_words import verdict
 from tfgpu_doctor.render.console import console_for
 
 # ------------------------------------------------------------------------------------------- which sizes
@@ -225,10 +226,11 @@ def example() -> BenchResult:
         *curve("1 GPU", {size: seconds / 80 for size, seconds in times.items()}),
         *curve("2 virtual GPUs, rows", {256: 1.0}, virtual=True, devices=("/GPU:0", "/GPU:1")),
         failed("1 GPU", f"out of memory {EVIL}", parameters={"size": 32768}),
-        notes=("1 GPU, float32: faster than the CPU from the smallest size on",),
+        notes=(f"a note {EVIL}",),
         parameters={"sweep": "size"},
     )
-    return msgspec.structs.replace(found, title="A^10 and B^10, 4 sizes from 256 to 16384")
+    said = (f"1 GPU, float32: faster than the CPU from the smallest size on {EVIL}",)
+    return msgspec.structs.replace(found, title="A^10 and B^10, 4 sizes from 256 to 16384", conclusions=said)
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 200])
@@ -237,6 +239,13 @@ def test_it_fits_and_is_harmless(columns: int, monkeypatch: pytest.MonkeyPatch) 
     assert max(map(len, text.splitlines())) <= columns
     assert all(char.isprintable() for char in text.replace("\n", ""))
     assert text == "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def test_what_the_runs_say_together_stands_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sweep(Started(gpus=1))
+    first = printed(found, 200, monkeypatch).splitlines()[3]
+    assert found.conclusions[0] in first and "1 GPU, float32: " in first
+    assert verdict(found).startswith(". ".join(found.conclusions)) and verdict(found).endswith("is verified.")
 
 
 def test_sizes_down_and_devices_across(monkeypatch: pytest.MonkeyPatch) -> None:
