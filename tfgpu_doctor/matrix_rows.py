@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import field, structs
 
 from tfgpu_doctor.facts import Record
 from tfgpu_doctor.matrix_schema import CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 BUILD_INFO = "tensorflow/python/platform/build_info.py"
 CUDNN_HEADER = "cudnn_version.h, or the exact pin of the extra"
@@ -124,9 +129,21 @@ def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
 @lru_cache(maxsize=4096)  # few versions and specifiers, asked for every row
 def within(version: str, specifier: str) -> bool:
     """Whether a version meets a specifier; release candidates count."""
+    return _specifier(specifier).contains(_version(version), prereleases=True)
+
+
+@lru_cache(maxsize=512)
+def _specifier(text: str) -> SpecifierSet:
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(specifier).contains(version, prereleases=True)
+    return SpecifierSet(text)
+
+
+@lru_cache(maxsize=2048)
+def _version(text: str) -> Version:
+    from packaging.version import Version
+
+    return Version(text)
 
 
 def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:

@@ -85,8 +85,9 @@ def _offered(matrix: Matrix, package: str, platform: str | None) -> dict[Offer, 
     """What the index offers to each Python on each platform, today."""
     found: dict[Offer, set[Version]] = defaultdict(set)
     for release in matrix.releases(platform, package):
+        version = Version(release.version)
         for python in release.python:
-            found[Offer(python, release.platform)].add(Version(release.version))
+            found[Offer(python, release.platform)].add(version)
     return {offer: frozenset(versions) for offer, versions in found.items()}
 
 
