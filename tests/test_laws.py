@@ -27,6 +27,7 @@ PURE = (
     *("rules/*", "parsers/*", "manifests/*", "check*.py", "query*.py", "plan*.py", "fits.py", "constraints.py"),
     *("recipes.py", "offers.py", "remedies.py", "target.py", "gpu_names.py", "matrix_*.py", "facts.py", "report.py"),
     *("compare.py", "compare_*.py", "redact*.py", "selection.py"),
+    *("smoke/plan.py", "smoke/judging.py", "smoke/baseline.py", "smoke/records.py"),
     *(
         f"bench/{name}.py"
         for name in ("compare", "compare_records", "circumstances", "shift", "disturbance", "saved", "verdicts")
@@ -142,11 +143,12 @@ def test_what_is_pure_has_no_effects_and_no_clock(file: str) -> None:
     allowed = {"io"} if file == "manifests/dockerfile.py" else set()  # its parser takes bytes in memory as a file
     assert [(name, line) for name, line in imports(file) if name in IMPURE - allowed] == []
     assert [(name, call.lineno) for call in calls(file) if (name := dotted(call.func)) in IMPURE_CALLS] == []
+    later = ("tfgpu_doctor.probes", *(() if file.startswith("smoke/") else ("tfgpu_doctor.bench",)))  # it judges runs
     above = [
         node.module
         for node in ast.walk(tree(file))
         if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(("tfgpu_doctor.probes", "tfgpu_doctor.bench"))
+        and (node.module or "").startswith(later)
         and not (file.startswith("bench/") and among(_file_of(node.module or ""), PURE_BENCH))
     ]
     assert above == [], "the flow goes from probes to rules"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.healthy import gpu, healthy, known, spoil
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.test_report import report
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.facts import Facts, Phase, TfDevice
@@ -88,7 +88,7 @@ class Machine:
     def smoke(self, **asked: Any) -> Smoke:
         """Run the smoke test."""
         baseline = asked.pop("baseline", None)
-        return Smoking(Asked(**asked), self.doctor, self.worker, baseline, clock=self.clock).run(CREATED)
+        return Smoking(Asked(**asked), self.doctor, self.worker, MATRIX, baseline, clock=self.clock).run(CREATED)
 
 
 class SmokeWorker(FakeWorker):

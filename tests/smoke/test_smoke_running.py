@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import WRONG
-from tests.healthy import known
+from tests.healthy import gpu, known, spoil
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.bench.runner_process import WorkerError
 from tfgpu_doctor.smoke.plan import FIRST
@@ -198,6 +198,32 @@ def test_the_threshold_is_for_each_gpu_alone() -> None:
     }
     assert check(smoke, "matpow", "GPU 1").why == "at least 50 TFLOP/s were asked for"
     assert check(smoke, "matpow", "GPU 1").saw.startswith("49.48 TFLOP/s, verified in float32")
+
+
+def test_the_share_of_the_peak_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H200: 132 multiprocessors × 1980 MHz × 256 FLOP per cycle are 66.9 TFLOP/s in float32."""
+    from tests.bench.samples import telemetry
+    from tfgpu_doctor.bench import runner
+
+    seen = (telemetry(pci_bus_id="0000:65:00.0"), telemetry("/GPU:1", throttled=("sw_thermal_slowdown",)))
+
+    class Watching:
+        def __init__(self, devices: object) -> None: ...
+        def start(self) -> None: ...
+        def pause(self) -> tuple[str, ...]:
+            return ("sw_thermal_slowdown",)
+
+        def close(self) -> None: ...
+        def summary(self) -> Any:
+            return seen
+
+    monkeypatch.setattr(runner, "Telemetry", Watching)
+    card = gpu(0, pci_bus_id="0000:65:00.0", multiprocessors=132, sm_clock_max=1980)
+    smoke = Machine(facts=spoil(machine(1), {"gpus": known((card,), "NVML")})).smoke()
+    assert check(smoke, "matpow", "GPU 0").saw == "49.48 TFLOP/s (74 % of peak), verified in float32"
+    (run,) = (one.run for one in smoke.runs if one.workload == "matpow")
+    assert [one.device for one in run.gpu] == ["/GPU:0"]  # the other one took no part
+    assert run.throttled_samples == ()
 
 
 def test_tf32_that_is_none_is_called_by_its_name() -> None:

@@ -162,6 +162,7 @@ def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Basel
             asked,
             partial(_doctor, executable, matrix),
             lambda: WorkerProcess(executable),
+            matrix,
             baseline,
             progress,
         ).run(now())

@@ -11,7 +11,7 @@ from tfgpu_doctor.bench.compare import JUDGED
 from tfgpu_doctor.bench.compare_records import RunChange
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.facts import Known, value_or
-from tfgpu_doctor.render.bench_words import plain, quantity
+from tfgpu_doctor.render.bench_words import of_peak, plain, quantity
 from tfgpu_doctor.render.text import sentence
 from tfgpu_doctor.report import Report, Severity
 from tfgpu_doctor.rules.engine import matches
@@ -181,7 +181,8 @@ def _saw(outcome: Outcome, asked: Asked) -> str:
     run = outcome.run.run if outcome.run else None
     if run is None or run.throughput is None:
         return ""
-    said = [] if run.virtual else [quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95)]
+    speed = quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95)
+    said = [] if run.virtual else [speed + (f" ({of_peak(run)} of peak)" if run.percent_of_peak is not None else "")]
     said.append(f"verified in {run.computed_in or run.dtype}{_instead(run)}")
     if run.virtual:
         said.append("virtual devices have no speed")

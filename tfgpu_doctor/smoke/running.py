@@ -14,11 +14,13 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.compare_records import RunChange
+from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner import Clock, measure, to_run
 from tfgpu_doctor.bench.runner_budget import Limit, OneProcess
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.matrix import Matrix
 from tfgpu_doctor.report import Report, Tool
 from tfgpu_doctor.smoke import judging, plan
 from tfgpu_doctor.smoke.baseline import Baseline, Place
@@ -49,6 +51,7 @@ class Smoking:
     asked: Asked
     doctor: Callable[[float], Report]
     start_worker: Callable[[], Worker]
+    matrix: Matrix
     baseline: Baseline | None = None
     progress: Callable[[str, float], None] = lambda label, done: None
     clock: Clock = time.monotonic
@@ -137,7 +140,7 @@ class Smoking:
         (measured,) = measure([(step.case, job)], here.process, rule=RULE, keep=(key,), clock=self.clock)
         if not measured.failure:  # how long it hung tells nothing of the next one
             self.costs.learn(step.workload, self.clock() - ready)
-        result = _of_its_devices(to_run(measured, RULE))
+        result = with_peak(_of_its_devices(to_run(measured, RULE)), self.report.facts, self.matrix)
         self.imports += [result.cold_start_s["import"]] if "import" in result.cold_start_s else []
         run = SmokeRun(workload=step.workload, round=here.number, parameters=here.jobs.parameters(step), run=result)
         seconds = self.clock() - begun
@@ -206,5 +209,7 @@ class Smoking:
 
 
 def _of_its_devices(run: Run) -> Run:
-    """Without what was seen of the GPUs that the process sees, too, and that did nothing."""
-    return msgspec.structs.replace(run, gpu=tuple(one for one in run.gpu if one.device in run.devices))
+    """Without what was seen of the GPUs that the process sees, too, and that took no part."""
+    own = tuple(one for one in run.gpu if one.device in run.devices)
+    throttled = run.throttled_samples if any(one.throttled for one in own) else ()
+    return msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)

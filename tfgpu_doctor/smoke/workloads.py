@@ -17,6 +17,7 @@ from tfgpu_doctor.smoke.plan import Step
 GPU_SIZE, CPU_SIZE = 4096, 1024
 
 BATCH = 64  # images on each device
+VIRTUAL_MIB = 1536  # of a logical GPU, which serves all workloads: the first of them sets it
 # The type of a training beside that of a product; nobody trains in float64.
 CNN_TYPES = {
     "float32": "float32",
@@ -40,7 +41,8 @@ class Jobs:
 
     def of(self, step: Step) -> Job:
         """What the step computes."""
-        return self._make[step.workload](step)
+        job = self._make[step.workload](step)
+        return replace(job, virtual_memory_mib=VIRTUAL_MIB)
 
     def parameters(self, step: Step) -> dict[str, Scalar]:
         """What two results of the step must share, as the benchmark of its workload says it."""
