@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.healthy import MATRIX, gpu
-from tfgpu_doctor.bench.peaks import memory_bandwidth, peak_flops, percent_of_bandwidth, percent_of_peak
+from tests.bench.samples import run, telemetry
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tfgpu_doctor.bench.peaks import memory_bandwidth, peak_flops, percent_of_bandwidth, percent_of_peak, with_peak
 from tfgpu_doctor.facts import Unknown
 
 # NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
@@ -71,3 +72,14 @@ def test_memory_bandwidth_is_the_data_sheets(clock: int, bits: int, data_sheet: 
 def test_unknown_bandwidth_stays_unknown() -> None:
     assert percent_of_bandwidth(1e9, [gpu(memory_clock_max=2619), gpu(memory_clock_max=1, memory_bus_width=1)]) is None
     assert percent_of_bandwidth(1e9, []) is None
+
+
+def test_a_run_is_held_against_the_memory_of_its_own_cards() -> None:
+    facts = {"pci_bus_id": "0000:65:00.0", "memory_clock_max": 2619, "memory_bus_width": 5120}
+    environment = spoil(healthy(), {"gpus": known((gpu(**facts),))})
+    one = run("1 GPU", 0.1, flop=1e12, bytes_moved=167.6e9, gpu=(telemetry(),))
+    found = with_peak(one, environment, MATRIX)
+    assert found.percent_of_bandwidth == pytest.approx(50, rel=0.01)
+    assert (found.percent_of_peak, found.peak_is) == (None, None)  # its clock is not known
+    elsewhere = run("1 GPU", 0.1, bytes_moved=167.6e9, gpu=(telemetry(pci_bus_id="0000:99:00.0"),))
+    assert with_peak(elsewhere, environment, MATRIX).percent_of_bandwidth is None

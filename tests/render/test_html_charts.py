@@ -58,6 +58,14 @@ def test_samples_on_one_spot_are_drawn_once_and_far_ones_at_the_edge() -> None:
     assert len(charts.samples(long().runs, long().runs, "s")) < 250_000
 
 
+def test_processes_are_told_apart() -> None:
+    dotted = "stroke-dasharray: 1"
+    one = run(steps=(1.0, 1.01) * 6, processes=(6, 4, 2))
+    with_borders, without = (charts.samples([each], [each], "s") for each in (one, run(steps=(1.0, 1.01) * 6)))
+    assert with_borders.count(dotted) == 2
+    assert without.count(dotted) == 0
+
+
 def test_the_window_holds_the_bulk() -> None:
     steady = run(steps=(0.99, 1.0, 1.01) * 10)
     low, high = charts.window([steady])

@@ -16,6 +16,8 @@ BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
 # rates count in powers of ten, as makers of memory and links do; amounts of memory in powers of two
 _PREFIXED = {"FLOP/s": DECIMAL, "FLOP": DECIMAL, "B/s": DECIMAL, "B": BINARY}
 
+TELLING = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
+
 
 def scale_of(value: float, unit: str) -> tuple[float, str]:
     """The factor by which numbers near `value` are divided, and the unit that then stands behind them."""
@@ -98,9 +100,13 @@ def timing(run: Run) -> str:
     factor, unit = scale_of(run.median_s / run.steps, "s")
     low, high = (edge / run.steps / factor for edge in run.ci95_s)
     value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
-    taken = f"{len(run.samples_s)} samples" + (f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else "")
-    taken += f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
-    return f"{value} {unit} a {run.step_name} (95 %: {first} to {last} {unit}), {taken}"
+    return f"{value} {unit} a {run.step_name} (95 %: {first} to {last} {unit}), {taken(run)}"
+
+
+def taken(run: Run) -> str:
+    """How many samples of how many units of work: "12 samples of 20 steps in 3 processes"."""
+    said = f"{len(run.samples_s)} samples" + (f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else "")
+    return said + (f" in {len(run.processes)} processes" if len(run.processes) > 1 else "")
 
 
 def comparisons(run: Run) -> Iterator[str]:
@@ -168,7 +174,7 @@ def peaks(run: Run) -> str:
     said = []
     if run.percent_of_peak is not None:
         said.append(f"{run.percent_of_peak:.0f} % of {run.peak_is or 'peak'}")
-    if run.percent_of_bandwidth is not None:
+    if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= TELLING:
         said.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
     return ", ".join(said)
 

@@ -178,25 +178,26 @@ def _samples(result: BenchResult) -> Iterator[str]:
     parts = list(charts.chunks(measured)) if measured else []
     caption = (
         "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % "
-        "interval; crosses: a GPU was throttled; triangles: outside of what is drawn."
+        "interval; crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
     )
     yield _figures_of((charts.samples(part, measured, f"samples{place}") for place, part in enumerate(parts)), caption)
-    head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", "CPUs used", "others' CPUs", "settled")
-    yield table("Samples of every run", head, [_sampled(run, result.runs) for run in measured], range(1, 8))
+    loads = ("CPUs used", "CPUs waited for", "CPUs of others")
+    head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", *loads, "settled")
+    yield table("Samples of every run", head, [_sampled(run, result.runs) for run in measured], range(1, 9))
 
 
 def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
     assert run.median_s is not None
-    middle, _, _ = words.timing(run).partition(", ")
-    loads = sorted(run.cpu_load)
+    loads, waits = (sorted(values) for values in (run.cpu_load, run.cpu_wait))
     return (
         words.name(run, runs),
-        f"{len(run.samples_s)}" + (f" × {run.steps} {words.plural(run.step_name)}" if run.steps > 1 else ""),
-        words.timing(run).rpartition(", ")[0] or middle,
+        words.taken(run).replace(" samples", "", 1),
+        words.timing(run).rpartition(", ")[0],
         "" if run.spread_iqr is None else f"{percent(run.spread_iqr)} %",
         f"{max(run.samples_s) / run.median_s:.2f} × median",
         str(len(run.throttled_samples)) if run.gpu else "",
         f"{loads[len(loads) // 2]:.1f}" if loads else "",
+        f"{waits[len(waits) // 2]:.1f}" if waits else "",
         "" if run.others_cpus is None else f"{run.others_cpus:.1f}",
         run.stopped or "yes",
     )

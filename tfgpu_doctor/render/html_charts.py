@@ -231,6 +231,7 @@ def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
             first, last = (100 * edge / run.median_s for edge in run.ci95_s)
             axes.fill_betweenx([place - 0.28, place + 0.28], first, last, color=COLOUR["grid"], linewidth=0)
             axes.vlines(100, place - 0.28, place + 0.28, color=COLOUR["ink"], linewidth=1.2)
+            _borders(axes, run, place)
             _dots(axes, run, place, low, high)
         axes.set_xlim(low, high)
         titles = [(_label(words.name(run, everything)), _label(_median(run), 26)) for run in runs]
@@ -243,6 +244,15 @@ def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
 def _median(run: Run) -> str:
     assert run.median_s
     return f"{words.plain(run.median_s / run.steps)} a {run.step_name}"
+
+
+def _borders(axes: Axes, run: Run, place: int) -> None:
+    """A line where one process ended and the next began."""
+    before = 0
+    for count in run.processes[:-1]:
+        before += count
+        y = place - 0.24 + 0.48 * (before - 0.5) / max(len(run.samples_s) - 1, 1)
+        axes.axhline(y, color=COLOUR["muted"], linewidth=0.5, linestyle=(0, (2, 3)))
 
 
 def _dots(axes: Axes, run: Run, place: int, low: float, high: float) -> None:

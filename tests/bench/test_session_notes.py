@@ -1,0 +1,33 @@
+"""What a result says of the circumstances in which it came about."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.bench.test_matpow import QUICK, Workers
+from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.bench.matpow import MatPow
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.session import Session
+
+
+def bench(load: float | None, cpus: int = 16, command: str = "") -> BenchResult:
+    environment = spoil(healthy(), {"host.cpus": known(cpus)})
+    return Session(MatPow(size=512), MATRIX, environment, Workers(), QUICK, command=command, load_average=load).run()
+
+
+@pytest.mark.parametrize(
+    ("load", "cpus", "said"), [(None, 2, False), (0.9, 2, False), (1.1, 2, True), (4.0, 16, False)]
+)
+def test_a_machine_that_was_busy_before_is_noted(load: float | None, cpus: int, said: bool) -> None:
+    result = bench(load, cpus)
+    assert result.load_average == load
+    notes = [note for note in result.notes if "load average" in note]
+    expected = f"The machine was not idle before: load average {load} on {cpus} CPUs in the minute before the start."
+    assert notes == ([expected] if said else [])
+
+
+def test_the_command_is_kept() -> None:
+    result = bench(None, command="tfgpu bench matpow --size 512")
+    assert msgspec.json.decode(result.to_json(), type=BenchResult).command == "tfgpu bench matpow --size 512"
