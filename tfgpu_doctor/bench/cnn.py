@@ -16,9 +16,11 @@ from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 
 SPREAD = "replicas"
-# FLOP/s that even a weak CPU trains with: two cores of a cloud machine did 110e9 (mnist, float32). For how long an
-# answer may take, never for a result.
-SLOW = 2e10
+# FLOP/s that even a weak CPU and a weak GPU train with: two cores of a cloud machine did 110e9 (mnist, float32). For
+# how long an answer may take, never for a result.
+SLOW, SLOW_GPU = 2e10, 5e11
+CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
+LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 # How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
 NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
@@ -44,6 +46,7 @@ class Cnn:
     selection: Selection = field(default_factory=Selection)
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
     workload: str = "cnn"
+    left_out: tuple[str, ...] = ()  # what is not measured, and why
 
     @property
     def each(self) -> int:
@@ -64,7 +67,7 @@ class Cnn:
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """What is not what it seems."""
-        said = (TF32_NOTE,) if "tf32" in self.dtypes else ()
+        said = (TF32_NOTE, *self.left_out) if "tf32" in self.dtypes else self.left_out
         if self.xla:
             said = (*said, XLA_NOTE)
         return (*said, SHARED_NOTE) if self.cluster and self.cluster.share_a_host() else said
@@ -80,7 +83,7 @@ class Cnn:
             DeviceError: devices that are not there, or over which the images cannot be shared out.
             TooLargeError: the images alone are more than the memory.
         """
-        cases = self.cases(session.found)
+        cases = self.without_slow_cpu(self.cases(session.found), session.cpus())
         self.check_memory(cases, session.free(cases))
         yield from (Group(entries) for entries in self.rounds(cases))
 
@@ -99,6 +102,18 @@ class Cnn:
         first = self.cluster.first_gpu(each, len(found))
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
+
+    def without_slow_cpu(self, cases: tuple[Case, ...], cpus: float | None) -> tuple[Case, ...]:
+        """Leave the CPU out where it stands beside GPUs unasked, and its steps would take long."""
+        if self.selection.devices is not None or not any(case.gpus for case in cases):
+            return cases
+        seconds = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (cpus or 1))
+        if seconds < LONG:
+            return cases
+        self.left_out = (
+            f"The CPU is left out: one step would take it about {seconds:.0f} s. --devices cpu,gpu:0 measures it, too.",
+        )
+        return tuple(case for case in cases if case.gpus)
 
     def rounds(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
         """What is measured side by side, type by type; the CPU's float32 stands for its tf32.
@@ -149,6 +164,7 @@ class Cnn:
         replicas = len(case.devices)
         each = self.batch_of(replicas)
         images, flop = each * replicas, training_flop(self.model)
+        speed = SLOW_GPU if case.gpus and not case.virtual else SLOW
         scaling = "strong" if self.global_batch else "weak"
         parameters = {"model": self.model, "batch": each, "xla": self.xla}
         several = case.spread == WORKERS and self.cluster is not None
@@ -168,7 +184,7 @@ class Cnn:
             figures=not case.virtual,  # figures are speeds
             farewell=several,
             explain=lambda why: self.explain(why, each),
-            patience=60 + STEPS_AN_ANSWER * images * flop / SLOW,
+            patience=60 + flop * STEPS_AN_ANSWER * (images / speed + cnn.FEW / SLOW),
             virtual_memory_mib=4096,
         )
 
@@ -176,11 +192,11 @@ class Cnn:
         """Why a case failed: a batch that is too large is told as that, whichever way it ended."""
         if not any(sign in why for sign in NO_MEMORY):
             return why
-        option, value = (
-            ("--batch-size", each // 2) if self.global_batch is None else ("a smaller --global-batch-size", 0)
-        )
-        advice = f"try {option}" + (f" {value}" if value else "")
-        return f"{each} images on a device do not fit into its memory; {advice} ({why.splitlines()[0][:120]})"
+        advice = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
+        how = why.splitlines()[0].split(": ")[0][:120]
+        if "SIGKILL" in why:  # perhaps by hand
+            return f"{how}; Linux ends a process so where memory runs out: try {advice}"
+        return f"{each} images on a device do not fit into its memory: try {advice} ({how})"
 
     def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
         """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.

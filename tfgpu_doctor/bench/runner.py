@@ -221,7 +221,7 @@ def measure(
         save: called whenever there is something worth keeping.
     """
     measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
-    patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0), *(job.patience for _, job in group))
+    least = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
     rule = rule.share(processes)
     warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
 
@@ -238,8 +238,8 @@ def measure(
                 progress(f"{_name(one)}: starting", start / processes)
                 try:
                     one.worker = workers.take(one.key)
-                    _warm_up(one, one.worker, patience, warm_ups)
-                    _verify(one, one.worker, patience)
+                    _warm_up(one, one.worker, max(least, one.job.patience), warm_ups)
+                    _verify(one, one.worker, max(least, one.job.patience))
                 except WorkerError as error:
                     one.fail(one.job.explain(str(error)))
                     end(one)
@@ -247,7 +247,7 @@ def measure(
             while any(not one.done for one in alive):
                 for one in alive:
                     if not one.done:
-                        _turn(one, rule, patience, clock, profile)
+                        _turn(one, rule, max(least, one.job.patience), clock, profile)
                         progress(_name(one), (start + _share(one, rule)) / processes)
                         if one.done:
                             end(one)
