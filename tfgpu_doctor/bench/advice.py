@@ -76,8 +76,9 @@ def _unsettled(run: Run, runs: Sequence[Run], about: About) -> Iterator[str]:
 
 def _outliers(run: Run, runs: Sequence[Run], about: About) -> Iterator[str]:
     slow = sum(sample > OUTLIER * (run.median_s or 0.0) for sample in run.samples_s)
-    if slow > max(1, MANY_OUTLIERS * len(run.samples_s)):
-        yield f"{slow} of {len(run.samples_s)} samples took more than {OUTLIER:g} times the median: something interferes"
+    count = len(run.samples_s)
+    if slow > max(1, MANY_OUTLIERS * count):
+        yield f"{slow} of {count} samples took more than {OUTLIER:g} times the median: something interferes"
 
 
 def _tiny(run: Run, runs: Sequence[Run], about: About) -> Iterator[str]:
@@ -103,8 +104,8 @@ def _slow_clock(run: Run, runs: Sequence[Run], about: About) -> Iterator[str]:
         most = known.sm_clock_max.value
         if gpu.sm_clock_mhz < SLOW_CLOCK * most and _busy(gpu):
             yield (
-                f"{gpu.device} ran at {gpu.sm_clock_mhz:.0f} of {most} MHz, and named no reason: clocks that are locked "
-                "show in nvidia-smi -q -d CLOCK"
+                f"{gpu.device} ran at {gpu.sm_clock_mhz:.0f} of {most} MHz, and named no reason: clocks that are "
+                "locked show in nvidia-smi -q -d CLOCK"
             )
 
 
