@@ -58,9 +58,9 @@ def bench(options: argparse.Namespace, kind: str, file: Path) -> None:
     Raises:
         RuntimeError: it failed.
     """
-    environ = {**os.environ}
-    if kind in ("work", "sleep"):
-        environ |= {"TFGPU_PLANT": kind, "PYTHONPATH": os.pathsep.join([str(PLANT), environ.get("PYTHONPATH", "")])}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PLANT), os.environ.get("PYTHONPATH", "")])}
+    environ["TFGPU_PLANT"] = kind if kind in ("work", "sleep") else ""
+    environ["TFGPU_PRIORITY"] = options.priority
     shape = ["--size", str(options.size), "--power", str(POWER), "--devices", "cpu"]
     length = ["--min-samples", str(options.min_samples), "--deadline", str(options.deadline)]
     command = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow", *shape, *length]
@@ -227,6 +227,10 @@ def conclude(options: argparse.Namespace, rounds: Sequence[dict[str, Any]], fold
     loads = [one.load_average for one in results if getattr(one, "load_average", None) is not None]
     settings = f"N = {options.size}, n = {POWER}, {options.processes} processes, deadline {options.deadline:g} s"
     head = f"{date.today()}, {machine()}, float32, {settings}, {len(rounds)} rounds, factor {FACTOR}"
+    if options.priority:
+        head += f"; the machine was in use, and the workers had priority {options.priority}"
+    if loads:
+        head += f"; load average before the runs {min(loads):.1f} to {max(loads):.1f}"
     text = page(head, [*real, *simulated])
     text += "\nMedian time over A's: " + ", ".join(f"{k} {median(v):.3f}" for k, v in ratios.items() if v) + ".\n"
     if spread is not None:
@@ -241,6 +245,7 @@ def conclude(options: argparse.Namespace, rounds: Sequence[dict[str, Any]], fold
         "load_average": loads,
         **{name: getattr(options, name) for name in ("size", "processes", "min_samples", "deadline")},
         "power": POWER,
+        "priority": options.priority,
         "factor": FACTOR,
         "process_spread": spread,
         "real": real,
@@ -264,6 +269,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--min-samples", type=int, default=40)
     parser.add_argument("--deadline", type=float, default=5.0)
+    parser.add_argument("--priority", default="", help="nice value of the workers' sessions, on a machine in use")
     parser.add_argument("--keep", type=Path, help="folder for the results, which a further call continues")
     parser.add_argument("--until", metavar="HH:MM", help="start no round after this time")
     options = parser.parse_args()

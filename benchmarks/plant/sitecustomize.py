@@ -3,13 +3,18 @@
 Python runs this file at its start when its folder is on PYTHONPATH. Nothing happens until the worker imports its
 workload; then TFGPU_PLANT decides: "sleep" sleeps for a tenth of what each sample took, "work" computes a product more
 for every ten of the chain (with --power 11, that has ten).
+
+TFGPU_PRIORITY, a nice value, raises the priority of the worker's session on Linux, where autogroups make the nice value
+of a process count within its session only: for machines that do other things meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import os
+import pathlib
 import sys
 import time
 from typing import Any
@@ -17,6 +22,7 @@ from typing import Any
 TARGET = "tfgpu_bench.workloads.matpow"
 SHARE = 0.1
 KIND = os.environ.get("TFGPU_PLANT", "")
+PRIORITY = os.environ.get("TFGPU_PRIORITY", "")
 
 
 def slow(workload: Any) -> None:
@@ -73,5 +79,13 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+def hurry(priority: str) -> None:
+    """Give the session of this process another priority."""
+    with contextlib.suppress(OSError), pathlib.Path("/proc/self/autogroup").open("w") as stream:
+        stream.write(priority)
+
+
+if PRIORITY:
+    hurry(PRIORITY)
 if KIND:
     sys.meta_path.insert(0, Finder())
