@@ -162,6 +162,7 @@ _NAMES = {
     "tfgpu.compare": "a comparison",
     "tfgpu.bench-compare": "a comparison",
     "tfgpu.plan": "a plan",
+    "tfgpu.smoke": "the result of a smoke test",
 }
 
 
