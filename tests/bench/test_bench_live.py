@@ -17,12 +17,14 @@ import psutil
 import pytest
 
 from tests.healthy import MATRIX, healthy
+from tests.render.pages import Page
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.render.bench_words import verdict
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
@@ -100,8 +102,10 @@ def measured(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -
     file = tmp_path_factory.mktemp("bench") / "result.json"
     arguments = ["--size", "96", "--virtual-gpus", "3", "--min-samples", "3", "--deadline", "1"]
     types = ["--dtype", "float32", "--dtype", "bfloat16"]
-    done = matpow("--python", tensorflow_python, *arguments, *types, "--output", str(file), CUDA_VISIBLE_DEVICES="-1")
-    yield {"done": done, "file": file}
+    page = file.with_suffix(".html")
+    files = ["--output", str(file), "--html", str(page)]
+    done = matpow("--python", tensorflow_python, *arguments, *types, *files, CUDA_VISIBLE_DEVICES="-1")
+    yield {"done": done, "file": file, "page": page}
 
 
 @pytest.mark.tensorflow
@@ -134,6 +138,14 @@ def test_the_text_names_what_was_computed(measured: dict[str, Any]) -> None:
     assert "✓ CPU  float32" in text and "✓ 3 virtual CPUs, rows  bfloat16  virtual: no speed" in text
     assert "TensorFlow lists no GPU: this measures the CPU" in text
     assert "they prove function, never speed" in text
+
+
+@pytest.mark.tensorflow
+def test_the_page_shows_what_was_measured(measured: dict[str, Any]) -> None:
+    page = Page(measured["page"].read_text(encoding="utf-8"))
+    result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
+    assert verdict(result) in page.text and "--virtual-gpus 3" in page.text
+    assert {"speed", "samples", "start", "verified", "doctor"} <= {one["id"] for one in page.all("section")}
 
 
 @pytest.mark.tensorflow
