@@ -14,6 +14,7 @@ WORKLOADS = {
         "tfgpu_doctor.cli.bench.inference", "Calls of a SavedModel: latency percentiles and throughput."
     ),
     "input": LazyCommand("tfgpu_doctor.cli.bench.input", "The tf.data pipeline against what a training eats."),
+    "memory": LazyCommand("tfgpu_doctor.cli.bench.memory", "How large a training batch fits, and what it brings."),
     "gan": LazyCommand("tfgpu_doctor.cli.bench.gan", "Training steps of a small GAN: generator and discriminator."),
     "show": LazyCommand("tfgpu_doctor.cli.bench.show", "Print a saved result, or make the page of it."),
 }

@@ -1,0 +1,43 @@
+"""`tfgpu bench memory`: options, one measurement, render, exit code."""
+
+from __future__ import annotations
+
+import click
+
+from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+
+DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
+
+
+@click.command(
+    "memory",
+    epilog="Examples: tfgpu bench memory --model resnet50; "
+    "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
+)
+@click.option(
+    "--model", type=click.Choice(["mnist", "cifar", "resnet50"]), default="mnist", show_default=True, help="To train."
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    type=click.Choice(DTYPES),
+    multiple=True,
+    default=("float32",),
+    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
+)
+@measuring_options
+@click.pass_context
+def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuring: Measuring) -> None:
+    """Find the largest training batch that fits, and how fast smaller ones are.
+
+    The batch is doubled until it does not fit, then the gap is halved; memory that runs out, and a process that dies of
+    it, is an answer. On the CPU a training grows to half of the free memory at most, by the growth of the batches
+    before, and the search takes at most half of --deadline.
+
+    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    2 wrong usage, 3 TensorFlow could not be used.
+    """
+    from tfgpu_doctor.bench.memory import Memory
+
+    plan = Memory(model=model, dtypes=tuple(dict.fromkeys(dtypes)), selection=measuring.selection())
+    context.exit(measure(plan, measuring))
