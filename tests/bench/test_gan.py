@@ -15,6 +15,7 @@ import pytest
 import tfgpu_doctor
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.bench.cnn import SPREAD
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.gan import Gan
 from tfgpu_doctor.bench.results import BenchResult
@@ -83,7 +84,7 @@ def bench(**settings: Any) -> BenchResult:
 
 def test_each_device_has_its_batch_and_the_work_grows_with_the_devices() -> None:
     cpu, one, four = bench(found=4, gpus=None).runs
-    assert (cpu.label, one.label, four.label) == ("CPU", "1 GPU", "4 GPUs, replicas")
+    assert (cpu.label, one.label, four.label) == ("CPU", "1 GPU", f"4 GPUs, {SPREAD}")
     assert (one.scaling, four.scaling) == (None, "weak")
     assert one.steps == 10 and one.step_name == "step"
     assert one.throughput and one.throughput.value == pytest.approx(32 / 0.01)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfgpu_doctor.bench.cnn import SLOW, SPREAD, STEPS_AN_ANSWER, TF32_NOTE
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import gan
-
-TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 
 
 class Reference:
@@ -65,7 +64,7 @@ class Gan:
 
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type; the CPU's float32 stands for its tf32."""
-        cases = self.selection.cases(session.found, ("replicas",))
+        cases = self.selection.cases(session.found, (SPREAD,))
         done: set[tuple[str, str]] = set()
         with Reference() as reference:
             for dtype in self.dtypes:
@@ -89,5 +88,6 @@ class Gan:
             scaling=lambda case: "weak" if len(case.devices) > 1 else None,
             step_name="step",
             blocks=True,
+            patience=60 + STEPS_AN_ANSWER * self.batch * gan.training_flop() / SLOW,
             verify=lambda ask, case: {"file": reference.file(ask, parameters)} if len(case.devices) == 1 else {},
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfgpu_doctor.bench.cnn import SLOW, STEPS_AN_ANSWER, TF32_NOTE
 from tfgpu_doctor.bench.devices import Case, Selection
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.results import Figure, Run
@@ -181,6 +182,7 @@ class Inference:
             point={"batch": batch},
             step_name="call",
             derive=percentiles,
+            patience=60 + (STEPS_AN_ANSWER * batch * model.forward_flop / SLOW if model else PREPARING),
             verify=lambda ask, case: {"file": answers},
         )
 
@@ -193,7 +195,7 @@ class Inference:
         if any(run.spread == "replicas" for run in runs):
             said.append("Replicas: every device holds the model and gets its share of each batch.")
         if "tf32" in self.dtypes:
-            said.append("TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32.")
+            said.append(TF32_NOTE)
         return (*said, *(f"Left out: {one}." for one in self.left_out))
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
