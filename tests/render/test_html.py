@@ -172,6 +172,13 @@ def test_hostile_text_is_text() -> None:
     assert "onerror=alert(1)" in read.text and "$x^2$" in read.text
 
 
+def test_advice_that_many_runs_share_is_told_once() -> None:
+    many = result(*(run("CPU", stopped=f"{size} of 10 samples", parameters={"size": size}) for size in range(1, 6)))
+    text = Page(page_of(many)).text
+    shared = "CPU, size 5: rough: the samples did not settle (5 of 10 samples)."
+    assert f"{shared} Likewise: CPU, size 1; CPU, size 2; CPU, size 3; CPU, size 4." in text
+
+
 def test_what_has_no_speed_has_no_bar() -> None:
     virtual = result(run(), run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), virtual=True))
     text = Page(page_of(virtual)).text

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
@@ -30,6 +31,7 @@ from tfgpu_doctor.render.html_parts import (
 from tfgpu_doctor.render.stack import gib
 from tfgpu_doctor.report import Report
 
+FEW = 3  # runs whose advice is told one by one
 OPEN = 4  # pictures of telemetry that are open from the start
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _READ = (
@@ -93,10 +95,13 @@ def _foot(result: BenchResult) -> str:
 
 
 def _advice(result: BenchResult) -> Iterator[str]:
-    for run in result.runs:
-        if run.advice:
+    advised = [run for run in result.runs if run.advice]
+    if len(advised) > FEW:
+        yield items(_alike(advised, result.runs))
+    else:
+        for run in advised:
             yield element("h3", text(words.name(run, result.runs))) + items(run.advice)
-    if result.notes and any(run.advice for run in result.runs):
+    if result.notes and advised:
         yield element("h3", "All runs")
     yield items(result.notes)
 
@@ -124,6 +129,18 @@ def _speed(result: BenchResult) -> Iterator[str]:
     yield _beside(pictures, table("Speed of every run", [column.title for column in found], rows, numbers))
     failed = [(words.name(run, runs), run.failure or "not measured") for run in runs if not run.throughput]
     yield table("Runs without a speed", ("run", "why"), failed)
+
+
+def _alike(advised: Sequence[Run], runs: Sequence[Run]) -> Iterator[str]:
+    """Advice that several runs share but for its figures, once, with those of the last."""
+    groups: dict[str, dict[str, str]] = {}
+    for run in advised:
+        for said in run.advice:
+            groups.setdefault(re.sub(r"[\d.]+", "#", said), {})[words.name(run, runs)] = said
+    for found in groups.values():
+        *others, name = found
+        also = f" Likewise: {'; '.join(others)}." if others else ""
+        yield f"{name}: {found[name]}.{also}"
 
 
 def _figures_of(pictures: Iterator[str] | Sequence[str], caption: str) -> str:
