@@ -105,8 +105,11 @@ class Memory:
         on_cpu = not case.gpus
         deadline = session.rule.deadline / 2 if on_cpu else PATIENT * session.rule.deadline
         found = Found(case, dtype, BatchSearch(int(SHARE * free) if on_cpu else None, deadline), free)
-        began, tries = self.clock(), _Tries(session.start_worker)
+        session.progress(f"{case.label} {dtype}: starting", 0.0)
+        tries = _Tries(session.start_worker)
         try:
+            tries.ready()
+            began = self.clock()
             while (batch := found.search.next(self.clock() - began)) is not None:
                 share = min((self.clock() - began) / deadline, 0.99)
                 session.progress(f"{case.label} {dtype}: does a batch of {batch} fit?", share)
@@ -173,19 +176,28 @@ class _Tries:
                 if not used:
                     return Try(batch, False, why=why)
 
-    def _one(self, case: Case, job: Job, batch: int) -> Try:
+    def ready(self) -> Worker:
+        """The process, started where there is none.
+
+        Raises:
+            WorkerError: it does not start.
+        """
         if self._worker is None:
             self._worker = self._start()
             hello(self._worker)
-        prepare(self._worker, case, job)
+        return self._worker
+
+    def _one(self, case: Case, job: Job, batch: int) -> Try:
+        worker = self.ready()
+        prepare(worker, case, job)
         self._used = True
         seconds: list[float] = []
         for _ in range(2):  # the first traces the function; a second one needs what the optimiser has made since
-            answer = self._worker.ask(job.patience, do="sample", count=1, steps=1)
+            answer = worker.ask(job.patience, do="sample", count=1, steps=1)
             seconds += answer["samples"]
         if answer["misplaced"]:
             raise WorkerError(answer["misplaced"])
-        peak = self._worker.ask(job.patience, do="figures").get("peak")
+        peak = worker.ask(job.patience, do="figures").get("peak")
         return Try(batch, True, peak, seconds[-1])
 
     def close(self) -> None:
