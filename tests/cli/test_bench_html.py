@@ -96,6 +96,24 @@ def test_without_matplotlib_it_says_what_to_install(
     assert "python -m pip install 'tfgpu-doctor[html]'" in done.stderr
 
 
+def test_a_matplotlib_that_does_not_work_is_said_before_measuring(
+    measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html_charts", None)
+    done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
+    assert (done.exit_code, measured) == (2, [])
+    assert "does not work" in done.stderr and "tfgpu-doctor[html]" in done.stderr
+
+
+def test_a_matplotlib_that_is_too_old_is_said_before_measuring(
+    measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("matplotlib.__version_info__", (3, 5, 1, "final", 0))
+    done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
+    assert (done.exit_code, measured) == (2, [])
+    assert "too old" in done.stderr
+
+
 def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
     monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html_svg", raising=False)

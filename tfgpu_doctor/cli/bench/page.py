@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.matrix import Matrix
 
 NEEDS = "the charts of --html need Matplotlib: python -m pip install 'tfgpu-doctor[html]'"
+OLDEST = (3, 8)  # what pyproject.toml asks for
 
 
 def check(name: str) -> None:
@@ -24,18 +26,39 @@ def check(name: str) -> None:
     Raises:
         click.UsageError: no Matplotlib, no such folder, or no permission.
     """
-    if find_spec("matplotlib") is None:
-        raise click.UsageError(NEEDS)
+    _check_charts()
     if name == "-":
         raise click.UsageError("--html names a file; standard output has the text")
     path = Path(name)
     if not path.parent.is_dir():
         raise click.UsageError(f"--html {name}: the folder {path.parent} does not exist")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return  # a pipe or a terminal: whoever reads it need not be there yet
     try:
         with path.open("r+b") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise click.UsageError(f"--html {name}: cannot be written: {error.strerror or error}") from error
+
+
+def _check_charts() -> None:
+    """Whether the charts can be drawn: Matplotlib is there, works, and is not too old.
+
+    Raises:
+        click.UsageError: one of these is not so.
+    """
+    if find_spec("matplotlib") is None:
+        raise click.UsageError(NEEDS)
+    # it speaks of its font cache, which nobody asked about
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        import matplotlib
+
+        import tfgpu_doctor.render.html_charts  # noqa: F401 - what a broken installation fails at
+    except ImportError as error:
+        raise click.UsageError(f"{NEEDS}; the one that is there does not work: {error}") from error
+    if matplotlib.__version_info__[:2] < OLDEST:
+        raise click.UsageError(f"{NEEDS}; the one that is there is {matplotlib.__version__}, which is too old")
 
 
 def write(result: BenchResult, matrix: Matrix, name: str) -> None:
@@ -44,12 +67,8 @@ def write(result: BenchResult, matrix: Matrix, name: str) -> None:
     Raises:
         click.ClickException: it cannot be written.
     """
-    import logging
-
     from tfgpu_doctor.diagnosis import make_report
     from tfgpu_doctor.redact import Redactor
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it speaks of its font cache, which nobody asked about
     from tfgpu_doctor.render.html import render
 
     report = make_report(result.environment, matrix, source="live", timings={})
