@@ -1,0 +1,147 @@
+"""Several machines for real: two processes on 127.0.0.1, each its own `tfgpu bench cnn`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from tfgpu_doctor.bench.results import BenchResult
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.skipif(os.name != "posix", reason="signals")]
+TINY = ("--batch-size", "8", "--min-samples", "3", "--deadline", "1")
+LONG = ("--batch-size", "8", "--min-samples", "1000", "--deadline", "300")
+Process = subprocess.Popen[str]
+
+
+class Pair:
+    """Starts the two, and ends whatever is left of them."""
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+            self.ports = [server.getsockname()[1] for server in (one, two)]
+        self.started: list[Process] = []
+
+    def start(self, index: int, *arguments: str) -> Process:
+        addresses = [f"127.0.0.1:{port}" for port in self.ports]
+        config = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+        command = [sys.executable, "-m", "tfgpu_doctor", "bench", "cnn", "--python", self.python, *arguments]
+        environ = {**os.environ, "TF_CONFIG": config, "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "200"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.started.append(subprocess.Popen(command, text=True, env=environ, **pipes))
+        return self.started[-1]
+
+    def name(self, index: int) -> str:
+        return f"worker {index} (127.0.0.1:{self.ports[index]})"
+
+    def close(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=30)
+
+
+@pytest.fixture
+def pair(tensorflow_python: str) -> Iterator[Pair]:
+    pair = Pair(tensorflow_python)
+    yield pair
+    pair.close()
+
+
+def children(process: Process) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def wait_for_samples(file: Path) -> None:
+    end = time.monotonic() + 180
+    while not (file.exists() and b'"samples_s": [\n' in file.read_bytes()):
+        assert time.monotonic() < end, "no samples"
+        time.sleep(0.1)
+
+
+def test_two_train_together_and_the_first_reports(pair: Pair, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    other = pair.start(1, *TINY, "--output", str(tmp_path / "other.json"))
+    chief = pair.start(0, *TINY, "--output", str(file))
+    text, error = chief.communicate(timeout=240)
+    silent, told = other.communicate(timeout=30)
+    assert (chief.returncode, other.returncode) == (0, 0), error + told
+    together, alone = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
+    assert (together.label, alone.label) == ("2 workers, CPU", "CPU")
+    assert together.verified and together.verified.ok
+    assert [check.name for check in together.verified.checks][2:] == [
+        "like one device",
+        "same update",
+        "replicas identical",
+    ]
+    assert together.verified.checks[-1].saw == "10 of 10 weights in 2 replicas"
+    assert together.placed_on == together.devices == ("/CPU:0", "/task:1/CPU:0")
+    assert together.virtual  # both are this one machine
+    assert "2 workers, CPU" in text
+    assert silent == "" and not (tmp_path / "other.json").exists()
+    assert told == f"tfgpu: worker 1 of 2 took part; {pair.name(0)} reports\n"
+
+
+def test_one_that_dies_midway_ends_both(pair: Pair, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    other, chief = pair.start(1, *LONG), pair.start(0, *LONG, "--output", str(file))
+    wait_for_samples(file)
+    left = [*children(chief), *children(other)]
+    for child in children(other):
+        child.kill()
+    died = time.monotonic()
+    text, _ = chief.communicate(timeout=60)
+    assert time.monotonic() - died < 30
+    _, told = other.communicate(timeout=60)
+    assert (chief.returncode, other.returncode) == (1, 1)
+    assert f"{pair.name(1)} is gone" in text
+    assert told.startswith("tfgpu: worker 1 of 2: ") and "Traceback" not in told
+    assert psutil.wait_procs(left, timeout=10)[1] == []
+    together = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs[0]
+    assert together.throughput is None and together.failure
+
+
+def test_an_interrupted_first_machine_lets_the_others_end(pair: Pair, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    other, chief = pair.start(1, *LONG), pair.start(0, *LONG, "--output", str(file))
+    wait_for_samples(file)
+    left = [*children(chief), *children(other)]
+    chief.send_signal(signal.SIGINT)
+    chief.communicate(timeout=60)
+    _, told = other.communicate(timeout=60)
+    assert (chief.returncode, other.returncode) == (130, 1)
+    assert f"{pair.name(0)} is gone" in told
+    assert psutil.wait_procs(left, timeout=10)[1] == []
+
+
+def test_one_that_never_comes_ends_the_other_in_time(pair: Pair) -> None:
+    other = pair.start(1, *TINY, "--join-timeout", "3")
+    chief = pair.start(0, *TINY, "--join-timeout", "3", "--batch-size", "8")
+    other.send_signal(signal.SIGSTOP)  # it is there, and does nothing
+    try:
+        text, _ = chief.communicate(timeout=120)
+    finally:
+        other.send_signal(signal.SIGCONT)
+    _, told = other.communicate(timeout=120)
+    assert (chief.returncode, other.returncode) == (1, 1)
+    assert f"not there within 3 s: {pair.name(1)}: Connection refused; start the same command" in text
+    assert f"{pair.name(0)}" in told
+
+
+def test_different_options_are_told(pair: Pair) -> None:
+    other, chief = pair.start(1, *TINY, "--dtype", "mixed_bfloat16"), pair.start(0, *TINY)
+    text, _ = chief.communicate(timeout=240)
+    _, told = other.communicate(timeout=120)
+    assert (chief.returncode, other.returncode) == (1, 1)
+    assert "give the same command on each" in text or "give the same command on each" in told
