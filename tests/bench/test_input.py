@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.input import Input
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.runner_process import WorkerError
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.session import CannotRunError, Session
 from tfgpu_doctor.bench.sizing import TooLargeError
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads import pictures
@@ -27,6 +28,12 @@ from tfgpu_doctor.render.console import console_for
 
 NONE_WRONG = {"missing": 0, "more than once": 0, "other pixels": 0, "other shape": 0}
 RIGHT: dict[str, Any] = {"images": 32, **NONE_WRONG, "losses": [0.7]}
+
+
+@pytest.fixture(autouse=True)
+def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine has on which these tests run."""
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64 * 2**30))
 
 
 class Feeder(FakeWorker):
@@ -40,6 +47,8 @@ class Feeder(FakeWorker):
 
     def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
         folder = Path(request["folder"])
+        if not request["make"]:
+            return {}
         self.folders.append(folder)
         for index in range(request["count"]):
             (folder / f"{index}.jpg").write_bytes(b"x" * 100)
@@ -83,7 +92,8 @@ def test_pipelines_then_the_training_then_both() -> None:
         ("CPU", "training alone", "data on the device"),
         *(("CPU", "training fed", name) for name in FEEDING if name != "prefetch to device"),
     ]
-    assert len(workers.started) == 1 and workers.started[0].closed
+    assert len(workers.started) == len(named(found)), "each has a process, and they take turns"
+    assert all(worker.closed for worker in workers.started)
     (folder,) = workers.started[0].folders  # type: ignore[attr-defined]
     assert not folder.exists(), "the images are removed"
     assert found.title == "32 synthetic JPEG images of 0.1 kB into mnist, batches of 256"
@@ -140,18 +150,31 @@ def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
     workers = Feeders()
     found = bench(workers, plan={"folder": str(tmp_path), "images": 512})
     assert found.title.startswith("20 of the data set's images of 3 kB into mnist")
-    assert workers.started[0].asked.count("reference") == 0
+    assert workers.started[0].asked.count("reference") == 1  # whether they can be decoded
     assert len(list(tmp_path.iterdir())) == 20
     assert found.parameters["dataset"] == "folder" and str(tmp_path) not in str(found.parameters)
 
 
-def test_an_image_that_cannot_be_decoded_ends_it() -> None:
+def test_an_image_that_cannot_be_decoded_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "3.jpg").write_bytes(b"x")
+
     def trouble(verb: str, sample: int) -> None:
-        if verb == "prepare":
+        if verb == "reference":
             raise WorkerError("ValueError: 3.jpg in the data set cannot be decoded")
 
-    found = bench(Feeders(trouble=trouble))
-    assert [one.failure for one in found.runs] == ["ValueError: 3.jpg in the data set cannot be decoded"]
+    workers = Feeders(trouble=trouble)
+    with pytest.raises(CannotRunError, match=r"^3\.jpg in the data set cannot be decoded$"):
+        bench(workers, plan={"folder": str(tmp_path)})
+    assert all(worker.closed for worker in workers.started)
+
+
+def test_without_memory_for_all_one_process_measures_one_after_the_other() -> None:
+    small = spoil(healthy(), {"host.memory_limit": known(3 * 2**30)})
+    workers = Feeders()
+    found = bench(workers, small, {"batch": 8})
+    assert len(workers.started) == 2 and len(found.runs) == len(ALONE) + 1 + len(FEEDING) - 1
+    assert any("one after the other, for lack of memory" in note for note in found.notes)
+    assert not any("one after the other" in note for note in bench(Feeders(), plan={"batch": 8}).notes)
 
 
 def test_what_does_not_fit() -> None:
@@ -163,7 +186,7 @@ def test_what_does_not_fit() -> None:
 @pytest.mark.parametrize("name", list(NONE_WRONG))
 def test_images_that_are_not_right_report_no_speed(name: str) -> None:
     workers = Feeders(answer={**RIGHT, name: 2})
-    (one,) = bench(workers).runs
+    one = bench(workers).runs[0]
     assert one.failure == f"the result is wrong: not no image {name} (2 of 32)"
     assert one.throughput is None
 

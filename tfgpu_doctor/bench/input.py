@@ -14,13 +14,16 @@ from tfgpu_doctor.bench import sizing
 from tfgpu_doctor.bench.devices import Case, Selection
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.session import CannotRunError, Group, Session
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads import pictures, pipelines
 from tfgpu_doctor.bench.workloads.models import MODELS
 
 IMAGES = 512
 MAKING = 300.0  # seconds that writing the images may take
+# Bytes of one image in a training step, generously: what all layers keep for the backward pass, and their gradients.
+ACTIVATIONS = {"mnist": 2 * 10**6, "cifar": 10**7, "resnet50": 3 * 10**8}
 HOST_CASE = Case("CPU", ("/CPU:0",), ())  # where every pipeline runs
 
 
@@ -28,7 +31,7 @@ HOST_CASE = Case("CPU", ("/CPU:0",), ())  # where every pipeline runs
 class Input:
     """One run of the benchmark, from what was asked for."""
 
-    model: str = "cifar"
+    model: str = "mnist"
     batch: int | None = None  # None: the model's own
     dtype: str = "float32"
     folder: str | None = None  # None: images are made
@@ -37,6 +40,7 @@ class Input:
     workload: str = "input"
     found: int = 0  # images that there are
     bytes_each: float = 0.0  # of an encoded image
+    in_turns: bool = True  # all pipelines were measured side by side
 
     @property
     def size(self) -> int:
@@ -70,6 +74,10 @@ class Input:
             f"a block is {workload.BLOCK} batches. Files come from the operating system's page cache: a slow disk or "
             "network is not measured. TensorFlow's own optimisations are off except where named."
         ]
+        if not self.in_turns:
+            said.append(
+                "one after the other, for lack of memory: a load that comes or goes meanwhile looks like a knob's"
+            )
         if any(run.label == "CPU" and run.parameters["measured"] == reading.FED for run in runs):
             said.append("on the CPU pipeline and training share the processors, and input waits for those, too")
         return tuple(said)
@@ -79,37 +87,84 @@ class Input:
         return tuple(reading.advice(run, runs))
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """The pipelines one by one, the training on all devices, then with each pipeline."""
+        """The pipelines in turns, then the training alone and fed by each of them in turns.
+
+        Each has a process of its own, so that all see the same machine while its load comes and goes. Where memory does
+        not hold so many, one process of each device measures them one after the other.
+
+        Raises:
+            DeviceError: devices were asked for that are not there.
+            sizing.TooLargeError: decoded images and batches do not fit.
+            CannotRunError: an image cannot be decoded.
+        """
         cases = [
             replace(case, label=case.label.removesuffix(", together"))
             for case in self.selection.cases(session.found, ("together",))
         ]
         self._check_memory(session, cases)
         with self._folder(session) as folder:
-            todo = [[(HOST_CASE, self._job(reading.ALONE, name, folder))] for name in pipelines.ALONE]
-            todo.append([(case, self._job(reading.MODEL, None, folder)) for case in cases])
+            alone = [(HOST_CASE, self._job(reading.ALONE, name, folder)) for name in pipelines.ALONE]
+            training = [(case, self._job(reading.MODEL, None, folder)) for case in cases]
             for name in pipelines.FEEDING:
-                job = self._job(reading.FED, name, folder)
-                todo.append([(case, job) for case in cases if _feeds(case, name)])
-            todo = [group for group in todo if group]
-            for place, group in enumerate(todo):
-                later = {(case.label, job.dtype_on(case)) for other in todo[place + 1 :] for case, job in other}
-                yield Group(tuple(group), keep=frozenset(later))
-                if place == 0 and all(run.failure for run in session.runs):
-                    return  # an image that cannot be decoded stops every pipeline
+                training += [(case, self._job(reading.FED, name, folder)) for case in cases if _feeds(case, name)]
+            yield from self._in_turns(session, alone)
+            yield from self._in_turns(session, training)
+
+    def _in_turns(self, session: Session, entries: Sequence[tuple[Case, Job]]) -> Iterator[Group]:
+        """All of them side by side, if they fit; else one after the other."""
+        needs: dict[str | int, int] = {}
+        for case, job in entries:
+            for memory, need in self._needs(case, job):
+                needs[memory] = needs.get(memory, 0) + need
+        free = session.free([case for case, _ in entries])
+        if all(need <= sizing.SHARE * free.get(memory, 0) for memory, need in needs.items()):
+            yield Group(tuple((case, replace(job, process=f" {job.point['input']}")) for case, job in entries))
+            return
+        self.in_turns = False
+        points = list(dict.fromkeys(job.point["input"] for _, job in entries))
+        for place, point in enumerate(points):
+            group = tuple((case, job) for case, job in entries if job.point["input"] == point)
+            later = [(case, job) for case, job in entries if points.index(job.point["input"]) > place]
+            yield Group(group, keep=frozenset((case.label, job.dtype_on(case)) for case, job in later))
+
+    def _needs(self, case: Case, job: Job) -> Iterator[tuple[str | int, int]]:
+        """Roughly what a process takes of each memory."""
+        trains = ACTIVATIONS[self.model] * self.size if job.parameters["trains"] else 0
+        host = sizing.PROCESS + self._host_bytes(len(case.devices))
+        yield sizing.HOST, host + (0 if case.gpus else trains * len(case.devices))
+        for gpu in case.gpus:
+            yield gpu, sizing.CONTEXT + trains * (len(case.devices) // len(case.gpus))
+
+    def _host_bytes(self, devices: int) -> int:
+        """Decoded images in a cache, and batches that are on their way."""
+        height, width, channels = MODELS[self.model].image
+        pixels = height * width * channels
+        return self.images * pixels + 4 * pixels * self.size * devices * (2 * pipelines.PREFETCH + 4)
 
     @contextmanager
     def _folder(self, session: Session) -> Iterator[str]:
-        """The user's images, or a folder of new ones that is removed in the end."""
+        """The user's images, or a folder of new ones that is removed in the end.
+
+        Raises:
+            CannotRunError: one of them cannot be decoded.
+        """
+        image = list(MODELS[self.model].image)
+
+        def ask(folder: str, make: bool) -> None:
+            session.progress("making images" if make else "decoding images", 0.0)
+            request = {"workload": "input", "folder": folder, "image": image, "count": self.images, "make": make}
+            session.first.ask(MAKING, do="reference", **request)
+            self._measure(folder)
+
         if self.folder is not None:
-            self._measure(self.folder)
+            try:
+                ask(self.folder, False)
+            except WorkerError as error:
+                raise CannotRunError(str(error).removeprefix("ValueError: ")) from error
             yield self.folder
             return
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
-            session.progress("making images", 0.0)
-            image = list(MODELS[self.model].image)
-            session.first.ask(MAKING, do="reference", workload="input", folder=folder, image=image, count=self.images)
-            self._measure(folder)
+            ask(folder, True)
             yield folder
 
     def _measure(self, folder: str) -> None:
@@ -147,17 +202,13 @@ class Input:
         return workload.BLOCK * self.size * len(case.devices)
 
     def _check_memory(self, session: Session, cases: Sequence[Case]) -> None:
-        """Refuse what the host's memory does not hold: decoded images in a cache, and batches that are on their way.
+        """Refuse what the host's memory does not hold even one after the other.
 
         Raises:
             sizing.TooLargeError: it does not.
         """
-        height, width, channels = MODELS[self.model].image
-        pixels = height * width * channels
         widest = max(len(case.devices) for case in cases)
-        cached = self.images * pixels
-        moving = 4 * pixels * self.size * widest * (2 * pipelines.PREFETCH + 4)
-        need = len(cases) * (cached + moving + sizing.PROCESS)
+        need = len(cases) * (sizing.PROCESS + self._host_bytes(widest))
         free = session.free(cases)[sizing.HOST]
         if need > sizing.SHARE * free:
             raise sizing.TooLargeError(

@@ -32,6 +32,7 @@ class Job:
     bytes_moved: Callable[[Case], float | None] = none_of  # of one step, at least
     scaling: Callable[[Case], str | None] = none_of
     point: Mapping[str, Scalar] = field(default_factory=dict)  # what tells it from the other jobs of one benchmark
+    process: str = ""  # a name: jobs of one case that take turns have a process each; without, they share the case's
     step_name: str = "sample"
     blocks: bool = False  # several steps are queued together and waited for once, as training does
     figures: bool = False  # the workload has figures beside the samples

@@ -139,7 +139,7 @@ class Measurement:
     @property
     def key(self) -> Key:
         """Which process it has."""
-        return self.case.label, self.dtype
+        return self.case.label + self.job.process, self.dtype
 
     def fail(self, why: str) -> None:
         """Give the case up."""

@@ -46,10 +46,17 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
     return Judgement(ok=not why, method=METHOD, why=why, checks=tuple(checks))
 
 
-def reference(folder: str, image: list[int], count: int) -> None:
-    """Write images into a folder for a benchmark whose user has none."""
+def reference(folder: str, image: list[int], count: int, make: bool) -> None:
+    """Write images into a folder for a benchmark whose user has none, or look whether the user's can be decoded.
+
+    Raises:
+        ValueError: one cannot; the message names it.
+    """
     height, width, channels = image
-    pictures.make(folder, (height, width, channels), count)
+    if make:
+        pictures.make(folder, (height, width, channels), count)
+    else:
+        pictures.expected(folder, (height, width, channels), count)
 
 
 class Workload:

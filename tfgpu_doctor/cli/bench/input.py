@@ -9,13 +9,13 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
 
 @click.command(
     "input",
-    context_settings={"default_map": {"deadline": 20.0}},  # of each pipeline, of which there are many
+    context_settings={"default_map": {"deadline": 15.0}},  # of each pipeline, of which there are many
     epilog="Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
 )
 @click.option(
     "--model",
     type=click.Choice(["mnist", "cifar", "resnet50"]),
-    default="cifar",
+    default="mnist",
     show_default=True,
     help="The network that is trained, and whose size the images get.",
 )
