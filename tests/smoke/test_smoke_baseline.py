@@ -87,6 +87,10 @@ def test_a_result_of_bench_is_a_baseline() -> None:
     base = read(bench(), "bench.json")
     smoke = Machine().smoke(baseline=base)
     assert "times the time of the baseline" in check(smoke, "matpow", "GPU 0").saw
+    assert (smoke.verdict, check(smoke, "baseline").saw) == (
+        "ok",
+        "1 run compared, at most 1.00 times the time in bench.json, which holds matpow alone",
+    )
     assert check(Machine(seconds=0.2).smoke(baseline=base), "matpow", "GPU 0").status == "failed"
 
 

@@ -51,9 +51,12 @@ class Baseline:
     name: str
     place: Place
     runs: tuple[SmokeRun, ...]
+    only: str | None = None  # the one workload of a benchmark; nothing is expected of the others
 
-    def compare(self, new: SmokeRun, here: Place, factor: float) -> RunChange | str:
-        """The run beside its counterpart, or why there is none."""
+    def compare(self, new: SmokeRun, here: Place, factor: float) -> RunChange | str | None:
+        """The run beside its counterpart, or why there is none; None where none is expected."""
+        if self.only not in (None, new.workload):
+            return None
         alike = [old for old in self.runs if old.workload == new.workload and _devices(old.run) == _devices(new.run)]
         typed = [old for old in alike if old.run.dtype == new.run.dtype]
         if not typed:
@@ -112,7 +115,8 @@ def _of_bench(result: BenchResult, name: str) -> Baseline:
         SmokeRun(workload=result.workload, round=1, parameters={**result.parameters, **run.parameters}, run=run)
         for run in result.runs
     ]
-    return Baseline(name, Place(result.tool, result.created, result.environment, result.software), _with_speed(runs))
+    place = Place(result.tool, result.created, result.environment, result.software)
+    return Baseline(name, place, _with_speed(runs), only=result.workload)
 
 
 def _with_speed(runs: list[SmokeRun] | tuple[SmokeRun, ...]) -> tuple[SmokeRun, ...]:

@@ -219,8 +219,9 @@ def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline, asked: Asked
     if not ratios:
         why = f"nothing was measured that could be compared with {baseline.name}"
         return _with(check, status="not run", why=why, passed=0, ran=0)
+    of = f", which holds {baseline.only} alone" if baseline.only else ""
     runs = "1 run" if len(ratios) == 1 else f"{len(ratios)} runs"
-    return _with(check, saw=f"{runs} compared, at most {max(ratios):.2f} times the time in {baseline.name}")
+    return _with(check, saw=f"{runs} compared, at most {max(ratios):.2f} times the time in {baseline.name}{of}")
 
 
 def software_of(report: Report) -> dict[str, str]:

@@ -30,7 +30,7 @@ from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Stat
 from tfgpu_doctor.smoke.workloads import Jobs
 
 # Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.
-RULE = StoppingRule(min_samples=10, min_seconds=0.2, max_spread=0.05, deadline=1.5)
+RULE = StoppingRule(min_samples=10, min_seconds=0.2, max_spread=0.05, deadline=2.0)
 
 
 @dataclass
@@ -124,10 +124,10 @@ class Smoking:
         try:
             here.process.take()
             if len(here.process.found) < len(step.case.gpus):
-                raise WorkerError(f"TensorFlow lists {len(here.process.found)} GPUs now, it listed {len(self.gpus)}")
+                raise WorkerError(f"TensorFlow lists {len(here.process.found)} of the {len(self.gpus)} GPUs of before")
         except WorkerError as error:
             here.process.drop()
-            here.broken = "TensorFlow did not start in this round"
+            here.broken = "TensorFlow did not start in this round as it should"
             status: Status = "unknown" if here.limit.ran_out else "failed"
             return Outcome(step, here.number, status, str(error), seconds=self.clock() - begun)
         return self._computed(step, here, begun)
