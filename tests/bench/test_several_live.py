@@ -17,11 +17,22 @@ import psutil
 import pytest
 
 from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.runner_process import WorkerProcess
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 TINY = ("--batch-size", "8", "--min-samples", "3", "--deadline", "1")
 LONG = ("--batch-size", "8", "--min-samples", "1000", "--deadline", "300")
 Process = subprocess.Popen[str]
+
+
+def test_slurm_numbers_its_tasks_in_the_order_of_its_nodes(tensorflow_python: str) -> None:
+    slurm = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_NODELIST": "node[2,9-10]"}
+    environ = {**os.environ, **slurm, "SLURM_STEP_TASKS_PER_NODE": "2(x3)", "CUDA_VISIBLE_DEVICES": "-1"}
+    with WorkerProcess(tensorflow_python, environ) as worker:
+        worker.ask(120.0, do="hello")
+        found = worker.ask(60.0, do="reference", workload="machines", task="slurm")
+    nodes = [f"node{number}:{port}" for number in (2, 9, 10) for port in (8888, 8889)]
+    assert found == {"cluster": {"worker": nodes}, "index": 3}
 
 
 class Pair:

@@ -34,8 +34,13 @@ def reference(task: str) -> dict[str, Any]:
     resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
         gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
     )
-    spec = resolver.cluster_spec().as_dict()
-    return {"cluster": {"worker": spec["worker"]}, "index": resolver.task_id}
+    workers = list(resolver.cluster_spec().as_dict()["worker"])
+    # It sorts the hosts by name, node10 before node2, where Slurm numbers the tasks in the order of its list of nodes
+    # (TensorFlow 2.21, slurm_cluster_resolver.py, cluster_spec), so that worker 1 would not be where its address says.
+    hosts = list(getattr(resolver, "_task_configuration", {}))
+    if hosts:
+        workers.sort(key=lambda address: hosts.index(address.rpartition(":")[0]))
+    return {"cluster": {"worker": workers}, "index": resolver.task_id}
 
 
 class Machines:
