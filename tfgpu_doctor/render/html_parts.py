@@ -65,7 +65,7 @@ def _variables(colours: dict[str, str]) -> str:
 _RULES = """
 * { box-sizing: border-box; }
 html { color-scheme: light dark; -webkit-text-size-adjust: 100%; }
-body { margin: 0 auto; max-width: 70rem; padding: 1rem; background: var(--page); color: var(--ink);
+body { margin: 0 auto; max-width: 80rem; padding: 1rem; background: var(--page); color: var(--ink);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
   overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: .25rem 0; }
@@ -97,7 +97,8 @@ th.name { white-space: nowrap; }
 th.long { min-width: 9rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 2rem; }
-.beside > div { flex: 1 1 22rem; min-width: 0; }
+.beside > div { flex: 1 1 32rem; min-width: 0; }
+.beside > div:first-child:not(:last-child) { flex: 0 1 30rem; }
 figure { margin: .5rem 0; max-width: 34rem; break-inside: avoid; }
 figure svg { display: block; width: 100%; height: auto; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
@@ -122,7 +123,7 @@ nav, .screen { display: none; }
 table { font-size: 8.5pt; }
 th, td { padding-right: .5rem; }
 tr { break-inside: avoid; }
-thead { break-after: avoid; }
+thead, tbody tr:first-child, tbody tr:nth-last-child(2) { break-after: avoid; }
 h2, h3, caption, summary { break-after: avoid; }
 .charts { grid-template-columns: 1fr 1fr; gap: .5rem 1rem; }
 .beside { display: block; }
