@@ -108,6 +108,8 @@ def test_disturbed_samples_are_left_out_and_so_is_a_process_that_has_no_others()
     calm, disturbed = DISTURBED, DISTURBED + 0.01
     found = Samples(((1.0, 5.0, 1.0, 1.0), (5.0, 5.0, 1.0)), ((calm, disturbed, 0, 0), (1.0, 1.0, 0))).undisturbed()
     assert found.processes == ((1.0, 1.0, 1.0),)
+    mostly = Samples(((1.0,) * 10, (1.0,) * 12), ((0.0,) * 3 + (0.5,) * 7, (0.0,) * 4 + (0.5,) * 8)).undisturbed()
+    assert list(map(len, mostly.processes)) == [4]  # what is left of a process that was disturbed mostly is no evidence
     assert Samples(((1.0, 5.0),), None).undisturbed().processes == ((1.0, 5.0),)
     assert undisturbed([1.0, 5.0], [2.0, 1.0], [0.0, 1.0], 2.0) == [1.0]
 

@@ -9,7 +9,7 @@ size might hide.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfgpu_doctor.bench.compare_records import Measured, Verdict
@@ -95,7 +95,7 @@ def judge(pair: Pair, samples: Both, factor: float) -> Judged:
         return Judged("cannot tell", why, base, new, notes=notes)
     found = shift(level(kept[0]), level(kept[1]))
     verdict = verdict_of(found, factor)
-    reasons = (_noise(found, kept),) if verdict == "cannot tell" else ()
+    reasons = (_noise(found, samples, kept),) if verdict == "cannot tell" else ()
     return Judged(verdict, reasons, base, new, Ratio(value=found.ratio, low=found.low, high=found.high), notes)
 
 
@@ -140,11 +140,11 @@ def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
         yield f"{busy}; whether other programs had the rest is not known"
 
 
-def _noise(found: Shift, kept: Sequence[Samples]) -> str:
+def _noise(found: Shift, samples: Both, kept: Both) -> str:
     """Say that chance is larger than the factor, and what makes it smaller."""
     said = f"chance alone may have moved it by {100 * (found.noise - 1):.2g} %"
     counts = [len(one.processes) for one in kept]
-    if min(counts) < ENOUGH:
+    if min(len(one.processes) for one in samples) < ENOUGH:
         few = "a process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
         return f"{said}, with {few} to go by: measure both with --processes {ENOUGH} on a machine that is idle"
     return f"{said}: measure on a machine that is idle, with more --processes, or raise --factor"
