@@ -36,7 +36,8 @@ RIGHT: dict[str, Any] = {"losses": [2.3, 2.2], "compared": [2.3, 2.2], "expected
         ({"losses": [None]}, "float32", "no finite losses"),
         ({**RIGHT, "losses": [2.3, 2.3]}, "float32", "no falling loss (2.3 to 2.3)"),
         ({**RIGHT, "losses": [2.3, None]}, "float32", "no finite losses"),
-        ({**RIGHT, "compared": [2.3, 2.21]}, "float32", "no losses as in float64 (0.0045 apart)"),
+        ({**RIGHT, "compared": [2.3, 2.21]}, "float32", "no losses as in float64 (0.0043 apart)"),
+        ({**RIGHT, "compared": [2.3, 0.0102], "expected": [2.3, 0.01]}, "mixed_bfloat16", ""),
         ({**RIGHT, "compared": [2.3, None]}, "float32", "no losses as in float64 (inf apart)"),
         ({**RIGHT, "compared": [2.3, 2.9], "replicas": 2}, "mixed_bfloat16", "no losses as in one device"),
     ],
@@ -68,7 +69,7 @@ def test_what_counts_as_no_room(said: str, why: str | None) -> None:
 class Workers:
     """Fake processes on a device that holds so many images; `refuse` says how, by batch and whether others were tried.
 
-    A peak is 500 MB and 1 MB for each image; a step takes a millisecond for each.
+    A peak is 500 MB and 1 MB for each image.
     """
 
     def __init__(self, refuse: Callable[[int, bool], str | None], gpus: int = 0) -> None:
@@ -96,7 +97,7 @@ class Workers:
                     return RIGHT
                 return super().ask(timeout, **request)
 
-        self.started.append(Small(self.clock, 0.01, gpus=self.gpus))
+        self.started.append(Small(self.clock, 1e-5, gpus=self.gpus))
         self.alive = max(self.alive, sum(not one.closed for one in self.started))
         return self.started[-1]
 
@@ -104,7 +105,7 @@ class Workers:
 def bench(workers: Workers, **settings: Any) -> BenchResult:
     selected = {name: settings.pop(name) for name in Selection.__dataclass_fields__ if name in settings}
     limit = settings.pop("limit", 64 * 2**30)
-    plan = Memory(selection=Selection(**selected), clock=lambda: 0.0, **settings)
+    plan = Memory(selection=Selection(**selected), **settings)
     environment = spoil(healthy(), {"host.memory_limit": known(limit)})
     result = Session(plan, MATRIX, environment, workers, StoppingRule(deadline=0.4, min_samples=3)).run()
     assert all(worker.closed for worker in workers.started)
@@ -163,8 +164,9 @@ def test_on_the_cpu_the_budget_ends_the_search_before_memory_does() -> None:
     assert "more than half of the host's free memory (2 GiB of 4 GiB)" in said(result, "CPU")
 
 
-def test_a_worker_is_told_to_guard_the_machine() -> None:
+def test_a_worker_is_told_to_guard_the_machine_and_what_fits() -> None:
     guards: list[int] = []
+    largest: list[int] = []
 
     class Listens(Workers):
         def __call__(self) -> FakeWorker:
@@ -174,6 +176,7 @@ def test_a_worker_is_told_to_guard_the_machine() -> None:
             def listen(timeout: float, **request: Any) -> dict[str, Any]:
                 if request["do"] == "prepare":
                     guards.append(request["parameters"]["guard"])
+                    largest.append(request["parameters"].get("largest", 0))
                 return ask(timeout, **request)
 
             worker.ask = listen  # type: ignore[method-assign]
@@ -181,6 +184,7 @@ def test_a_worker_is_told_to_guard_the_machine() -> None:
 
     bench(Listens(holds(2**60)), limit=4 * 2**30)
     assert set(guards) == {int(0.8 * 4 * 2**30)}
+    assert len(set(largest[-5:])) == 1 and largest[-1] > 1000  # what is known to fit, for the verification
 
 
 def test_nothing_fits_and_the_run_says_why() -> None:

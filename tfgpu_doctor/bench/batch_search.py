@@ -15,7 +15,7 @@ FINE = 32  # the gap that is left is at most this part of the batch
 SHARE_FINE = 16  # a step within the budget that is smaller than this part is not worth a try
 MARGIN = 1.25  # on the growth of the last tries
 STEEPER = 4.0  # times that growth may rise from one doubling to the next, as far as it is believed
-STEPS_A_TRY = 4  # in time: two steps, their tracing, the images
+STEPS_A_TRY = 2
 
 MEMORY, BUDGET, TIME, LIMIT = "memory", "budget", "time", "limit"  # what bounds the batch
 
@@ -36,7 +36,7 @@ class BatchSearch:
     """The tries so far, and what follows from them."""
 
     budget: int | None = None  # bytes; None: the memory itself says when it is full
-    seconds: float = 600.0  # that the search may take
+    seconds: float = 600.0  # that the steps of all tries may take; starting and tracing come on top
     start: int = START
     tries: list[Try] = field(default_factory=list)
     bound: str | None = None  # once it has ended
@@ -55,8 +55,13 @@ class BatchSearch:
         """Bytes at most, by batch, where known."""
         return {one.batch: one.peak for one in self.tries if one.fits and one.peak is not None}
 
-    def next(self, elapsed: float) -> int | None:
-        """The batch to try next, `elapsed` seconds after the begin; None when the search has ended (see `bound`)."""
+    @property
+    def spent(self) -> float:
+        """Seconds that the steps of all tries took."""
+        return sum(STEPS_A_TRY * one.seconds for one in self.tries)
+
+    def next(self) -> int | None:
+        """The batch to try next; None when the search has ended (see `bound`)."""
         low, high = self.largest, self.failed
         if low is None:
             return self._below(high)
@@ -71,7 +76,7 @@ class BatchSearch:
             wanted = allowed // grain * grain
             if wanted < low.batch + max(1, low.batch // SHARE_FINE):
                 return self._end(BUDGET)
-        if elapsed + STEPS_A_TRY * low.seconds * wanted / low.batch > self.seconds:
+        if self.spent + STEPS_A_TRY * low.seconds * wanted / low.batch > self.seconds:
             return self._end(TIME)
         return wanted
 

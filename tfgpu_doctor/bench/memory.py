@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -54,7 +53,6 @@ class Memory:
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
     workload: str = "memory"
-    clock: Callable[[], float] = time.monotonic
     found: list[Found] = field(default_factory=list)
 
     def title(self) -> str:
@@ -105,13 +103,10 @@ class Memory:
         on_cpu = not case.gpus
         deadline = session.rule.deadline / 2 if on_cpu else PATIENT * session.rule.deadline
         found = Found(case, dtype, BatchSearch(int(SHARE * free) if on_cpu else None, deadline), free)
-        session.progress(f"{case.label} {dtype}: starting", 0.0)
         tries = _Tries(session.start_worker)
         try:
-            tries.ready()
-            began = self.clock()
-            while (batch := found.search.next(self.clock() - began)) is not None:
-                share = min((self.clock() - began) / deadline, 0.99)
+            while (batch := found.search.next()) is not None:
+                share = min(found.search.spent / deadline, 0.99)
                 session.progress(f"{case.label} {dtype}: does a batch of {batch} fit?", share)
                 job = self._job(dtype, batch, case, int(GUARD * free))
                 found.search.tries.append(tries.one(case, job, batch))
@@ -146,7 +141,9 @@ class Memory:
         """The job of a point, with what the search knows of it beside the samples."""
         figures = tuple(_figures(found, batch))
         job = self._job(found.dtype, batch, found.case, int(GUARD * found.free))
-        return replace(job, derive=lambda case, samples: figures)
+        largest = found.search.largest.batch if found.search.largest else batch
+        parameters = {**job.parameters, "largest": largest}
+        return replace(job, parameters=parameters, derive=lambda case, samples: figures)
 
 
 class _Tries:
@@ -176,19 +173,11 @@ class _Tries:
                 if not used:
                     return Try(batch, False, why=why)
 
-    def ready(self) -> Worker:
-        """The process, started where there is none.
-
-        Raises:
-            WorkerError: it does not start.
-        """
+    def _one(self, case: Case, job: Job, batch: int) -> Try:
         if self._worker is None:
             self._worker = self._start()
             hello(self._worker)
-        return self._worker
-
-    def _one(self, case: Case, job: Job, batch: int) -> Try:
-        worker = self.ready()
+        worker = self._worker
         prepare(worker, case, job)
         self._used = True
         seconds: list[float] = []
