@@ -7,10 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.bench.input import Input
+from tfgpu_doctor.bench.runner_process import WorkerProcess
+from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import input as workload
 
 TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "input"]
@@ -34,22 +40,22 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_whole_run(tensorflow_python: str, tmp_path: Path) -> None:
-    file = tmp_path / "input.json"
-    done = run(*TFGPU, "--python", tensorflow_python, *SHORT, "--output", str(file))
-    assert done.returncode == 0, done.stderr
-    result = json.loads(file.read_bytes())
-    measured = [(one["parameters"]["measured"], one["parameters"]["input"]) for one in result["runs"]]
+def test_a_whole_run(tensorflow_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little memory, so that one process measures all pipelines, and not as many as there are."""
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=3 * 2**30))
+    plan = Input(model="mnist", batch=8, images=16)
+    rule = StoppingRule(min_samples=3, deadline=0.1)
+    result = Session(plan, MATRIX, healthy(), lambda: WorkerProcess(tensorflow_python, NO_GPUS), rule).run()
+    measured = [(one.parameters["measured"], one.parameters["input"]) for one in result.runs]
     assert len(measured) == len(set(measured)) == 6 + 1 + 5
-    for one in result["runs"]:
-        assert one["verified"]["ok"] and one["throughput"]["unit"] == "images/s"
-        names = [check["name"] for check in one["verified"]["checks"]]
-        assert ("no image other pixels" in names) == (one["parameters"]["measured"] != "training alone")
-        assert ("loss finite" in names) == (one["parameters"]["measured"] != "pipeline alone")
-    assert result["title"].startswith("16 synthetic JPEG images of ")
-    text = " ".join(done.stdout.split())
-    assert result["conclusions"][0].startswith("CPU: ")
-    assert "knobs of the pipeline alone: " in text and result["conclusions"][0] in text
+    for one in result.runs:
+        assert one.verified and one.verified.ok and one.throughput and one.throughput.unit == "images/s", one.failure
+        names = [check.name for check in one.verified.checks]
+        assert ("no image other pixels" in names) == (one.parameters["measured"] != "training alone")
+        assert ("loss finite" in names) == (one.parameters["measured"] != "pipeline alone")
+    assert result.title.startswith("16 synthetic JPEG images of ")
+    assert result.conclusions[0].startswith("CPU: ")
+    assert any(text.startswith("knobs of the pipeline alone: ") for text in result.conclusions)
 
 
 @pytest.mark.tensorflow
