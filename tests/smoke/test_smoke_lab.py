@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.healthy import MATRIX
@@ -23,14 +24,23 @@ from tfgpu_doctor.smoke.running import Smoking
 pytestmark = pytest.mark.tensorflow
 
 
-def smoke(gpus: int, python: str, lab: Lab, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> Smoke:
+def smoke(
+    gpus: int,
+    python: str,
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    size: int = 64,
+    budget: float = 120.0,
+    **answers: Any,
+) -> Smoke:
     """On a machine with so many cards, of which the doctor has nothing but good to say."""
-    monkeypatch.setattr(workloads, "GPU_SIZE", 64)
+    monkeypatch.setattr(workloads, "GPU_SIZE", size)
     monkeypatch.setattr(plan, "FIRST", {"matpow": 2.0})
     environ = lab.environ(cuda=True, cuinit=0, gpus=gpus, name="NVIDIA H200", cc="9.0", **answers)
     doctor = Machine(gpus).doctor
     return Smoking(
-        Asked(budget=60.0, require_gpus=gpus),
+        Asked(budget=budget, require_gpus=gpus),
         lambda seconds: doctor(seconds),
         lambda: WorkerProcess(python, environ),
         MATRIX,
@@ -58,3 +68,16 @@ def test_cards_that_compute_wrongly(tensorflow_python: str, driver_lab: Lab, mon
     assert found.verdict == "failed"
     bad = check(found, "matpow", "GPU 0")
     assert bad.why.startswith("the result is wrong") and bad.throughput is None
+
+
+def test_a_card_that_does_not_answer_is_killed_within_the_budget(
+    tensorflow_python: str, driver_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of this size takes the lab's card hours."""
+    started = time.monotonic()
+    children = set(psutil.Process().children(recursive=True))
+    found = smoke(1, tensorflow_python, driver_lab, monkeypatch, size=8192, budget=15.0)
+    assert time.monotonic() - started < 18.0
+    assert (check(found, "matpow", "GPU 0").status, found.verdict) == ("unknown", "unknown")
+    assert check(found, "matpow", "GPU 0").why.startswith("no answer within ")
+    assert set(psutil.Process().children(recursive=True)) <= children
