@@ -47,7 +47,7 @@ TOLERANCE = {
 }
 
 
-NO_FIT = "no figure for fit: that of Keras 3 fails on several machines (keras issue 20585)"
+NO_FIT = "no figure for fit, which is not measured on several machines: that of Keras 3 fails there (keras issue 20585)"
 
 
 def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
