@@ -18,6 +18,7 @@ from tfgpu_doctor.bench.sizing import HOST
 from tfgpu_doctor.bench.sweep_reading import saturation
 from tfgpu_doctor.bench.workloads import memory
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
+from tfgpu_doctor.bench.workloads.replicas import NO_MEMORY
 
 SHARE = 0.5  # of the host's free memory that a training on the CPU may grow to
 GUARD = 0.8  # of it, beyond which the process is refused memory, should the estimate be wrong
@@ -203,7 +204,10 @@ def no_room(said: str) -> str | None:
     """
     if said.partition(":")[0] in NO_ROOM:
         return "the memory is full"
-    return said.split("\n")[0][:200] if said.startswith("the worker ") else None
+    if not said.startswith("the worker "):
+        return None
+    how, _, last = said.partition(": ")  # what it wrote last
+    return f"{how}, out of memory" if any(word in last for word in NO_MEMORY) else how
 
 
 def _step(found: Found, batch: int) -> float:
