@@ -11,7 +11,7 @@ from typing import Any
 
 from ..statistics import median, median_interval
 from .models import MODELS, batch
-from .training import DATA_SEED, Training, sgd
+from .training import DATA_SEED, Training, lenient, sgd
 
 EPOCH = 0.3  # seconds that the steps of an epoch shall take together
 EPOCHS = 6  # that are timed, behind one that traces
@@ -32,15 +32,12 @@ def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, An
     import tensorflow as tf
 
     steps = max(1, min(round(EPOCH / max(step_s, 1e-4)), 200))
-    before = tf.config.get_soft_device_placement()
-    tf.config.set_soft_device_placement(True)
     try:
-        seconds = _epochs(tf, training, each, steps)
+        with lenient():
+            seconds = _epochs(tf, training, each, steps)
     except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:  # Keras's, on whose fit nothing depends
         reason = str(error).strip().splitlines()[:1]
         return [], [": ".join([f"no figure for fit: {type(error).__name__}", *reason])[:200]]
-    finally:
-        tf.config.set_soft_device_placement(before)
     work = each * training.replicas * steps
     low, high = median_interval(seconds)
     note = f"model.fit, {steps} steps an epoch, {len(seconds)} epochs, batches from tf.data"

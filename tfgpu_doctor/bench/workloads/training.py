@@ -8,7 +8,8 @@ float16 has its loss scaled by a fixed factor, taken out of the gradients again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .models import MODELS, batch, build
@@ -35,7 +36,7 @@ class Training:
 
         self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
         self.replicas, self.first, self.xla = replicas, first, xla
-        with strategy.scope():
+        with lenient(), strategy.scope():
             self.model = build(name, dtype)
             self.optimizer = sgd(tf, MODELS[name].learning_rate)
             if hasattr(self.optimizer, "build"):  # its variables cannot be made within the step
@@ -50,6 +51,7 @@ class Training:
         import numpy as np
 
         images, labels = batch(self.name, each * self.replicas, DATA_SEED)
+        labels = labels.astype(np.int64)  # int32 lies on the host even where its device is a GPU
 
         def shard(values: Any) -> Any:
             return lambda index: np.ascontiguousarray(values[(self.first + index) * each :][:each])
@@ -96,6 +98,22 @@ class Training:
         return self.strategy.experimental_local_results(losses)
 
 
+@contextmanager
+def lenient() -> Iterator[None]:
+    """Let TensorFlow itself place what has no kernel on a GPU, while a network is built and its weights are made.
+
+    What is measured runs without this.
+    """
+    import tensorflow as tf
+
+    before = tf.config.get_soft_device_placement()
+    tf.config.set_soft_device_placement(True)
+    try:
+        yield
+    finally:
+        tf.config.set_soft_device_placement(before)
+
+
 def gradients_of(model: Any, images: Any, labels: Any, scale: float, replicas: int) -> tuple[Any, list[Any]]:
     """The mean loss of a batch, and the gradients of that loss divided by the number of replicas."""
     import tensorflow as tf
@@ -131,7 +149,7 @@ def train_apart(
     images, labels = batch(name, each * shards, DATA_SEED)
     kind = np.float64 if dtype == "float64" else np.float32
     rate, scale = MODELS[name].learning_rate, SCALE.get(dtype, 1.0)
-    with tf.device(device):
+    with lenient(), tf.device(device):
         model = build(name, dtype)
         weights = model.trainable_variables
         velocity = [tf.zeros_like(tf.convert_to_tensor(weight)) for weight in weights]
