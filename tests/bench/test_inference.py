@@ -165,6 +165,11 @@ def test_saturation_and_latencies_are_told() -> None:
     )
 
 
+def test_a_slow_call_is_told_in_seconds() -> None:
+    result = bench(Workers(seconds=1.5), batches=(1, 2))
+    assert any("CPU, float32: 1: 1.5 s, 0.667/s; 2: 1.5 s, 1.33/s." in note for note in result.notes)
+
+
 def test_what_the_99th_percentile_needs_is_told() -> None:
     slow = run(seconds=0.1)
     (said,) = Inference(batches=(1, 8)).advice(slow, ())

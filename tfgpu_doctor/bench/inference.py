@@ -216,16 +216,16 @@ def latencies(runs: Sequence[Run]) -> Iterator[str]:
         found = {figure.name: figure.value for figure in run.figures}
         if run.throughput is None or run.virtual or "p50" not in found:
             continue
-        last = f", p99 {_ms(found['p99'])}" if "p99" in found else ""
-        told = f"{run.parameters['batch']}: {_ms(found['p50'])}{last}, {run.throughput.value:.3g}/s"
+        last = f", p99 {_latency(found['p99'])}" if "p99" in found else ""
+        told = f"{run.parameters['batch']}: {_latency(found['p50'])}{last}, {run.throughput.value:.3g}/s"
         lines.setdefault((run.label, run.dtype), []).append(told)
     for (label, dtype), points in lines.items():
         if len(points) > 1:
             yield f"Latency against throughput by batch, {label}, {dtype}: {'; '.join(points)}."
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+def _latency(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
 
 
 def _one_line(text: str) -> str:
