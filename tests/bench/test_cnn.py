@@ -235,7 +235,8 @@ def test_the_first_machine_measures_all_together_and_itself_alone() -> None:
     together = result.runs[0]
     assert together.devices == ("/GPU:0", "/GPU:1", "/task:1/GPU:0", "/task:1/GPU:1")
     assert together.efficiency and together.efficiency.value == pytest.approx(1.0)
-    assert workers.prepared[0]["parameters"] == {"model": "mnist", "batch": 32, "xla": False, "index": 0, "workers": 2}
+    asked = {"model": "mnist", "batch": 32, "xla": False, "index": 0, "workers": 2, "collectives": "NCCL"}
+    assert workers.prepared[0]["parameters"] == asked
     assert workers.prepared[0]["gpus"] == [0, 1]
     assert result.parameters["workers"] == 2
 
@@ -267,6 +268,14 @@ def test_workers_that_share_a_machine_share_out_its_gpus() -> None:
     assert [case.gpus for case in plan.cases(found)] == [(2, 3), (2,), (2, 3)]
     bound = Cnn(selection=Selection(gpus=2, explicit=True), cluster=cluster(1, ("a:1", "a:2")))
     assert [case.gpus for case in bound.cases(found[:2])] == [(0, 1), (0,), (0, 1)]  # each sees its own alone
+
+
+@pytest.mark.parametrize(
+    ("gpus", "asked", "used"), [(1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")]
+)
+def test_who_sums_on_several_machines(gpus: int, asked: str | None, used: str) -> None:
+    ((_, job),) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
+    assert job.parameters["collectives"] == used
 
 
 def test_all_machines_share_out_the_images() -> None:

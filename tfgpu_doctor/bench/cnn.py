@@ -45,6 +45,7 @@ class Cnn:
     xla: bool = False
     selection: Selection = field(default_factory=Selection)
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
+    collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     workload: str = "cnn"
     left_out: tuple[str, ...] = ()  # what is not measured, and why
 
@@ -170,6 +171,7 @@ class Cnn:
         several = case.spread == WORKERS and self.cluster is not None
         if self.cluster and several:
             parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
+            parameters["collectives"] = (self.collectives or "NCCL") if case.gpus else "RING"
         return Job(
             workload=self.workload,
             parameters=parameters,

@@ -126,11 +126,11 @@ def _ones(shape: tuple[int, ...], index: int) -> Any:
 
 
 def implementation(graph: Any) -> str:
-    """Who sums, by the operations of a compiled graph: "NCCL", "collective, ring", "reduction to one device"."""
+    """Who sums, by the operations of a compiled graph: "NCCL", "TensorFlow's ring", "reduction to one device"."""
     for op in graph.get_operations():
         if op.type.startswith("CollectiveReduce"):
             hint = op.get_attr("communication_hint").decode()
-            return "NCCL" if hint == "nccl" else f"collective, {hint}"
+            return "NCCL" if hint == "nccl" else "TensorFlow's ring"  # which "auto" is, too
         if op.type.startswith("Nccl"):
             return "NCCL"
     return "reduction to one device"

@@ -49,6 +49,11 @@ DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 )
 @click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every case.")
 @click.option(
+    "--collectives",
+    type=click.Choice(["nccl", "ring"]),
+    help="Several machines: who sums the gradients of GPUs, NCCL or TensorFlow's ring over gRPC.  [default: nccl]",
+)
+@click.option(
     "--join-timeout",
     metavar="S",
     type=click.FloatRange(min=1),
@@ -65,6 +70,7 @@ def command(
     global_batch: int | None,
     dtypes: tuple[str, ...],
     xla: bool,
+    collectives: str | None,
     join_timeout: float,
     measuring: Measuring,
 ) -> None:
@@ -90,6 +96,7 @@ def command(
     measuring.check()
     plan = Cnn(model, batch, global_batch, tuple(dict.fromkeys(dtypes)), xla, selection)
     plan.cluster = several.find(measuring)
+    plan.collectives = collectives.upper() if collectives else None
     machines = plan.cluster.count if plan.cluster else 1
     try:  # what is wrong however many devices are found
         plan.batch_of(machines * (measuring.virtual or selection.gpus or 1))
