@@ -220,6 +220,7 @@ def test_every_pipeline_has_its_base_and_is_used() -> None:
 
 
 def at(measured: str, pipeline: str, speed: float, label: str = "1 GPU", noise: float = 0.01, **changes: Any) -> Run:
+    """A run with a speed, and an interval of `noise` around it."""
     rate = Throughput(value=speed, unit="images/s", ci95=((1 - noise) * speed, (1 + noise) * speed))
     parameters = {"measured": measured, "input": pipeline}
     return run(label, **{"throughput": rate, "parameters": parameters, **changes})
@@ -276,6 +277,19 @@ def test_knobs_are_ranked_by_what_they_bring() -> None:
         "parallel decode 1.98 times (1.94 to 2.02) over parallel map; "
         "batch before map slows down: 0.75 times (0.74 to 0.77) over parallel decode; no clear effect: parallel map"
     )
+
+
+def test_what_is_within_the_spread_of_the_samples_is_no_effect() -> None:
+    """Neighbours on the machine make intervals too narrow: seen at load 8 on 2 CPUs, "prefetch slows down"."""
+    shaky = [
+        at(reading.FED, "parallel decode", 2100, spread_iqr=0.38),
+        at(reading.FED, "prefetch", 1700, spread_iqr=0.21),
+    ]
+    assert list(reading.ranking(shaky)) == ["knobs, 1 GPU fed: no clear effect: prefetch"]
+    alone = eats(3400, spread_iqr=1.09)
+    (text,) = reading.verdicts([alone, *shaky])
+    assert "cannot tell whether it is input-bound" in text
+    assert list(reading.advice(shaky[1], [alone, *shaky])) == []
 
 
 def test_a_pipeline_is_compared_with_the_nearest_that_was_measured() -> None:

@@ -2,6 +2,9 @@
 
 Input waits for the share of a step that a training with its data on the device does not need: 1 - fed / appetite, both
 in images a second. Its interval follows from theirs.
+
+A difference counts when its interval leaves 1 outside and it is larger than MARGIN and than the spread of the samples:
+neighbours on the machine come and go, samples that follow each other share them, and their intervals are too narrow.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.statistics import digits
 from tfgpu_doctor.bench.workloads.pipelines import FEEDING, PIPELINES
 
+MARGIN = 0.05  # by which one must be faster than the other at least
 BOUND = 0.05  # of the step; input that clearly waits for more makes a training input-bound
 UNCLEAR = 0.25  # of the step: an interval from below BOUND to above this tells nothing
 ALONE, MODEL, FED = "pipeline alone", "training alone", "training fed"  # what a run measures: its parameter "measured"
@@ -52,6 +56,22 @@ def waits(fed: Run, appetite: Run) -> Ratio:
     return Ratio(value=max(1 - part.value, 0.0), low=max(1 - part.high, 0.0), high=max(1 - part.low, 0.0))
 
 
+def _margin(*runs: Run) -> float:
+    return max(MARGIN, *(run.spread_iqr or 0.0 for run in runs))
+
+
+def _faster(new: Run, base: Run) -> Ratio | None:
+    """The quotient, where `new` is clearly faster than `base`."""
+    assert new.throughput is not None and base.throughput is not None
+    effect = ratio(new.throughput, base.throughput)
+    return effect if effect.low > 1 and effect.value > 1 + _margin(new, base) else None
+
+
+def _is_bound(fed: Run, appetite: Run) -> bool:
+    """Whether input clearly waits."""
+    return waits(fed, appetite).low > BOUND and _faster(appetite, fed) is not None
+
+
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
     """For each device whether its training is input-bound, and by how much."""
     found = sort(runs)
@@ -66,11 +86,12 @@ def _verdict(fed: Mapping[str, Run], appetite: Run) -> str:
     best = max(fed, key=lambda name: _speed(fed[name]))
     plain = next(iter(fed))
     eats = f"it takes {_rate(appetite)} with its data on the device"
-    if share[best].low > BOUND:
+    bound = {name: _is_bound(run, appetite) for name, run in fed.items()}
+    if bound[best]:
         return f"input-bound with every pipeline; {eats} and {_rate(fed[best])} with {best}: {_waits(share[best])}"
-    if share[best].low <= BOUND and share[best].high > UNCLEAR:
+    if share[best].high > UNCLEAR:
         return f"cannot tell whether it is input-bound; {eats}; with {best} {_waits(share[best])}"
-    enough = next(name for name in fed if share[name].low <= BOUND)
+    enough = next(name for name in fed if not bound[name])
     if enough == plain:
         return f"not input-bound, not even with {plain}; {eats}; {_waits(share[plain])}"
     return f"input-bound with {plain}: {_waits(share[plain])}; not with {enough}: {_waits(share[enough])}; {eats}"
@@ -88,16 +109,19 @@ def ranking(runs: Sequence[Run]) -> Iterator[str]:
 
 def _ranked(measured: Mapping[str, Run]) -> str:
     """ "cache 5.1 times (4.9 to 5.3) over parallel decode; no clear effect: prefetch to device"."""
-    effects: list[tuple[float, str, str, Ratio]] = []
+    helps: list[tuple[float, str]] = []
+    slows, unclear = [], []
     for name, run in measured.items():
         base = _base(name, measured)
-        if base is not None and run.throughput is not None and (other := measured[base].throughput) is not None:
-            effect = ratio(run.throughput, other)
-            effects.append((effect.value, name, base, effect))
-    effects.sort(reverse=True)
-    said = [f"{name} {_times(effect)} over {base}" for _, name, base, effect in effects if effect.low > 1]
-    said += [f"{name} slows down: {_times(effect)} over {base}" for _, name, base, effect in effects if effect.high < 1]
-    unclear = [name for _, name, _, effect in effects if effect.low <= 1 <= effect.high]
+        if base is None:
+            continue
+        if effect := _faster(run, measured[base]):
+            helps.append((effect.value, f"{name} {_times(effect)} over {base}"))
+        elif _faster(measured[base], run) and run.throughput and (other := measured[base].throughput):
+            slows.append(f"{name} slows down: {_times(ratio(run.throughput, other))} over {base}")
+        else:
+            unclear.append(name)
+    said = [text for _, text in sorted(helps, reverse=True)] + slows
     said += [f"no clear effect: {', '.join(unclear)}"] if unclear else []
     return "; ".join(said)
 
@@ -116,14 +140,11 @@ def advice(run: Run, runs: Sequence[Run]) -> Iterator[str]:
     if run.parameters["measured"] != FED or run.throughput is None or run.virtual or run.label not in found.appetite:
         return
     share = waits(run, found.appetite[run.label])
-    if share.low <= BOUND:
+    if not _is_bound(run, found.appetite[run.label]):
         return
     fed = found.fed[run.label]
     better = max(fed, key=lambda name: _speed(fed[name]))
-    throughput = fed[better].throughput
-    assert throughput is not None
-    gain = ratio(throughput, run.throughput)
-    if gain.low > 1:
+    if gain := _faster(fed[better], run):
         yield f"{_waits(share)}: try {better}, {_times(gain)} as fast"
         return
     fastest = max(found.alone, key=lambda name: _speed(found.alone[name]), default=None)
