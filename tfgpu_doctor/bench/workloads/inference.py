@@ -199,9 +199,14 @@ def signature_on(parameters: dict[str, Any], device: str, xla: bool) -> Any:
 
     key = (parameters["folder"], parameters["signature"], device, xla)
     if key not in _loaded:
-        with tf.device(device):
-            model = tf.saved_model.load(parameters["folder"])
-            function = model.signatures[parameters["signature"]]
+        soft = tf.config.get_soft_device_placement()
+        tf.config.set_soft_device_placement(True)  # reading files is the host's business; `misplaced` sees the rest
+        try:
+            with tf.device(device):
+                model = tf.saved_model.load(parameters["folder"])
+                function = model.signatures[parameters["signature"]]
+        finally:
+            tf.config.set_soft_device_placement(soft)
         compiled = tf.function(lambda **values: function(**values), jit_compile=True) if xla else function
         _loaded[key] = _Call(device, model, function, compiled)
     return _loaded[key]
@@ -229,7 +234,11 @@ class _Call:
         tensors = [one for one in outputs if one.dtype.is_floating]
         if tensors:
             return [short(one.backing_device) for one in tensors]
-        return [short(one.device) for one in self.function.variables] or [short(one.backing_device) for one in outputs]
+        return self.weights() or [short(one.backing_device) for one in outputs]
+
+    def weights(self) -> list[str]:
+        """The devices of its float variables; tables and counters may lie where they can."""
+        return list(dict.fromkeys(short(one.device) for one in self.function.variables if one.dtype.is_floating))
 
 
 class Workload:
@@ -313,6 +322,9 @@ class Workload:
             for found in call.where():
                 if found != device:
                     return f"outputs on {found} instead of {device}"
+            for found in call.weights():
+                if found != device:
+                    return f"weights on {found} instead of {device}"
         return None
 
 
