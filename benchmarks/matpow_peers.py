@@ -117,8 +117,8 @@ class Ours:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
         from tfgpu_doctor.bench.matpow import MatPow, Reference
-        from tfgpu_doctor.bench.runner import hello, prepare
         from tfgpu_doctor.bench.runner_process import WorkerProcess
+        from tfgpu_doctor.bench.runner_workers import hello, prepare
         from tfgpu_doctor.bench.workloads import matpow
 
         self.outside: list[float] = []

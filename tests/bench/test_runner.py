@@ -12,8 +12,10 @@ from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.bench.runner import Measurement, Workers, measure, to_run
+from tfgpu_doctor.bench.runner import measure
+from tfgpu_doctor.bench.runner_measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner_workers import Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.jobs import Job
-from tfgpu_doctor.bench.runner import hello, prepare
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.runner_workers import hello, prepare
 from tfgpu_doctor.bench.session import NoTensorFlowError
 
 

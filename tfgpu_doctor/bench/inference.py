@@ -13,8 +13,8 @@ from tfgpu_doctor.bench.cnn import SLOW, STEPS_AN_ANSWER, TF32_NOTE
 from tfgpu_doctor.bench.devices import Case, Selection
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.bench.runner import hello
 from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner_workers import hello
 from tfgpu_doctor.bench.session import CannotRunError, Group, Session
 from tfgpu_doctor.bench.signatures import SignatureError, resolve
 from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for

@@ -12,7 +12,7 @@ from tfgpu_doctor.bench import sizing
 from tfgpu_doctor.bench.devices import Case, Selection
 from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner import PATIENCE, prepare
+from tfgpu_doctor.bench.runner_workers import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import matpow
 

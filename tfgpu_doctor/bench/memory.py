@@ -11,8 +11,8 @@ from tfgpu_doctor.bench.cnn import SLOW, SPREAD, STEPS_AN_ANSWER, TF32_NOTE
 from tfgpu_doctor.bench.devices import Case, Selection
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.bench.runner import hello, prepare
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.runner_workers import hello, prepare
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.sizing import HOST
 from tfgpu_doctor.bench.sweep_reading import saturation

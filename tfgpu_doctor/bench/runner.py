@@ -5,194 +5,30 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.bench.devices import Case, GpuFound
-from tfgpu_doctor.bench.disturbance import DISTURBED, lost_shares
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
-from tfgpu_doctor.bench.results import Check, Figure, Run, Throughput, Verified
-from tfgpu_doctor.bench.runner_load import OtherPrograms, busy_seconds
+from tfgpu_doctor.bench.results import Figure
+from tfgpu_doctor.bench.runner_load import busy_seconds
+from tfgpu_doctor.bench.runner_measurement import Measurement
 from tfgpu_doctor.bench.runner_nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
-from tfgpu_doctor.bench.shift import Samples, interval
-from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
-from tfgpu_doctor.bench.workloads.judgement import Judgement
+from tfgpu_doctor.bench.runner_workers import PATIENCE, Key, Workers, prepare
+from tfgpu_doctor.bench.statistics import StoppingRule, median
 
-START = 300.0  # seconds for import, device initialisation and inputs; a first CUDA start may compile PTX for long
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
-PATIENCE = 60.0  # seconds that a sample may always take
 PROFILED = 10  # steps that a trace holds at most
 TRACE = ".xplane.pb"  # what TensorBoard's profile plugin opens
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 Clock = Callable[[], float]
-Key = tuple[str, str]  # label and type: what one process is for
-
-
-def hello(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
-    """Import TensorFlow in a worker: its versions, and the GPUs it lists.
-
-    Raises:
-        WorkerError: TensorFlow cannot be imported there.
-    """
-    answer = worker.ask(START, do="hello")
-    software = {name: str(answer[name]) for name in ("tensorflow", "numpy", "python")}
-    return software, tuple(GpuFound(gpu["name"], gpu["compute_capability"]) for gpu in answer["gpus"])
-
-
-class Workers:
-    """The processes that are alive, one for each case and type; a case that is measured at several sizes keeps its own.
-
-    Use as a context manager: leaving the block ends them all.
-    """
-
-    def __init__(self, start: Callable[[], Worker]) -> None:
-        """None is started yet."""
-        self._start = start
-        self._alive: dict[Key, Worker] = {}
-        self._spare: list[Worker] = []  # started and greeted, not used for any case yet
-
-    def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
-        """Start one, and say what it told of itself.
-
-        Raises:
-            WorkerError: TensorFlow cannot be imported there.
-        """
-        self._spare.append(self._start())
-        software, found = hello(self._spare[0])
-        return self._spare[0], software, found
-
-    def take(self, key: Key) -> Worker:
-        """The process of a case, started where there is none.
-
-        Raises:
-            WorkerError: it does not start.
-        """
-        if key not in self._alive:
-            self._alive[key] = self._spare.pop() if self._spare else self._start_one()
-        return self._alive[key]
-
-    def _start_one(self) -> Worker:
-        worker = self._start()
-        try:
-            hello(worker)
-        except BaseException:
-            worker.close()
-            raise
-        return worker
-
-    def drop(self, key: Key) -> None:
-        """End the process of a case, and free the memory of its devices."""
-        if worker := self._alive.pop(key, None):
-            worker.close()
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for worker in (*self._spare, *self._alive.values()):
-            worker.close()
-        self._spare.clear()
-        self._alive.clear()
-
-
-@dataclass
-class Measurement:
-    """One case while it is measured."""
-
-    case: Case
-    job: Job
-    worker: Worker | None = None
-    cold: dict[str, float] = field(default_factory=dict)
-    warmup: list[float] = field(default_factory=list)
-    samples: list[float] = field(default_factory=list)
-    loads: list[float] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
-    begun: list[int] = field(default_factory=list)  # places in `samples` at which a process began
-    last: bool = True  # whether the process is the last of this case
-    throttled: list[int] = field(default_factory=list)  # places in `samples`
-    placed_on: tuple[str, ...] = ()
-    verified: Judgement | None = None
-    figures: tuple[Figure, ...] = ()
-    said: tuple[str, ...] = ()  # by the workload, for people
-    steps: int = 1
-    failure: str | None = None
-    telemetry: Telemetry | None = None
-    others: OtherPrograms = field(default_factory=OtherPrograms)
-    cpus: float | None = None  # that its process may use, where known
-    elapsed: float = 0.0
-    done: bool = False
-
-    @property
-    def dtype(self) -> str:
-        """The type in which it computes."""
-        return self.job.dtype_on(self.case)
-
-    @property
-    def key(self) -> Key:
-        """Which process it has."""
-        return self.case.label + self.job.process, self.dtype
-
-    def fail(self, why: str) -> None:
-        """Give the case up."""
-        self.failure = why
-        self.end()
-
-    def begin(self, *, last: bool) -> None:
-        """Start on a process."""
-        self.begun.append(len(self.samples))
-        self.elapsed = 0.0
-        self.last = last
-        self.done = False
-
-    @property
-    def current(self) -> list[float]:
-        """The samples of the process at work."""
-        return self.samples[self.begun[-1] :]
-
-    def disturbed(self, rule: StoppingRule, since: int = 0) -> str | None:
-        """Say how few samples from place `since` on other programs left alone, where too few; None where enough are."""
-        if self.cpus is None or len(self.waits) < len(self.samples):
-            return None
-        shares = lost_shares(self.loads[since:], self.waits[since:], self.cpus)
-        calm = sum(share <= DISTURBED for share in shares)
-        enough = calm >= rule.min_samples or calm == len(shares)
-        return None if enough else f"{calm} of {rule.min_samples} samples undisturbed by other programs"
-
-    def processes(self) -> tuple[int, ...]:
-        """How many samples each process gave."""
-        edges = (*self.begun, len(self.samples))
-        return tuple(after - before for before, after in pairwise(edges))
-
-    def end(self) -> None:
-        """The process at work has done its part; behind the last, stop watching its devices."""
-        self.done = True
-        if self.telemetry and (self.last or self.failure):
-            self.telemetry.close()
-
-
-def prepare(worker: Worker, case: Case, job: Job) -> dict[str, Any]:
-    """Let a worker put its inputs on the devices of a case."""
-    return worker.ask(
-        START,
-        do="prepare",
-        workload=job.workload,
-        parameters=job.parameters,
-        dtype=job.dtype_on(case),
-        devices=list(case.devices),
-        gpus=list(case.gpus),
-        spread=case.spread,
-        virtual=case.virtual,
-        virtual_memory_mib=job.virtual_memory_mib,
-    )
 
 
 def measure(
@@ -368,78 +204,3 @@ def _share(one: Measurement, rule: StoppingRule) -> float:
     by_count = len(one.current) / rule.min_samples
     by_time = sum(one.current) / rule.min_seconds
     return min(max(min(by_count, by_time), one.elapsed / rule.deadline), 0.99)
-
-
-def to_run(one: Measurement, rule: StoppingRule) -> Run:
-    """Turn a measurement into a result. What is not verified carries no speed."""
-    job, case = one.job, one.case
-    flop, moved = job.flop(case), job.bytes_moved(case)
-    run = Run(
-        label=case.label,
-        devices=case.devices,
-        dtype=one.dtype,
-        spread=case.spread,
-        virtual=case.virtual,
-        placed_on=one.placed_on,
-        parameters=dict(job.point),
-        steps=one.steps,
-        step_name=job.step_name,
-        scaling=job.scaling(case),
-        flop=None if flop is None else flop * one.steps,
-        bytes_moved=None if moved is None else moved * one.steps,
-        cold_start_s=one.cold,
-        verified=_record(one),
-        gpu=one.telemetry.summary() if one.telemetry else (),
-        failure=one.failure,
-    )
-    if one.failure or one.verified is None or not one.verified.ok or not one.samples:
-        return run
-    low, high = _interval(one)
-    middle = median(one.samples)
-    work = job.work(case) * one.steps
-    return msgspec.structs.replace(
-        run,
-        computed_in=one.verified.computed_in or one.dtype,
-        warmup_s=tuple(one.warmup),
-        samples_s=tuple(one.samples),
-        processes=tuple(count for count in one.processes() if count),
-        cpu_load=tuple(round(load, 3) for load in one.loads),
-        cpu_wait=tuple(round(wait, 3) for wait in one.waits) if len(one.waits) == len(one.samples) else (),
-        throttled_samples=tuple(one.throttled),
-        others_cpus=one.others.cpus(),
-        median_s=middle,
-        ci95_s=(low, high),
-        spread_iqr=iqr_spread(one.samples),
-        throughput=Throughput(value=work / middle, unit=job.unit, ci95=(work / high, work / low)),
-        figures=(*job.derive(case, one.samples), *one.figures),
-        advice=one.said,
-        stopped=rule.unmet(one.samples) or one.disturbed(rule),
-    )
-
-
-def _interval(one: Measurement) -> tuple[float, float]:
-    """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
-    processes say, since samples of one process are not independent."""
-    low, high = median_interval(one.samples)
-    edges = (*one.begun, len(one.samples))
-    parts = [tuple(one.samples[before:after]) for before, after in pairwise(edges) if before < after]
-    if len(parts) < 2:
-        return low, high
-    least, most = interval(Samples(tuple(parts)))
-    return min(low, least), max(high, most)
-
-
-def _record(one: Measurement) -> Verified | None:
-    found = one.verified
-    if found is None:
-        return None
-    return Verified(
-        ok=found.ok,
-        residual=found.residual,
-        tolerance=found.tolerance,
-        method=found.method,
-        worst_row=found.worst_row,
-        row_tolerance=found.row_tolerance,
-        samples=len(one.samples) + 1,
-        checks=tuple(Check(name=check.name, ok=check.ok, saw=check.saw) for check in found.checks),
-    )

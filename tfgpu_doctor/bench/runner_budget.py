@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tfgpu_doctor.bench.devices import GpuFound
-from tfgpu_doctor.bench.runner import Clock, Key, Workers, hello
+from tfgpu_doctor.bench.runner import Clock
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.runner_workers import Key, Workers, hello
 
 _ONE: Key = ("", "")
 _DOING = {

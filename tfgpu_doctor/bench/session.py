@@ -20,8 +20,10 @@ from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner import Key, Measurement, Workers, measure, to_run
+from tfgpu_doctor.bench.runner import measure
+from tfgpu_doctor.bench.runner_measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.runner_workers import Key, Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.matrix import Matrix

@@ -16,8 +16,9 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.compare_records import RunChange
 from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner import Clock, measure, to_run
+from tfgpu_doctor.bench.runner import Clock, measure
 from tfgpu_doctor.bench.runner_budget import Limit, OneProcess
+from tfgpu_doctor.bench.runner_measurement import to_run
 from tfgpu_doctor.bench.runner_process import Worker, WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix import Matrix

@@ -41,8 +41,8 @@ def find(measuring: Measuring) -> Cluster | None:
 
 def _ask_slurm(executable: str) -> tuple[dict[str, list[str]], int]:
     """Who takes part, by TensorFlow's own resolver."""
-    from tfgpu_doctor.bench.runner import START
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner_workers import START
     from tfgpu_doctor.report import EXIT_UNKNOWN
 
     try:
@@ -75,9 +75,9 @@ def run(plan: Cnn, measuring: Measuring, patience: float) -> int:
 def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.following import follow
-    from tfgpu_doctor.bench.runner import START
     from tfgpu_doctor.bench.runner_peers import Watch
     from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner_workers import START
     from tfgpu_doctor.bench.session import NoTensorFlowError
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
