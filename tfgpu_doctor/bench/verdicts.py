@@ -126,7 +126,8 @@ def _too_few(kept: Both, samples: Both) -> Iterator[str]:
         if whole < FEWEST:
             yield f"{name} has {whole} sample{'s' * (whole != 1)}, and {FEWEST} are needed"
         elif left < FEWEST:
-            yield f"something else wanted the CPUs during all but {left} of the {whole} samples of {name}"
+            some = f"all but {left} of the {whole}" if left else f"all {whole}"
+            yield f"something else wanted the CPUs during {some} samples of {name}"
 
 
 def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
