@@ -14,6 +14,7 @@ from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import gan
+from tfgpu_doctor.bench.workloads.dcgan import SEED
 
 
 class Reference:
@@ -52,7 +53,7 @@ class Gan:
 
     def parameters(self) -> dict[str, Scalar]:
         """What two results must share."""
-        return {"batch": self.batch, "seed": gan.SEED}
+        return {"batch": self.batch, "seed": SEED}
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """What is not what it seems."""
