@@ -1,7 +1,7 @@
 """The networks of the GAN, the DCGAN of TensorFlow's tutorial, and the images that it learns from.
 
-Source: https://www.tensorflow.org/tutorials/generative/dcgan. Dropout is drawn from a seed and kernels start from NumPy's
-numbers, so that a step can be computed again and compared.
+Source: https://www.tensorflow.org/tutorials/generative/dcgan. Dropout is drawn from a seed and kernels start from
+numbers of NumPy's, so that a step can be computed again and compared.
 """
 
 from __future__ import annotations
