@@ -222,6 +222,15 @@ def test_odd_results_are_pages_and_texts(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_drawing_and_writing_have_no_effects() -> None:
-    for file in ("html", "html_charts", "html_doctor", "html_parts", "html_svg", "bench_words", "bench_table"):
+    for file in (
+        "html",
+        "html_charts",
+        "html_doctor",
+        "html_environment",
+        "html_parts",
+        "html_svg",
+        "bench_words",
+        "bench_table",
+    ):
         found = {package for package, _ in imports(f"render/{file}.py")}
         assert not found & (IMPURE - {"io"}), file  # Matplotlib writes into memory

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.statistics import percent
-from tfgpu_doctor.facts import Facts, Known, value_or
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render import html_charts as charts
 from tfgpu_doctor.render.bench_table import columns
 from tfgpu_doctor.render.html_doctor import body
+from tfgpu_doctor.render.html_environment import environment
 from tfgpu_doctor.render.html_parts import (
     command,
     element,
@@ -28,7 +28,6 @@ from tfgpu_doctor.render.html_parts import (
     table,
     text,
 )
-from tfgpu_doctor.render.stack import gib
 from tfgpu_doctor.report import Report
 
 FEW = 3  # runs whose advice is told one by one
@@ -59,7 +58,7 @@ def render(result: BenchResult, report: Report | None = None) -> str:
             ("GPUs over time", "gpus", _gpus(result)),
             ("Cold start and steady state", "start", _start(result)),
             ("How the results were verified", "verified", _verified(result)),
-            ("Environment", "environment", _environment(result)),
+            ("Environment", "environment", environment(result)),
             ("The doctor's verdict", "doctor", (doctor,)),
             ("How to reproduce", "reproduce", _reproduce(result)),
         )
@@ -287,60 +286,6 @@ def _verified(result: BenchResult) -> Iterator[str]:
     yield table("Verification", ("run", "right", "results", "what was looked at"), rows, (2,))
     for method in dict.fromkeys(run.verified.method for run in result.runs if run.verified):
         yield paragraph(f"Method: {method}.", "muted")
-
-
-# --------------------------------------------------------------------------------------- environment
-
-
-def _environment(result: BenchResult) -> Iterator[str]:
-    facts = result.environment
-    rows = [(name, version, "") for name, version in result.software.items()]
-    yield table("Software and machine", ("what", "value", "read from"), [*rows, *_known(facts)])
-    gpus = [
-        (
-            str(gpu.index),
-            value_or(gpu.name, "unknown"),
-            value_or(gpu.compute_capability, ""),
-            gib(gpu.memory_total.value) if isinstance(gpu.memory_total, Known) else "",
-            str(value_or(gpu.multiprocessors, "")),
-            str(value_or(gpu.sm_clock_max, "")),
-            str(value_or(gpu.power_limit, "")),
-            _link(value_or(gpu.pcie_generation, None), value_or(gpu.pcie_width, None)),
-        )
-        for gpu in value_or(facts.gpus, ())
-    ]
-    head = ("index", "GPU", "compute capability", "memory", "SMs", "highest MHz", "power limit, W", "PCIe")
-    yield table("GPUs", head, gpus)
-    parameters = [(name.replace("_", " "), str(value)) for name, value in result.parameters.items()]
-    yield table("Parameters", ("parameter", "value"), parameters)
-
-
-def _link(generation: int | None, width: int | None) -> str:
-    return f"gen {generation} × {width}" if generation and width else ""
-
-
-def _known(facts: Facts) -> Iterator[tuple[str, str, str]]:
-    named = {
-        "system": facts.host.distribution,
-        "kernel": facts.host.kernel,
-        "C library": facts.host.libc,
-        "container": facts.host.container,
-        "CPU": facts.host.cpu_model,
-        "CPUs": facts.host.cpus,
-        "CPU quota": facts.host.cpu_quota,
-        "memory": facts.host.memory,
-        "driver": facts.driver.version,
-        "CUDA supported by the driver": facts.driver.cuda_supported,
-        "cuDNN": facts.cudnn.runtime,
-        "interpreter": facts.python.executable,
-    }
-    for name, fact in named.items():
-        if isinstance(fact, Known):
-            yield (
-                name,
-                gib(fact.value) if name == "memory" and isinstance(fact.value, int) else str(fact.value),
-                (fact.source),
-            )
 
 
 # ----------------------------------------------------------------------------------------- reproduce
