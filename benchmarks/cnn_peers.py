@@ -98,7 +98,11 @@ def keras(name: str, model_name: str, batch: int, steps: int) -> tuple[Sampler, 
                 model.train_on_batch(images, labels)
 
     sample()
-    return sample, {"version": f"Keras {getattr(tf.keras, '__version__', tf.__version__)}", "ok": falls(losses), "losses": losses}
+    return sample, {
+        "version": f"Keras {getattr(tf.keras, '__version__', tf.__version__)}",
+        "ok": falls(losses),
+        "losses": losses,
+    }
 
 
 def torch_network(torch: Any, model_name: str) -> Any:
