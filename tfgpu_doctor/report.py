@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from tfgpu_doctor.facts import Facts, Record
 
 SCHEMA = "tfgpu.report/1"
+
+_Saved = TypeVar("_Saved", bound=Record)
 
 Verdict = Literal["ok", "degraded", "broken", "unknown"]
 FailOn = Literal["error", "warning", "never"]
@@ -112,10 +114,19 @@ def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") ->
     kind = schema_of(data, name)
     if kind != SCHEMA:
         raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a doctor report')}")
+    return decode_saved(data, Report, name, "report")
+
+
+def decode_saved(data: bytes, kind: type[_Saved], name: str, what: str) -> _Saved:
+    """Decode a file whose schema is known to fit; `name` and `what` it should be stand in the message.
+
+    Raises:
+        ReportError: its fields are not those of `kind`.
+    """
     try:
-        return msgspec.json.decode(without_mark(data), type=Report)
+        return msgspec.json.decode(without_mark(data), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a valid report: {short(str(error))}") from error
+        raise ReportError(f"{name} is not a valid {what}: {short(str(error))}") from error
 
 
 def without_mark(data: bytes) -> bytes:

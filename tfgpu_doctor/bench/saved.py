@@ -6,7 +6,7 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult
-from tfgpu_doctor.report import ReportError, other_kind, schema_of, short, without_mark
+from tfgpu_doctor.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 
 
 class _Written(msgspec.Struct):
@@ -30,9 +30,9 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
     if kind != SCHEMA:
         raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a bench result')}")
     try:
-        return msgspec.json.decode(without_mark(data), type=BenchResult)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a valid bench result: {short(str(error))}{_by(data)}") from error
+        return decode_saved(data, BenchResult, name, "bench result")
+    except ReportError as error:
+        raise ReportError(f"{error}{_by(data)}") from error
 
 
 def _by(data: bytes) -> str:

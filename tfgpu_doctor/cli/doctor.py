@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from tfgpu_doctor.cli.output import (
     DOCTOR_FORMATS,
     Output,
     append_summary,
+    check_executable,
     doctor_output_options,
     fail_on_option,
     pair_outputs,
@@ -86,8 +86,7 @@ def command(
     targets = pair_outputs(formats, outputs, DOCTOR_FORMATS)
     if saved and (executable or no_import or timeout):
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
-    if executable and not shutil.which(executable):
-        raise click.UsageError(f"--python {executable}: no such program, or not executable")
+    check_executable(executable)
     verify(only, skip)
     from tfgpu_doctor.report import exit_code
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -130,6 +131,16 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], kinds: tupl
         if path is not None:
             _check_writable(path)
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
+
+
+def check_executable(executable: str | None) -> None:
+    """Refuse an interpreter (--python) that cannot be started.
+
+    Raises:
+        click.UsageError: there is none of that name.
+    """
+    if executable and not shutil.which(executable):
+        raise click.UsageError(f"--python {executable}: no such program, or not executable")
 
 
 def _check_writable(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from tfgpu_doctor.cli.output import (
     SHARED,
     Output,
     append_summary,
+    check_executable,
     pair_outputs,
     redact_option,
     report_output_options,
@@ -118,8 +118,7 @@ def command(
     2 wrong usage, 3 something could not be determined or did not fit into the budget, 130 interrupted.
     """
     targets = pair_outputs(formats, outputs, REPORT_FORMATS)
-    if executable and not shutil.which(executable):
-        raise click.UsageError(f"--python {executable}: no such program, or not executable")
+    check_executable(executable)
     earlier = _baseline(baseline) if baseline else None
     from tfgpu_doctor.smoke.plan import Asked
     from tfgpu_doctor.smoke.records import exit_code

@@ -18,6 +18,13 @@ RELEASE_NOTES = "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.h
 COMPATIBILITY = "https://docs.nvidia.com/deploy/cuda-compatibility/index.html"
 
 
+BLOCKED = "calls into the driver block in the kernel: a GPU has fallen off the bus or hangs, or the driver does"
+LOOK_FOR_XID = Fix(
+    text="Look for Xid errors in the kernel log", commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",)
+)
+RESTART = Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",))
+
+
 @rule(
     "driver.unresponsive",
     Severity.ERROR,
@@ -31,15 +38,9 @@ def unresponsive(context: Context, calls: tuple[str, ...]) -> Problem | None:
         return None
     where = context.source("driver.unresponsive")
     return Problem(
-        cause="calls into the driver block in the kernel: a GPU has fallen off the bus or hangs, or the driver does",
+        cause=BLOCKED,
         evidence=tuple(evidence(f"{call} did not answer", where, "an answer") for call in calls),
-        fixes=(
-            Fix(
-                text="Look for Xid errors in the kernel log",
-                commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",),
-            ),
-            Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",)),
-        ),
+        fixes=(LOOK_FOR_XID, RESTART),
     )
 
 

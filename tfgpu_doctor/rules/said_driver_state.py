@@ -7,6 +7,7 @@ import re
 from tfgpu_doctor.facts import CallResult, PciGpu, SmiResult
 from tfgpu_doctor.report import Fix, Severity
 from tfgpu_doctor.rules.context import Context
+from tfgpu_doctor.rules.driver import BLOCKED, LOOK_FOR_XID, RESTART
 from tfgpu_doctor.rules.engine import Problem, rule
 from tfgpu_doctor.rules.said import Said, heard
 from tfgpu_doctor.rules.said_driver import UVM
@@ -32,16 +33,9 @@ def unresponsive(context: Context, said: Said) -> Problem | None:
     if not seen:
         return None
     return Problem(
-        cause="calls into the driver block in the kernel: a GPU has fallen off the bus or hangs, or the driver does",
+        cause=BLOCKED,
         evidence=heard(*seen),
-        fixes=(
-            Fix(
-                text="Look for Xid errors in the kernel log",
-                commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",),
-            ),
-            *((_PERSIST,) if slow else ()),
-            Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",)),
-        ),
+        fixes=(LOOK_FOR_XID, *((_PERSIST,) if slow else ()), RESTART),
     )
 
 

@@ -14,7 +14,7 @@ from tfgpu_doctor.bench.results import SCHEMA as BENCH
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.facts import Facts
-from tfgpu_doctor.report import ReportError, Tool, other_kind, schema_of, short, without_mark
+from tfgpu_doctor.report import ReportError, Tool, decode_saved, other_kind, schema_of
 from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeRun
 
 _COMMAND = "--baseline"
@@ -88,7 +88,7 @@ def read(data: bytes, name: str) -> Baseline:
     """
     kind = schema_of(data, name)
     if kind == SCHEMA:
-        found = _of_smoke(_smoke(data, name), name)
+        found = _of_smoke(decode_saved(data, Smoke, name, "result of tfgpu smoke"), name)
     elif kind.startswith(BENCH.partition("/")[0] + "/"):
         found = _of_bench(load_result(data, name, _COMMAND), name)
     else:
@@ -96,13 +96,6 @@ def read(data: bytes, name: str) -> Baseline:
     if not found.runs:
         raise ReportError(f"{name} holds no speed to compare with: none of its runs was measured and verified")
     return found
-
-
-def _smoke(data: bytes, name: str) -> Smoke:
-    try:
-        return msgspec.json.decode(without_mark(data), type=Smoke)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a valid result of tfgpu smoke: {short(str(error))}") from error
 
 
 def _of_smoke(smoke: Smoke, name: str) -> Baseline:

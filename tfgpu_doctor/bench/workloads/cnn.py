@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from .fitting import fit
-from .judgement import Check, Judgement
+from .judgement import Check, Judgement, finite, numbers
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
 from .replicas import copies, misplaced, on_devices, strategy_over
 from .scaling import all_reduce, block, shares
@@ -156,10 +156,10 @@ class Workload:
         expected, trained = train_apart(self.name, dtype, device, each, len(self.devices), STEPS_COMPARED)
         self.verified = True
         return {
-            "losses": _numbers(_mean(step) for step in losses),
-            "compared": _numbers(loss for step in compared for loss in step),
-            "expected": _numbers(loss for step in expected for loss in step),
-            "update": _number(_update(self._initial(), weights, trained)),
+            "losses": numbers(_mean(step) for step in losses),
+            "compared": numbers(loss for step in compared for loss in step),
+            "expected": numbers(loss for step in expected for loss in step),
+            "update": finite(_update(self._initial(), weights, trained)),
             "replicas": len(self.devices),
             "identical": identical,
         }
@@ -200,7 +200,7 @@ class Workload:
         """None while the last losses are finite, or nothing was verified yet."""
         if not self.verified:
             return None
-        losses = _numbers(float(loss) for loss in self.losses)
+        losses = numbers(float(loss) for loss in self.losses)
         return {"block": losses} if None in losses else None
 
     def figures(self) -> dict[str, Any]:
@@ -266,11 +266,3 @@ def _update(initial: list[Any], weights: list[Any], expected: list[Any]) -> floa
 
 def _mean(losses: list[float]) -> float:
     return sum(losses) / len(losses)
-
-
-def _numbers(values: Any) -> list[float | None]:
-    return [_number(value) for value in values]
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .models import same_weights
+from .models import policy, same_weights
 
-POLICIES = {"tf32": "float32"}  # how the device multiplies float32, not what the networks store
 SEED = 7
 NOISE = 100  # random numbers for an image
 DROPOUT = 0.3
@@ -66,13 +65,8 @@ def networks(dtype: str) -> tuple[Any, Discriminator]:
     import tensorflow as tf
 
     keras = tf.keras
-    keras.backend.set_image_data_format("channels_last")  # whatever a user's keras.json says
-    before = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy(POLICIES.get(dtype, dtype))
-    try:
+    with policy(keras, dtype):
         generator, discriminator = _generator(keras), Discriminator(keras)
-    finally:
-        keras.mixed_precision.set_global_policy(before)
     generator.set_weights(same_weights(generator.get_weights()))
     discriminator.model.set_weights(same_weights(discriminator.model.get_weights()))
     return generator, discriminator

@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from .dcgan import NOISE, images, networks
-from .judgement import Check, Judgement
+from .judgement import Check, Judgement, finite, numbers
 from .replicas import copies, misplaced, on_devices, place, room_for, strategy_over, synchronise
 
 UNIT = "images/s"
@@ -262,7 +262,7 @@ class Workload:
             expected, losses = _saved(request["file"], training.count)
         self.verified = True
         return {
-            "losses": _numbers(training.total_losses()),
+            "losses": numbers(training.total_losses()),
             "expected_losses": losses,
             "residual": _relative(training.moments(), expected),
             "steps": training.count,
@@ -276,7 +276,7 @@ class Workload:
         losses = self.training.total_losses()
         if not self.verified or all(math.isfinite(loss) for loss in losses):
             return None
-        return {"losses": _numbers(losses)}
+        return {"losses": numbers(losses)}
 
     def figures(self) -> dict[str, Any]:
         """Nothing beside the samples."""
@@ -336,9 +336,4 @@ def _relative(found: Any, expected: Any) -> float | None:
     import numpy as np
 
     apart = float(np.sqrt(np.square(found - expected).sum() / np.square(expected).sum()))
-    return apart if math.isfinite(apart) else None
-
-
-def _numbers(losses: list[float]) -> list[float | None]:
-    """None for what JSON cannot carry."""
-    return [loss if math.isfinite(loss) else None for loss in losses]
+    return finite(apart)

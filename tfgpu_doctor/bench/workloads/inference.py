@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .judgement import Check, Judgement, short
+from .judgement import Check, Judgement, nan_last, short
 from .models import MODELS, batch, build
 
 UNIT = "items/s"
@@ -353,10 +353,6 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
         answer["finite"] = answer["finite"] and bool(np.isfinite(wide).all())
         size = float(np.sqrt(np.square(exact).mean())) if right.size else 0.0
         apart = float(np.sqrt(np.square(wide - exact).mean())) if right.size else 0.0
-        worst = max(worst, apart / size if size else apart, key=_nan_last)
+        worst = max(worst, apart / size if size else apart, key=nan_last)
     answer["residual"] = worst if answer["floats"] and worst < math.inf else None
     return answer
-
-
-def _nan_last(value: float) -> float:
-    return math.inf if value != value else value

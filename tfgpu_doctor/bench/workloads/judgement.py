@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -25,6 +27,21 @@ class Judgement(NamedTuple):
     computed_in: str | None = None  # the type that the residual speaks of, where that is another than asked for
     worst_row: float | None = None  # matrices: largest relative error of a single row
     row_tolerance: float | None = None
+
+
+def finite(value: float) -> float | None:
+    """The number; None for what JSON cannot carry."""
+    return value if math.isfinite(value) else None
+
+
+def numbers(values: Iterable[float]) -> list[float | None]:
+    """The same of each."""
+    return [finite(value) for value in values]
+
+
+def nan_last(value: float) -> float:
+    """A key for `max`, by which not-a-number is worse than any number."""
+    return math.inf if value != value else value
 
 
 def short(device: str) -> str:

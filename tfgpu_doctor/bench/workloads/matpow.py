@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import verification
-from .judgement import Judgement, short
+from .judgement import Judgement, finite, nan_last, short
 
 UNIT = "FLOP/s"
 SEED = 7
@@ -218,8 +218,8 @@ class Workload:
         assert len(computed) <= len(self.expected), "the reference holds too few powers"
         found = [verification.residual(one, expected) for one, expected in zip(computed, self.expected)]
         return {
-            "rms": _finite(max((one.rms for one in found), key=_nan_last)),
-            "worst_row": _finite(max((one.worst_row for one in found), key=_nan_last)),
+            "rms": finite(max((one.rms for one in found), key=nan_last)),
+            "worst_row": finite(max((one.worst_row for one in found), key=nan_last)),
         }
 
     def unchanged(self) -> bool:
@@ -268,11 +268,3 @@ class Workload:
         for (_, term, _, _), piece in zip(self.parts(), pieces):
             found[term].append(piece)
         return [np.concatenate(blocks) if len(blocks) > 1 else blocks[0] for blocks in found]
-
-
-def _nan_last(value: float) -> float:
-    return math.inf if value != value else value
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < math.inf else None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .cnn import TOLERANCE
-from .judgement import Check, Judgement
+from .judgement import Check, Judgement, numbers
 from .models import batch
 from .replicas import misplaced, on_devices, place, room_for, strategy_over, synchronise
 from .training import Training, train_apart
@@ -123,9 +123,9 @@ class Workload:
         expected, _ = train_apart(self.name, dtype, device, few, len(self.devices), STEPS)
         self.verified = True
         return {
-            "losses": _numbers(sum(step) / len(step) for step in losses),
-            "compared": _numbers(loss for step in compared for loss in step),
-            "expected": _numbers(loss for step in expected for loss in step),
+            "losses": numbers(sum(step) / len(step) for step in losses),
+            "compared": numbers(loss for step in compared for loss in step),
+            "expected": numbers(loss for step in expected for loss in step),
             "replicas": len(self.devices),
         }
 
@@ -136,7 +136,7 @@ class Workload:
 
     def recheck(self) -> dict[str, Any] | None:
         """None while the last losses are finite, or nothing was verified yet."""
-        losses = _numbers(float(loss) for loss in self.losses)
+        losses = numbers(float(loss) for loss in self.losses)
         return {"losses": losses} if self.verified and None in losses else None
 
     def figures(self) -> dict[str, Any]:
@@ -214,7 +214,3 @@ def _limit_growth(guard: int) -> None:
         return  # set already, by us or by the user
     limit = have + guard
     resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))
-
-
-def _numbers(values: Any) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values]

@@ -10,6 +10,8 @@ not counted, as nobody does. tests/bench/test_models.py walks the real Keras mod
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 SEED = 7
@@ -92,21 +94,32 @@ def build(name: str, dtype: str) -> Any:
     import tensorflow as tf
 
     keras = tf.keras
-    keras.backend.set_image_data_format("channels_last")  # whatever a user's keras.json says
-    keras.backend.set_floatx("float32")
-    before = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy(POLICIES[dtype])
-    try:
+    with policy(keras, dtype):
         image = keras.Input(MODELS[name].image)
         features = _NETWORKS[name](keras, image)
         model = keras.Model(image, keras.layers.Activation("linear", dtype="float32")(features), name=name)
-    finally:
-        keras.mixed_precision.set_global_policy(before)
     model.set_weights(same_weights(model.get_weights()))
     for layer in model.layers:
         if layer.name.endswith(LAST):
             layer.gamma.assign(layer.gamma * BRANCH)
     return model
+
+
+@contextmanager
+def policy(keras: Any, dtype: str) -> Iterator[None]:
+    """Build networks in the policy of `dtype`, whatever a user's keras.json says.
+
+    Raises:
+        KeyError: no such type.
+    """
+    keras.backend.set_image_data_format("channels_last")
+    keras.backend.set_floatx("float32")
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(POLICIES[dtype])
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
 
 
 def batch(name: str, count: int, seed: int) -> tuple[Any, Any]:

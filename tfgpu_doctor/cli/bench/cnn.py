@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING, dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
-
-MODELS = ("mnist", "cifar", "resnet50")
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 
 
 @click.command(
@@ -39,14 +37,7 @@ DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
     type=click.IntRange(min=2, max=1048576),
     help="Images of all devices together: more devices share the same work (strong scaling).",
 )
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=click.Choice(DTYPES),
-    multiple=True,
-    default=("float32",),
-    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
-)
+@dtypes_option(TRAINING)
 @click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every case.")
 @click.option(
     "--collectives",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tfgpu_doctor.cli.bench.choices import TRAINING, dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
-
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 
 
 @click.command("gan", epilog="Examples: tfgpu bench gan; tfgpu bench gan --gpus all --dtype mixed_bfloat16")
@@ -19,14 +18,7 @@ DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
     show_default=True,
     help="Images on each device: more devices do more work (weak scaling).",
 )
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=click.Choice(DTYPES),
-    multiple=True,
-    default=("float32",),
-    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
-)
+@dtypes_option(TRAINING)
 @measuring_options
 @click.pass_context
 def command(context: click.Context, batch: int, dtypes: tuple[str, ...], measuring: Measuring) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING, dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
 
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 OWN = ("float32", "tf32")  # what can be chosen for a model whose types are its own
 LARGEST = 65536
 
@@ -31,7 +31,7 @@ def _batches(context: click.Context, parameter: click.Parameter, text: str) -> t
 )
 @click.option(
     "--model",
-    type=click.Choice(["mnist", "cifar", "resnet50"]),
+    type=click.Choice(MODELS),
     help="A network of ours, exported as a SavedModel.  [default: mnist]",
 )
 @click.option(
@@ -57,14 +57,7 @@ def _batches(context: click.Context, parameter: click.Parameter, text: str) -> t
     callback=_batches,
     help="Items of a call.",
 )
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=click.Choice(DTYPES),
-    multiple=True,
-    default=("float32",),
-    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
-)
+@dtypes_option(TRAINING)
 @click.option("--xla", is_flag=True, help="Compile the signature with XLA, on every device.")
 @measuring_options
 @click.pass_context

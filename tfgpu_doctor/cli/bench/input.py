@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
 
 
@@ -14,7 +15,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
 )
 @click.option(
     "--model",
-    type=click.Choice(["mnist", "cifar", "resnet50"]),
+    type=click.Choice(MODELS),
     default="mnist",
     show_default=True,
     help="The network that is trained, and whose size the images get.",
@@ -27,7 +28,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
 )
 @click.option(
     "--dtype",
-    type=click.Choice(["float32", "tf32", "mixed_float16", "mixed_bfloat16"]),
+    type=click.Choice(TRAINING),
     default="float32",
     show_default=True,
     help="In which the network is trained.",

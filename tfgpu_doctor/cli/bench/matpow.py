@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfgpu_doctor.cli.bench.choices import dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
 
 if TYPE_CHECKING:
@@ -33,14 +34,7 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
     "does not fit, or takes too long for --deadline (here 60 unless given), is left out and named.",
 )
 @click.option("--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="A^n.")
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=click.Choice(DTYPES),
-    multiple=True,
-    default=("float32",),
-    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
-)
+@dtypes_option(DTYPES)
 @click.option(
     "--spread",
     type=click.Choice(["terms", "rows", "both"]),

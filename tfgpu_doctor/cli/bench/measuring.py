@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import click
 from tfgpu_doctor.cli.bench import page
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import write_atomically
+from tfgpu_doctor.cli.output import check_executable, write_atomically
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.devices import Selection
@@ -129,8 +128,7 @@ class Measuring:
         """
         if self.output == "-":
             raise click.UsageError("--output names a file, which is written after every round; --format json prints")
-        if self.executable and not shutil.which(self.executable):
-            raise click.UsageError(f"--python {self.executable}: no such program, or not executable")
+        check_executable(self.executable)
         if self.html:
             page.check(self.html)
         if self.profile:
@@ -165,7 +163,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.cli.output import pair_outputs
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.examine import examine
-    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
+    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM
 
     measuring.check()
     file = pair_outputs(("json",), (measuring.output,))[0].path if measuring.output else None
@@ -197,9 +195,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
             click.echo(f"tfgpu: {error}", err=True)
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
-            click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
-            click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
-            return EXIT_UNKNOWN
+            return cannot_measure(executable, error)
     if measuring.form == "json":
         sys.stdout.buffer.write(result.to_json())
         sys.stdout.buffer.flush()
@@ -208,6 +204,15 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     if measuring.html:
         page.write(result, matrix, measuring.html)
     return EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK
+
+
+def cannot_measure(executable: str, error: Exception) -> int:
+    """Say that TensorFlow cannot be used there, and what to do; returns the exit code."""
+    from tfgpu_doctor.report import EXIT_UNKNOWN
+
+    click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
+    click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
+    return EXIT_UNKNOWN
 
 
 def show(result: BenchResult) -> None:

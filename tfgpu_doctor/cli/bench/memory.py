@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING, dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
-
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 
 
 @click.command(
@@ -14,17 +13,8 @@ DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
     epilog="Examples: tfgpu bench memory --model resnet50; "
     "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
 )
-@click.option(
-    "--model", type=click.Choice(["mnist", "cifar", "resnet50"]), default="mnist", show_default=True, help="To train."
-)
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=click.Choice(DTYPES),
-    multiple=True,
-    default=("float32",),
-    help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
-)
+@click.option("--model", type=click.Choice(MODELS), default="mnist", show_default=True, help="To train.")
+@dtypes_option(TRAINING)
 @measuring_options
 @click.pass_context
 def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuring: Measuring) -> None:

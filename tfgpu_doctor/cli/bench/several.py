@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfgpu_doctor.cli.bench.measuring import Measuring, measure
+from tfgpu_doctor.cli.bench.measuring import Measuring, cannot_measure, measure
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.cluster import Cluster
@@ -80,7 +80,7 @@ def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
     from tfgpu_doctor.bench.runner_workers import START
     from tfgpu_doctor.bench.session import NoTensorFlowError
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
+    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM
 
     cluster = plan.cluster
     assert cluster is not None
@@ -96,9 +96,7 @@ def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
                 progress=progress,
             )
     except NoTensorFlowError as error:
-        click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
-        click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
-        return EXIT_UNKNOWN
+        return cannot_measure(executable, error)
     except (DeviceError, WorkerError) as error:
         click.echo(f"tfgpu: {me}: {error}", err=True)
         return EXIT_PROBLEM

@@ -1,0 +1,25 @@
+"""What several workloads let a user choose: networks of ours, types of the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+MODELS = ("mnist", "cifar", "resnet50")  # those of bench/workloads/models.py
+TRAINING = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")  # types of a network
+
+
+def dtypes_option(types: Sequence[str]) -> Callable[[_Function], _Function]:
+    """--dtype, which may be repeated; the command gets `dtypes`."""
+    return click.option(
+        "--dtype",
+        "dtypes",
+        type=click.Choice(types),
+        multiple=True,
+        default=("float32",),
+        help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
+    )
