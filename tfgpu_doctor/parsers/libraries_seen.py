@@ -38,7 +38,6 @@ _FILE = (
     r"(?:64)?_[\d_]{1,12}\.dll|nvcuda\.dll|zlibwapi\.dll))"
 )
 _DLL_DIGITS = re.compile(r"_(\d{1,3})\.dll$", re.IGNORECASE)
-_DLL_END = re.compile(r"(?:64)?(?:_[\d_]+)?\.dll$")
 _NAME = re.compile(_FILE)
 _WORTH_A_LOOK = re.compile(r"lib(?:cu|nv|nccl)|\.dll", re.IGNORECASE)
 _LDD = re.compile(rf"\s*(?P<soname>{_FILE}) => (?P<path>not found|\S{{1,300}})(?: \(0x[0-9a-f]+\))?\s*")
