@@ -177,10 +177,10 @@ class Ours:
 
     def __init__(self, executable: str, model: str, batch: int, steps: int) -> None:
         """Start it, warm it up and verify it, as the runner does."""
-        from tfgpu_doctor.bench.cnn import Cnn
         from tfgpu_doctor.bench.devices import Case
-        from tfgpu_doctor.bench.runner_process import WorkerProcess
-        from tfgpu_doctor.bench.runner_workers import hello, prepare
+        from tfgpu_doctor.bench.plans.cnn import Cnn
+        from tfgpu_doctor.bench.runner.process import WorkerProcess
+        from tfgpu_doctor.bench.runner.workers import hello, prepare
 
         self.steps = steps
         self.worker = WorkerProcess(executable)

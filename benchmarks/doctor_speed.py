@@ -22,7 +22,7 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results" / "doctor_speed.json"
 LOOK = "import tensorflow as tf; tf.config.list_physical_devices()"
 LOAD = (
-    "import msgspec; import time; s = time.perf_counter(); from tfgpu_doctor.matrix import Matrix; Matrix.load();"
+    "import msgspec, time; s = time.perf_counter(); from tfgpu_doctor.matrix.loader import Matrix; Matrix.load();"
     "print(time.perf_counter() - s)"
 )
 

@@ -116,9 +116,9 @@ class Ours:
     def __init__(self, executable: str, size: int, power: int, scratch: Path) -> None:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
-        from tfgpu_doctor.bench.matpow import MatPow, Reference
-        from tfgpu_doctor.bench.runner_process import WorkerProcess
-        from tfgpu_doctor.bench.runner_workers import hello, prepare
+        from tfgpu_doctor.bench.plans.matpow import MatPow, Reference
+        from tfgpu_doctor.bench.runner.process import WorkerProcess
+        from tfgpu_doctor.bench.runner.workers import hello, prepare
         from tfgpu_doctor.bench.workloads import matpow
 
         self.outside: list[float] = []

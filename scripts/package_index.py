@@ -12,7 +12,7 @@ from typing import NamedTuple
 from packaging.version import Version
 from wheel_facts import platform_of, python_of
 
-from tfgpu_doctor.matrix_schema import Platform
+from tfgpu_doctor.matrix.schema import Platform
 
 OLDEST = Version("1.0.0")
 

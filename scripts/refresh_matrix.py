@@ -35,16 +35,8 @@ from natives import Native  # noqa: E402
 from package_index import File, index_url, wheels_of  # noqa: E402
 from wheel_facts import read_wheel  # noqa: E402
 
-from tfgpu_doctor.matrix import Matrix, MatrixError, parse  # noqa: E402
-from tfgpu_doctor.matrix_schema import (  # noqa: E402
-    PLATFORMS,
-    LibrarySet,
-    MatrixFile,
-    Platform,
-    ReleaseRow,
-    Wheel,
-    numbers,
-)
+from tfgpu_doctor.matrix.loader import Matrix, MatrixError, parse  # noqa: E402
+from tfgpu_doctor.matrix.schema import PLATFORMS, LibrarySet, MatrixFile, Platform, ReleaseRow, Wheel, numbers  # noqa: E402
 
 MATRIX = ROOT / "compat_matrix.yaml"
 BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"

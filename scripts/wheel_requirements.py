@@ -9,7 +9,7 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tfgpu_doctor.matrix_schema import Platform
+from tfgpu_doctor.matrix.schema import Platform
 
 _LINUX = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}
 _MACOS = {"platform_system": "Darwin", "sys_platform": "darwin", "os_name": "posix"}

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfgpu_doctor.pages import LAYERS, pages_of
-from tfgpu_doctor.pages.headline import further_links, headline_of
-from tfgpu_doctor.pages.records import Page, Remedy
-from tfgpu_doctor.render.markdown import escape, fenced
+from tfgpu_doctor.findings.pages import LAYERS, pages_of
+from tfgpu_doctor.findings.pages.headline import further_links, headline_of
+from tfgpu_doctor.findings.pages.records import Page, Remedy
+from tfgpu_doctor.render.markdown.report import escape, fenced
 
 FILE = Path(__file__).parent.parent / "docs" / "findings.md"
 _LONGEST = 4000  # characters of one text; no page has a longer one
@@ -23,7 +23,7 @@ from its look-alikes, and what to do on each platform. `tfgpu explain ID` prints
 An **error** keeps TensorFlow from the GPU or from running at all; with a **warning** it runs, but wrong, slowly or soon
 not; a **note** is harmless. Some findings are one or the other, as the machine has it.
 
-This file is generated from `tfgpu_doctor/pages/` and the rules by `python scripts/write_findings.py`.
+This file is generated from `tfgpu_doctor/findings/pages/` and the rules by `python scripts/write_findings.py`.
 """
 
 

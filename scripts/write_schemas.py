@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.schemas import FOLDER, derived
+from tfgpu_doctor.records.schemas import FOLDER, derived
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.facts import (
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import (
     Build,
     CallResult,
     Candidate,
@@ -30,7 +31,6 @@ from tfgpu_doctor.facts import (
     TfDevice,
     XlaFile,
 )
-from tfgpu_doctor.matrix import Matrix
 
 MATRIX = Matrix.load()
 SITE = "/env/lib/python3.12/site-packages"

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis import make_report
-from tfgpu_doctor.parsers import lines, paste
-from tfgpu_doctor.report import Report, Severity
-from tfgpu_doctor.rules.engine import RULES, matches
+from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.findings.declaration import RULES, matches
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.report import Report, Severity
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 # Of the texts that are enough to tell, in nine of ten the first finding is the cause: below that, nobody trusts it.
@@ -64,7 +65,7 @@ class Outcome:
 @cache
 def outcome(path: Path) -> Outcome:
     case = yaml.safe_load(path.read_text(encoding="utf-8"))
-    facts = paste.read(lines.read([case["text"].encode()]))
+    facts = text_to_facts.read(lines.read([case["text"].encode()]))
     return Outcome(case, make_report(facts, MATRIX, source="text", timings={}))
 
 

@@ -16,22 +16,17 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Law 1: who may touch the machine.
-DRAWER = ("probes/*", "bench/worker*.py", "bench/runner*.py")
+DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster/peers.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
 # Law 2: who runs in a child process and may import TensorFlow there.
-CHILDREN = ("probes/patient.py", "bench/worker.py", "bench/workloads/*")
+CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
-    *("rules/*", "parsers/*", "manifests/*", "check*.py", "query*.py", "plan*.py", "fits.py", "constraints.py"),
-    *("recipes.py", "offers.py", "remedies.py", "target.py", "gpu_names.py", "matrix_*.py", "facts.py", "report.py"),
-    *("compare.py", "compare_*.py", "redact*.py", "selection.py"),
-    *("smoke/plan.py", "smoke/judging.py", "smoke/baseline.py", "smoke/records.py"),
-    *(
-        f"bench/{name}.py"
-        for name in ("compare", "compare_records", "circumstances", "shift", "disturbance", "saved", "verdicts")
-    ),
+    *("records/facts.py", "records/report.py", "matrix/*", "parsers/*", "manifests/*", "inference/*", "plan/*"),
+    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "check/*", "redact/*", "bench/comparing/*"),
+    *("bench/saved.py", "smoke/plan.py", "smoke/judging.py", "smoke/baseline.py", "smoke/records.py"),
 )
 # of bench/, what those may import: records, statistics, one another
 PURE_BENCH = (*(name for name in PURE if name.startswith("bench/")), "bench/results.py", "bench/statistics.py")
@@ -46,12 +41,12 @@ STARTER_PREFIXES = ("exec", "spawn")
 # Handlers that catch everything: each needs a reason, and the reason stands here. One that cleans up and raises
 # again needs none.
 BROAD = {
-    "probes/patient.py::text_of": "str(error) runs code of the package under test, which may raise anything",
-    "probes/patient.py::traceback_of": "so does formatting its traceback",
-    "probes/patient.py::examine": "what an import raises, SystemExit and KeyboardInterrupt too, is the finding",
-    "probes/patient.py::check": "what a computation raises on one GPU is its result; the next GPU is still asked",
+    "probes/tensorflow_probe.py::text_of": "str(error) runs code of the package under test, which may raise anything",
+    "probes/tensorflow_probe.py::traceback_of": "so does formatting its traceback",
+    "probes/tensorflow_probe.py::examine": "what an import raises, also SystemExit and Ctrl-C, is the finding",
+    "probes/tensorflow_probe.py::check": "what a computation raises on one GPU is its result; the next is still asked",
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
-    "examine.py::_work": "a machine odder than any known must still get the rest of its report",
+    "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -90,7 +85,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def test_the_files_are_found() -> None:
-    assert {"facts.py", "probes/process.py", "rules/cuda.py"} <= set(FILES)
+    assert {"records/facts.py", "probes/process.py", "findings/cuda.py"} <= set(FILES)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -233,7 +228,7 @@ BREAKERS = {
     "from pathlib import Path": test_what_is_pure_has_no_effects_and_no_clock,
     "open('x')": test_what_is_pure_has_no_effects_and_no_clock,
     "from tfgpu_doctor.probes import host": test_what_is_pure_has_no_effects_and_no_clock,
-    "from tfgpu_doctor.rules import cuda": test_facts_come_before_rules_and_rendering,
+    "from tfgpu_doctor.findings import cuda": test_facts_come_before_rules_and_rendering,
     "try:\n    pass\nexcept:\n    pass": test_no_bare_except,
     "try:\n    pass\nexcept (OSError, Exception):\n    pass": test_what_catches_everything_has_a_reason,
     "import contextlib\nwith contextlib.suppress(BaseException):\n    pass": test_what_catches_everything_has_a_reason,
@@ -242,12 +237,12 @@ BREAKERS = {
 
 @pytest.mark.parametrize("source", BREAKERS)
 def test_each_law_is_broken_by_what_breaks_it(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "breaker.py").write_text(source)
+    (tmp_path / "findings").mkdir()
+    (tmp_path / "findings" / "breaker.py").write_text(source)
     monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
     tree.cache_clear()
     try:
         with pytest.raises(AssertionError):
-            BREAKERS[source]("rules/breaker.py")
+            BREAKERS[source]("findings/breaker.py")
     finally:
         tree.cache_clear()

@@ -75,8 +75,8 @@ def generations() -> list[list[str]]:
 @pytest.mark.parametrize("row", generations(), ids=lambda row: row[0].split(",")[0])
 def test_the_table_of_generations_is_what_plan_says(row: list[str]) -> None:
     from tests.healthy import MATRIX
-    from tfgpu_doctor.plan import make_plan
-    from tfgpu_doctor.target import describe
+    from tfgpu_doctor.plan.ranking import make_plan
+    from tfgpu_doctor.plan.target import describe
 
     cards, version = row[0].removesuffix(" and other Fermi").split(", "), row[2]
     for card in cards:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 
 RIGHT: dict[str, Any] = {"rms": 9e-7, "worst_row": 2e-6}
 WRONG: dict[str, Any] = {"rms": 0.3, "worst_row": 0.5}

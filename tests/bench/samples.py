@@ -11,7 +11,7 @@ from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
 from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
-from tfgpu_doctor.report import Tool
+from tfgpu_doctor.records.report import Tool
 
 FLOP = 4.0 * 4096**3 * 9
 STEADY = tuple(1.0 + 0.001 * step for step in (0, 3, 1, -2, 2, -1, 0, 1, -3, 2, 0))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tfgpu_doctor.bench.batch_search import BUDGET, LIMIT, MEMORY, MOST, TIME, BatchSearch, Try, points
+from tfgpu_doctor.bench.plans.batch_search import BUDGET, LIMIT, MEMORY, MOST, TIME, BatchSearch, Try, points
 
 GIB = 2**30
 

@@ -13,13 +13,13 @@ import pytest
 
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import gpu, healthy, known, spoil
-from tfgpu_doctor.bench.circumstances import ACROSS, CIRCUMSTANCES
-from tfgpu_doctor.bench.compare import compare_benches, exit_code
-from tfgpu_doctor.bench.compare_records import BenchComparison, FailOnSpeed, RunChange
+from tfgpu_doctor.bench.comparing.comparability import ACROSS, CIRCUMSTANCES
+from tfgpu_doctor.bench.comparing.comparison import compare_benches, exit_code
+from tfgpu_doctor.bench.comparing.ratio_interval import Shift
+from tfgpu_doctor.bench.comparing.records import BenchComparison, FailOnSpeed, RunChange
+from tfgpu_doctor.bench.comparing.verdicts import verdict_of
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run
-from tfgpu_doctor.bench.shift import Shift
-from tfgpu_doctor.bench.verdicts import verdict_of
-from tfgpu_doctor.facts import Package, Unknown
+from tfgpu_doctor.records.facts import Package, Unknown
 
 H200 = spoil(healthy(), {"gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
 

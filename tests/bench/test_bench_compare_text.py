@@ -14,13 +14,13 @@ import pytest
 from tests.bench.samples import failed, result, run
 from tests.healthy import healthy, known, spoil
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.compare import compare_benches
-from tfgpu_doctor.bench.compare_records import BenchComparison
+from tfgpu_doctor.bench.comparing.comparison import compare_benches
+from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio
-from tfgpu_doctor.render.bench_compare_markdown import render as markdown
-from tfgpu_doctor.render.bench_compare_text import render
 from tfgpu_doctor.render.bench_compare_words import change
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.markdown.bench_compare import render as markdown
+from tfgpu_doctor.render.terminal.bench_compare import render
 
 GOLDEN = Path(__file__).parent / "golden"
 EVIL = "[bold red]evil[/] \x1b[31m<script>@someone #1 `x`|\n\x07"

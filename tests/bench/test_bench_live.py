@@ -19,9 +19,9 @@ import pytest
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.matpow import MatPow
+from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.render.bench_words import verdict

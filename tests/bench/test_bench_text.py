@@ -16,8 +16,8 @@ import pytest
 from tests.bench.samples import FLOP, failed, result, run, telemetry, verified
 from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure, Run, Throughput
-from tfgpu_doctor.render.bench_text import render
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.terminal.bench import render
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}

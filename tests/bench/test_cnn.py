@@ -9,13 +9,13 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.samples import run as sample_run
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.bench.cluster import Cluster, parse
-from tfgpu_doctor.bench.cnn import Cnn, why_poor
+from tfgpu_doctor.bench.cluster.membership import Cluster, parse
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
+from tfgpu_doctor.bench.plans.cnn import Cnn, why_poor
+from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.sizing import TooLargeError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop

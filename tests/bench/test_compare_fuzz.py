@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.bench.samples import result, run, verified
-from tfgpu_doctor.bench.compare import compare_benches, exit_code
-from tfgpu_doctor.bench.compare_records import BenchComparison
+from tfgpu_doctor.bench.comparing.comparison import compare_benches, exit_code
+from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run, Throughput
-from tfgpu_doctor.facts import Facts, Host, Known
-from tfgpu_doctor.render.bench_compare_markdown import render as markdown
-from tfgpu_doctor.render.bench_compare_text import render
+from tfgpu_doctor.records.facts import Facts, Host, Known
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.markdown.bench_compare import render as markdown
+from tfgpu_doctor.render.terminal.bench_compare import render
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, -1.0, 1.0, 1e-308, 1e308, 5e-324])

@@ -9,10 +9,10 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_cnn import cluster
-from tfgpu_doctor.bench.cnn import Cnn
+from tfgpu_doctor.bench.cluster.follower import follow
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
-from tfgpu_doctor.bench.following import follow
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.plans.cnn import Cnn
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import NoTensorFlowError
 
 

@@ -15,9 +15,9 @@ import pytest
 import tfgpu_doctor
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.bench.cnn import SPREAD
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.gan import Gan
+from tfgpu_doctor.bench.plans.cnn import SPREAD
+from tfgpu_doctor.bench.plans.gan import Gan
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule

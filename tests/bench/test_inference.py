@@ -17,9 +17,9 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.samples import run
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.devices import Case, Selection
-from tfgpu_doctor.bench.inference import Inference, LatencyRule, percentiles
+from tfgpu_doctor.bench.plans.inference import Inference, LatencyRule, percentiles
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import CannotRunError, Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import inference

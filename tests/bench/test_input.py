@@ -13,18 +13,18 @@ from tests.bench.fake_worker import FakeWorker
 from tests.bench.samples import run
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.bench import input_reading as reading
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.input import Input
+from tfgpu_doctor.bench.plans import input_reading as reading
+from tfgpu_doctor.bench.plans.input import Input
+from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import CannotRunError, Session
-from tfgpu_doctor.bench.sizing import TooLargeError
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads import pictures
 from tfgpu_doctor.bench.workloads.pipelines import ALONE, FEEDING, PIPELINES
-from tfgpu_doctor.render.bench_text import render
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.terminal.bench import render
 
 NONE_WRONG = {"missing": 0, "more than once": 0, "other pixels": 0, "other shape": 0}
 RIGHT: dict[str, Any] = {"images": 32, **NONE_WRONG, "losses": [0.7]}

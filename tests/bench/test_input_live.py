@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.bench.input import Input
-from tfgpu_doctor.bench.runner_process import WorkerProcess
+from tfgpu_doctor.bench.plans.input import Input
+from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import input as workload

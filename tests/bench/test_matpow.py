@@ -10,13 +10,13 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.devices import DeviceError, Selection
-from tfgpu_doctor.bench.matpow import MatPow
+from tfgpu_doctor.bench.plans.matpow import MatPow
+from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import NoTensorFlowError, Session
-from tfgpu_doctor.bench.sizing import TooLargeError
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.facts import Facts
+from tfgpu_doctor.records.facts import Facts
 
 QUICK = StoppingRule(deadline=0.2, min_samples=3)  # the runner's own clock is the real one here
 BUS_ID = "0000:65:00.0"

@@ -12,11 +12,11 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.bench.cnn import SPREAD
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.memory import VIRTUAL_MIB, Memory, no_room
+from tfgpu_doctor.bench.plans.cnn import SPREAD
+from tfgpu_doctor.bench.plans.memory import VIRTUAL_MIB, Memory, no_room
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import memory

@@ -9,8 +9,14 @@ import pytest
 
 from tests.bench.samples import run, telemetry
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.bench.peaks import memory_bandwidth, peak_flops, percent_of_bandwidth, percent_of_peak, with_peak
-from tfgpu_doctor.facts import Unknown
+from tfgpu_doctor.bench.peaks import (
+    memory_bandwidth,
+    peak_flops,
+    percent_of_bandwidth,
+    percent_of_peak,
+    with_peak,
+)
+from tfgpu_doctor.records.facts import Unknown
 
 # NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
 H200 = gpu(multiprocessors=132, sm_clock_max=1830)

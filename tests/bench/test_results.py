@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.samples import failed, result, run, telemetry
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.schemas import FOLDER
+from tfgpu_doctor.records.schemas import FOLDER
 
 RESULT = result(
     run(),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.bench.matpow import MatPow
+from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.session import Session
 

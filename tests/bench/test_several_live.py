@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner_process import WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerProcess
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 TINY = ("--batch-size", "8", "--min-samples", "3", "--deadline", "1")

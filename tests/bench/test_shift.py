@@ -8,8 +8,8 @@ import random
 import pytest
 
 from tests.healthy import healthy, known, spoil
-from tfgpu_doctor.bench.disturbance import DISTURBED, lost_share, undisturbed, usable_cpus
-from tfgpu_doctor.bench.shift import PROCESS_SPREAD, Samples, interval, level, shift, student
+from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_share, undisturbed, usable_cpus
+from tfgpu_doctor.bench.comparing.ratio_interval import PROCESS_SPREAD, Samples, interval, level, shift, student
 
 
 def drawn(rng: random.Random, processes: int, spread: float, count: int = 12, wave: float = 0.0) -> Samples:

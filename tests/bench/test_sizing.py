@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tfgpu_doctor.bench.devices import Case, GpuFound, plan_cases
-from tfgpu_doctor.bench.sizing import HOST, TooLargeError, demands, fit, sane_size, shortage, too_high_a_power
+from tfgpu_doctor.bench.plans.workload_size import (
+    HOST,
+    TooLargeError,
+    demands,
+    fit,
+    sane_size,
+    shortage,
+    too_high_a_power,
+)
 
 GIB = 2**30
 CPU = (Case("CPU", ("/CPU:0",), ()),)

@@ -13,17 +13,17 @@ from tests.bench.samples import failed, result, run
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.plans.sweep import AUTO, SizesError, Sweep, parse_sizes
+from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.sweep import AUTO, SizesError, Sweep, parse_sizes
-from tfgpu_doctor.bench.sweep_reading import overtaking, saturation
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.render.bench_sweep import render_sweep
 from tfgpu_doctor.render.bench_words import verdict
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
 
 # ------------------------------------------------------------------------------------------- which sizes
 

@@ -12,13 +12,13 @@ from tests.bench.samples import run
 from tests.bench.test_matpow import BUS_ID, CREATED, QUICK, Workers
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.devices import DeviceError, Selection
-from tfgpu_doctor.bench.links import between, nvlink, pcie
+from tfgpu_doctor.bench.plans.interconnect import between, nvlink, pcie
+from tfgpu_doctor.bench.plans.transfer import SizesError, Transfer, parse_sizes
+from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.sizing import TooLargeError
-from tfgpu_doctor.bench.transfer import SizesError, Transfer, parse_sizes
 from tfgpu_doctor.bench.workloads import routes, transfer
-from tfgpu_doctor.facts import Gpu, NvLink
+from tfgpu_doctor.records.facts import Gpu, NvLink
 
 MIB = 2**20
 RIGHT = {"sent": [7], "arrived": [7], "wrong": 0, "elements": 4, "how": "a test"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tfgpu_doctor.bench.runner_process import WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.bench.workloads import routes, transfer
 
 TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "transfer"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 
 ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('{\"fine\": 1}', flush=True)\n"
 

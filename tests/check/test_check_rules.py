@@ -12,8 +12,8 @@ from tfgpu_doctor.check.engine import RULES
 from tfgpu_doctor.check.judging import joined, judge
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
 from tfgpu_doctor.manifests.conda import conda_requirement
-from tfgpu_doctor.report import Report
-from tfgpu_doctor.target import describe
+from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.records.report import Report
 
 
 def need(text: str, installer: Any = "pip", line: int = 1, build: str | None = None) -> Requirement:

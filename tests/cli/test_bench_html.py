@@ -35,8 +35,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[FakeWorker]:
         return workers[-1]
 
     facts = spoil(healthy(), PRIVATE)
-    monkeypatch.setattr("tfgpu_doctor.bench.runner_process.WorkerProcess", start)
-    monkeypatch.setattr("tfgpu_doctor.examine.examine", lambda *a, **k: SimpleNamespace(facts=facts))
+    monkeypatch.setattr("tfgpu_doctor.bench.runner.process.WorkerProcess", start)
+    monkeypatch.setattr("tfgpu_doctor.probes.examine.examine", lambda *a, **k: SimpleNamespace(facts=facts))
     return workers
 
 
@@ -99,7 +99,7 @@ def test_without_matplotlib_it_says_what_to_install(
 def test_a_matplotlib_that_does_not_work_is_said_before_measuring(
     measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html_charts", None)
+    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html.charts", None)
     done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
     assert (done.exit_code, measured) == (2, [])
     assert "does not work" in done.stderr and "tfgpu-doctor[html]" in done.stderr
@@ -116,7 +116,7 @@ def test_a_matplotlib_that_is_too_old_is_said_before_measuring(
 
 def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
-    monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html_svg", raising=False)
+    monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html.svg", raising=False)
     assert CliRunner().invoke(cli, QUICK).exit_code == 0
     assert "matplotlib" not in sys.modules
 

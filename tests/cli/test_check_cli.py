@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from tests.cli.test_main import tfgpu
-from tfgpu_doctor.schemas import FOLDER
+from tfgpu_doctor.records.schemas import FOLDER
 
 POD = """apiVersion: v1
 kind: Pod

@@ -12,9 +12,9 @@ import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.test_main import tfgpu
-from tests.test_report import report
+from tests.records.test_report import report
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.schemas import FOLDER
+from tfgpu_doctor.records.schemas import FOLDER
 
 BASE = result(run())
 FILES: dict[str, BenchResult] = {

@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 
 from tests.cli.test_main import tfgpu
+from tests.findings.test_rules import FIRES, WHY
 from tests.healthy import gpu, known
-from tests.rules.test_rules import FIRES, WHY
-from tests.test_report import report
-from tfgpu_doctor.schemas import FOLDER
+from tests.records.test_report import report
+from tfgpu_doctor.records.schemas import FOLDER
 
 HIDDEN = {"variables": known({"CUDA_VISIBLE_DEVICES": "-1"}), "gpus": known((gpu(temperature=70),), "NVML")}
 

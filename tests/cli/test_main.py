@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.rules.test_rules import FIRES
-from tests.test_report import report
+from tests.findings.test_rules import FIRES
+from tests.records.test_report import report
 from tfgpu_doctor.cli import COMMANDS, cli
 
 HELP = Path(__file__).parents[2] / "tfgpu_doctor" / "cli" / "help.txt"
@@ -205,7 +205,7 @@ def test_no_home_and_read_only_folder(saved: Path) -> None:
 
 def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import tfgpu_doctor.diagnosis as d\n"
+        "import tfgpu_doctor.diagnosis.engine as d\n"
         "def broken(*a, **k): raise RuntimeError('a defect')\n"
         "d.make_report = broken\n"
     )

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tfgpu_doctor.cli.matrix import PLATFORMS, command
-from tfgpu_doctor.matrix_schema import PLATFORMS as KNOWN_PLATFORMS
+from tfgpu_doctor.matrix.schema import PLATFORMS as KNOWN_PLATFORMS
 
 RELEASE_KEYS = {
     *("version", "platform", "package", "gpu", "cuda", "cudnn", "python", "sass", "ptx", "libraries"),

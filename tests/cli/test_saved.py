@@ -12,9 +12,9 @@ import click
 import pytest
 
 from tests.cli.test_main import tfgpu
-from tests.test_report import report
+from tests.records.test_report import report
 from tfgpu_doctor.cli import saved
-from tfgpu_doctor.report import SCHEMA, load_report
+from tfgpu_doctor.records.report import SCHEMA, load_report
 
 GOOD = report().to_json()
 BAD: dict[str, tuple[bytes, str]] = {

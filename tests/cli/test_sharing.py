@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_main import tfgpu
+from tests.findings.test_rules import FIRES
 from tests.healthy import known
-from tests.rules.test_rules import FIRES
-from tests.test_report import report
+from tests.records.test_report import report
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ import pytest
 
 from tests.cli.test_main import tfgpu
 from tests.lab import Lab
+from tests.records.test_report import report
 from tests.render.test_junit import is_red, valid
 from tests.smoke.smoking import Machine
 from tests.test_doctor import left_behind
-from tests.test_report import report
 from tfgpu_doctor.smoke.records import Smoke
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import tfgpu_doctor.parsers
-from tfgpu_doctor.parsers.messages import Form
+from tfgpu_doctor.parsers.messages.template import Form
 
 if sys.version_info >= (3, 11):
     import re._constants as sre

@@ -9,14 +9,14 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from tests.findings.test_rules import FIRES
 from tests.fuzz import mutations, way
-from tests.rules.test_rules import FIRES
-from tests.test_report import report
-from tfgpu_doctor.compare import compare
-from tfgpu_doctor.diagnosis import make_report
-from tfgpu_doctor.render import compare_text
+from tests.records.test_report import report
+from tfgpu_doctor.compare.comparison import compare
+from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.records.report import Report, ReportError, load_report
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.report import Report, ReportError, load_report
+from tfgpu_doctor.render.terminal import compare as compare_text
 
 STRANGE: tuple[Any, ...] = (
     *(

@@ -13,33 +13,35 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import mutations, pumps, reports, way
-from tfgpu_doctor.parsers import (
-    commands,
-    form,
-    form_labels,
-    form_mentions,
-    form_values,
-    ldconfig,
-    libraries_seen,
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.text import (
+    issue_form,
+    issue_form_labels,
+    issue_form_mentions,
+    issue_form_values,
     lines,
-    messages,
+    os_names,
+    platform_hints,
+    wrappings,
+)
+from tfgpu_doctor.parsers.tools import (
+    install_commands,
+    ldconfig,
+    library_listings,
     nvidia_smi,
     nvidia_smi_csv,
-    os_names,
-    paste,
     pip_install,
     pip_list,
-    surroundings,
     system_outputs,
     tensorflow_build,
     tensorflow_devices,
     tensorflow_gpus,
     toolkit_outputs,
-    wrappings,
 )
-from tfgpu_doctor.redact import Redactor
+from tfgpu_doctor.redact.redaction import Redactor
 from tfgpu_doctor.render.console import clean
-from tfgpu_doctor.render.markdown import escape
+from tfgpu_doctor.render.markdown.report import escape
 
 BOUNDED = settings(
     derandomize=True,
@@ -49,13 +51,13 @@ BOUNDED = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 OF_LINES = {
-    "commands": commands.parse,
-    "form": form.parse,
-    "libraries_seen": libraries_seen.parse,
-    "messages": messages.read,
+    "commands": install_commands.parse,
+    "form": issue_form.parse,
+    "libraries_seen": library_listings.parse,
+    "messages": catalogue.read,
     "pip_install": pip_install.parse,
     "pip_list": pip_list.parse,
-    "surroundings": surroundings.read,
+    "surroundings": platform_hints.read,
     "system_outputs": system_outputs.parse,
     "tensorflow_build": tensorflow_build.parse,
     "tensorflow_devices": tensorflow_devices.parse,
@@ -63,12 +65,12 @@ OF_LINES = {
     "toolkit_outputs": toolkit_outputs.parse,
 }
 OF_TEXT = {
-    "form_labels": form_labels.reader_of,
-    "form_mentions": form_mentions.mentions,
-    "cuda_and_cudnn": form_values.cuda_and_cudnn,
-    "tensorflow": form_values.tensorflow,
-    "gpu": form_values.gpu,
-    "system": form_values.system,
+    "form_labels": issue_form_labels.reader_of,
+    "form_mentions": issue_form_mentions.mentions,
+    "cuda_and_cudnn": issue_form_values.cuda_and_cudnn,
+    "tensorflow": issue_form_values.tensorflow,
+    "gpu": issue_form_values.gpu,
+    "system": issue_form_values.system,
     "ldconfig": ldconfig.parse,
     "nvidia_smi": nvidia_smi.parse,
     "nvidia_smi_csv": nvidia_smi_csv.parse,
@@ -161,11 +163,11 @@ def test_no_line_keeps_an_expression_busy(place: int) -> None:
     assert chosen
     slow = []
     for pattern in chosen:
-        for text in dict.fromkeys(lines.clean(bomb) for bomb in list(pumps.bombs(pattern))[:60:4]):
+        for report in dict.fromkeys(lines.clean(bomb) for bomb in list(pumps.bombs(pattern))[:60:4]):
             started = time.process_time()
-            paste.read(lines.read([text.encode("utf-8", "replace")]))
+            text_to_facts.read(lines.read([report.encode("utf-8", "replace")]))
             if (taken := time.process_time() - started) > 1.0:  # 50 ms on an idle machine; what is wrong takes seconds
-                slow.append((taken, pattern.pattern, text[:80]))
+                slow.append((taken, pattern.pattern, report[:80]))
     assert not slow
 
 
@@ -183,7 +185,7 @@ KNOWN_BOMBS = (  # each took one second or more before it was found
 @pytest.mark.parametrize("number", range(len(KNOWN_BOMBS)))
 def test_lines_that_took_seconds_once(number: int) -> None:
     started = time.process_time()
-    paste.read(lines.read([KNOWN_BOMBS[number].encode()]))
+    text_to_facts.read(lines.read([KNOWN_BOMBS[number].encode()]))
     assert time.process_time() - started < 1.0
 
 
@@ -196,7 +198,8 @@ def test_redaction_takes_no_time_to_speak_of(text: str) -> None:
 
 def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     """A renderer that lets escapes and tags through is found out."""
-    from tfgpu_doctor.render import markdown, text
+    from tfgpu_doctor.render.markdown import report as markdown
+    from tfgpu_doctor.render.terminal import report as terminal
 
     told = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> GTX 1080\nCould not find cuda drivers"
     way.walk(told)
@@ -205,7 +208,7 @@ def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(AssertionError, match="no tag from outside"):
             way.walk(told)
     with monkeypatch.context() as patched:
-        patched.setattr(text, "clean", lambda text: text + "\x1b")
+        patched.setattr(terminal, "clean", lambda text: text + "\x1b")
         with pytest.raises(AssertionError, match="no control character"):
             way.walk(told)
     assert json.loads(way.walk(told).to_json())["facts"]["cuda"]["toolkits"]["value"][0]["version"] == "12.4"

@@ -14,15 +14,17 @@ from typing import Any
 import jsonschema
 
 import tfgpu_doctor
-from tfgpu_doctor.diagnosis import diagnose, make_report
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.parsers import lines, paste
-from tfgpu_doctor.redact import redact
-from tfgpu_doctor.render import markdown, text
+from tfgpu_doctor.diagnosis.engine import diagnose, make_report
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.report import Report, exit_code, load_report
+from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.report import Report, exit_code, load_report
+from tfgpu_doctor.render.markdown import report as markdown
+from tfgpu_doctor.render.terminal import report as text
 
-SCHEMA = Path(tfgpu_doctor.__file__).parent / "schemas" / "report-1.json"
+SCHEMA = Path(tfgpu_doctor.__file__).parent / "records" / "schemas" / "report-1.json"
 SECONDS = 10.0  # of processor time, for 30 kB at most; usual is a tenth of one
 _FENCE = re.compile(r"^(`{3,})[a-z]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 _OUR_TAGS = re.compile(r"</?(?:details|summary|sub)>|<!-- -->|<https://[^<>\s]+>")
@@ -48,7 +50,7 @@ def walk(data: bytes, *, chunk: int = 1 << 20, validate: bool = True) -> Report:
         excerpt = lines.read(data[start : start + chunk] for start in range(0, len(data), chunk))
         assert all(len(line.text) <= lines.LONGEST for line in excerpt.lines)
         assert not any(set(line.text) & {"\n", "\r", "\x1b", "\0"} for line in excerpt.lines)
-        report = make_report(paste.read(excerpt), matrix(), source="text", timings={})
+        report = make_report(text_to_facts.read(excerpt), matrix(), source="text", timings={})
         assert exit_code(report, "error") in (0, 1, 3)
         holds(report, validate=validate)
     assert time.process_time() - started < SECONDS

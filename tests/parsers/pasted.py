@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.text.lines import Line
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 

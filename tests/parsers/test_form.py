@@ -7,13 +7,13 @@ import time
 import pytest
 
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
-from tfgpu_doctor.parsers import form, form_values
+from tfgpu_doctor.parsers.text import issue_form, issue_form_values
 
 
 def stated(name: str) -> dict[str, str]:
     """Key → value of a capture; two different values of one key stand side by side."""
     found: dict[str, str] = {}
-    for one in form.parse(capture("form", f"{name}.txt")):
+    for one in issue_form.parse(capture("form", f"{name}.txt")):
         if one.value not in found.get(one.key, "").split(" | "):
             found[one.key] = f"{found[one.key]} | {one.value}" if one.key in found else one.value
     return found
@@ -180,7 +180,7 @@ def test_every_capture_is_listed_with_its_making() -> None:
 
 
 def said(text: str) -> list[tuple[str, str]]:
-    return [(one.key, one.value) for one in form.parse(lines(text))]
+    return [(one.key, one.value) for one in issue_form.parse(lines(text))]
 
 
 @pytest.mark.parametrize(
@@ -241,19 +241,19 @@ def test_fields_and_lines(text: str, expected: list[tuple[str, str]]) -> None:
     "text", ["N/A", "_No response_", "unknown", "not applicable", "see above", "-", "n/a*", "None"]
 )
 def test_what_says_nothing(text: str) -> None:
-    assert form_values.says_nothing(text)
+    assert issue_form_values.says_nothing(text)
     assert said(f"### CUDA/cuDNN version\n\n{text}\n\nPython version: 3.8.10") == [("python", "3.8.10")]
 
 
 def test_line_numbers_are_those_of_the_values() -> None:
-    found = form.parse(lines("\n### Python version\n\n3.8.10\n\nCUDA: 12.4"))
+    found = issue_form.parse(lines("\n### Python version\n\n3.8.10\n\nCUDA: 12.4"))
     assert [(one.line, one.raw) for one in found] == [(4, "3.8.10"), (6, "12.4")]
 
 
 def test_bad_pastes_do_not_hurt() -> None:
     for path in every_capture("form"):
         for seed in range(20):
-            form.parse(mangled(path.read_text(encoding="utf-8"), seed))
+            issue_form.parse(mangled(path.read_text(encoding="utf-8"), seed))
 
 
 @pytest.mark.parametrize(
@@ -263,5 +263,5 @@ def test_long_lines_are_quick(unit: str) -> None:
     long = (unit * 100_000)[:100_000]
     begin = time.process_time()
     for start in ("", "CUDA/cuDNN version: ", "GPU: ", "### "):
-        form.parse(lines(f"{start}{long[:390]}\n{start}{long}"))
+        issue_form.parse(lines(f"{start}{long[:390]}\n{start}{long}"))
     assert time.process_time() - begin < 0.5

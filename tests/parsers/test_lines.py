@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tfgpu_doctor.parsers import lines, messages
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers.text.lines import Line
 
 TELLING = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
 THREE = f"first\n{TELLING}\nthird"
@@ -152,7 +153,7 @@ def test_one_telling_line_in_the_middle_of_many() -> None:
     assert {149_997, 149_998, 149_999, 150_001, 150_002, 150_003, 300_000} <= {line.number for line in excerpt.lines}
     assert excerpt.left_out > 290_000
     assert len(excerpt.lines) < lines.WHOLE + lines.TAIL + 100
-    (message,) = [one for one in messages.read(excerpt.lines) if one.kind == "cuinit-failed"]
+    (message,) = [one for one in catalogue.read(excerpt.lines) if one.kind == "cuinit-failed"]
     assert message.line == 150_000
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
+from tests.findings.logs import log
 from tests.parsers.message_samples import CUDA, DRIVER, HARMLESS, RUNTIME, SAMPLES
 from tests.parsers.pasted import lines, mangled
-from tests.rules.logs import log
-from tfgpu_doctor.facts import Message
-from tfgpu_doctor.parsers import messages
-from tfgpu_doctor.parsers.circumstances import _EVENTS
-from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.parsers.lines import read as from_bytes
-from tfgpu_doctor.parsers.messages_harmless import MEANING
-from tfgpu_doctor.rules.said import _CIRCUMSTANCES, STOPS_IMPORT
+from tfgpu_doctor.findings.message_log import _CIRCUMSTANCES, STOPS_IMPORT
+from tfgpu_doctor.inference.derived_messages import _EVENTS
+from tfgpu_doctor.parsers.messages import catalogue, template
+from tfgpu_doctor.parsers.messages.harmless import MEANING
+from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.text.lines import read as from_bytes
+from tfgpu_doctor.records.facts import Message
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
-FORMS = messages._catalogue()
+FORMS = catalogue.FORMS
 # Failures for which there is no finding of their own: a program's kernel that went wrong, a disk that is full. They
 # are read all the same, so that a text with one is not taken for one that gives no reason.
 ONLY_COMPLAINTS = {
@@ -33,7 +33,7 @@ ONLY_COMPLAINTS = {
 
 
 def read(text: str) -> tuple[Message, ...]:
-    return messages.read(lines(text))
+    return catalogue.read(lines(text))
 
 
 def one(text: str, kind: str) -> Message:
@@ -52,9 +52,9 @@ def test_sample(kind: str, line: str, values: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(FORMS)])
-def test_every_form_has_a_sample(form: messages.Form) -> None:
+def test_every_form_has_a_sample(form: template.Form) -> None:
     known = [line for kind, line, _ in SAMPLES if kind == form.kind]
-    assert any(messages.read([Line(1, line)], [form]) for line in known), form.expression
+    assert any(template.read([Line(1, line)], [form]) for line in known), form.expression
 
 
 def test_samples_are_of_kinds_that_exist() -> None:
@@ -63,14 +63,14 @@ def test_samples_are_of_kinds_that_exist() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(FORMS)])
-def test_needles_are_lower_case_and_say_something(form: messages.Form) -> None:
+def test_needles_are_lower_case_and_say_something(form: template.Form) -> None:
     assert all(needle and needle == needle.lower() for needle in form.needles)
     assert all(len(needle.strip()) >= 2 for needle in form.needles)
     assert form.pattern.search("") is None, "it matches nothing at all"
 
 
 def kinds(pasted: str) -> set[str]:
-    return {message.kind for message in messages.read(from_bytes([pasted.encode()]).lines)}
+    return {message.kind for message in catalogue.read(from_bytes([pasted.encode()]).lines)}
 
 
 @pytest.mark.parametrize("frame", ["> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  "])
@@ -110,11 +110,11 @@ def test_twice_in_one_line_is_once() -> None:
 
 def test_messages_of_one_kind_are_bounded() -> None:
     text = "\n".join(f"NVRM: Xid (PCI:0000:{n:02x}:00): {n}, x" for n in range(1, 200))
-    assert sum(message.kind == "xid" for message in read(text)) == messages.MOST
+    assert sum(message.kind == "xid" for message in read(text)) == template.MOST
 
 
 def test_evidence_is_short() -> None:
-    assert len(one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text) == messages.SHOWN
+    assert len(one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text) == template.SHOWN
 
 
 def test_messages_come_in_the_order_of_the_text() -> None:
@@ -156,15 +156,15 @@ def test_the_catalogue_is_quick_on_hostile_lines() -> None:
         *("modprobe: ERROR: nvidia " * 160, "gpu usage " * 400, "import tensorflow " * 220, "P2P " * 1000),
     ]
     begin = time.perf_counter()
-    messages.read([Line(number, text) for number, text in enumerate(hostile, 1)])
+    catalogue.read([Line(number, text) for number, text in enumerate(hostile, 1)])
     assert time.perf_counter() - begin < 5
 
 
 def test_mangled_samples_do_no_harm() -> None:
     text = "\n".join(line for _, line, _ in SAMPLES)
     for seed in range(5):
-        found = messages.read(mangled(text, seed))
-        assert all(message.line > 0 and len(message.text) <= messages.SHOWN for message in found)
+        found = catalogue.read(mangled(text, seed))
+        assert all(message.line > 0 and len(message.text) <= template.SHOWN for message in found)
 
 
 # ---------------------------------------------------------------------------------------------- who listens
@@ -178,7 +178,7 @@ def trees(*patterns: str) -> Iterator[ast.AST]:
 
 def made() -> set[str]:
     """Every kind that a form or a parser makes."""
-    calls = [node for node in trees("parsers/*.py") if isinstance(node, ast.Call) and node.args]
+    calls = [node for node in trees("parsers/**/*.py", "inference/*.py") if isinstance(node, ast.Call) and node.args]
     named = {
         call.args[0].value
         for call in calls
@@ -191,7 +191,7 @@ def test_every_kind_is_of_use() -> None:
     """A rule or a fact takes it up, or it is a circumstance, or it is known to be a complaint and no more."""
     words = {
         node.value
-        for node in trees("rules/[!s]*.py", "rules/said_*.py", "rules/s[!a]*.py", "parsers/paste*.py")
+        for node in trees("findings/[!m]*.py", "findings/m[!e]*.py", "findings/memory.py", "inference/*.py")
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert made() - words - _CIRCUMSTANCES - set(STOPS_IMPORT) <= ONLY_COMPLAINTS
@@ -200,7 +200,7 @@ def test_every_kind_is_of_use() -> None:
 
 def test_every_kind_that_is_asked_for_is_made() -> None:
     asked = set()
-    for node in trees("rules/*.py", "parsers/paste*.py"):
+    for node in trees("findings/*.py", "inference/*.py"):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             words = node.args[:1] if node.func.attr == "values" else node.args
             if node.func.attr in ("all", "has", "first", "values", "libraries", "speaks_only_of", "said"):

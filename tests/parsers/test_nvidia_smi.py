@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.facts import Gpu, GpuProcess, Known, Unknown, value_or
-from tfgpu_doctor.parsers import nvidia_smi, nvidia_smi_csv
+from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv
+from tfgpu_doctor.records.facts import Gpu, GpuProcess, Known, Unknown, value_or
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "nvidia_smi"
 MIB = 1024 * 1024

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.findings.logs import created, log, smi, text
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, every_capture, mangled
-from tests.rules.logs import created, log, smi, text
-from tfgpu_doctor.diagnosis import diagnose
-from tfgpu_doctor.facts import Facts, Known, Unknown, look_up
-from tfgpu_doctor.parsers import lines, paste
-from tfgpu_doctor.parsers.lines import Excerpt
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 
 MIXED = (CAPTURES / "paste" / "mixed.txt").read_text(encoding="utf-8")
 
@@ -35,7 +36,7 @@ UNTOLD = (
 
 
 def read(pasted: str) -> Facts:
-    return paste.read(lines.read([pasted.encode()]))
+    return text_to_facts.read(lines.read([pasted.encode()]))
 
 
 def value(facts: Facts, path: str) -> Any:
@@ -171,6 +172,6 @@ def test_every_capture_can_be_pasted(folder: str) -> None:
 def test_mangled_pastes_do_no_harm() -> None:
     for seed in range(30):
         found = mangled(MIXED, seed)
-        facts = paste.read(Excerpt(tuple(found), len(found), 0))
+        facts = text_to_facts.read(Excerpt(tuple(found), len(found), 0))
         assert value(facts, "messages") is not None
         diagnose(facts, MATRIX)

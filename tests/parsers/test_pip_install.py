@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
-from tfgpu_doctor.parsers.pip_install import Event, parse
+from tfgpu_doctor.parsers.tools.pip_install import Event, parse
 
 
 def said(name: str) -> list[Event]:

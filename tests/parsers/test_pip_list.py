@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
-from tfgpu_doctor.parsers.pip_list import parse
+from tfgpu_doctor.parsers.tools.pip_list import parse
 
 
 def rows(name: str) -> list[tuple[str, str, str, str | None, str | None]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.parsers.pasted import capture
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.parsers import pip_install
-from tfgpu_doctor.parsers.python_from_versions import Betrayed, Offer, versions_offered
+from tfgpu_doctor.inference.python_from_versions import Betrayed, Offer, versions_offered
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.tools import pip_install
 
 
 @pytest.fixture(scope="module")

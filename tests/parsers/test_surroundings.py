@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.parsers.pasted import lines, mangled
-from tfgpu_doctor.parsers import surroundings
-from tfgpu_doctor.parsers.surroundings import Surroundings
+from tfgpu_doctor.parsers.text import platform_hints
+from tfgpu_doctor.parsers.text.platform_hints import Surroundings
 
 
 def read(text: str, stated: str | None = None) -> Surroundings:
-    return surroundings.read(lines(text), stated)
+    return platform_hints.read(lines(text), stated)
 
 
 # ---------------------------------------------------------------------------------------------- operating system
@@ -201,4 +201,4 @@ def test_a_program_that_hides_every_gpu(text: str, line: int | None) -> None:
 def test_mangled_texts_do_no_harm() -> None:
     text = "docker run \\\nFROM x\nRUN python\nENV XLA_FLAGS \\\nkind: Pod\nC:\\>\nos.environ['XLA_FLAGS'] =\n" * 3
     for seed in range(20):
-        surroundings.read(mangled(text, seed))
+        platform_hints.read(mangled(text, seed))

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
-from tfgpu_doctor.facts import TfDevice, value_or
-from tfgpu_doctor.parsers import tensorflow_devices
-from tfgpu_doctor.parsers.tensorflow_devices import device_facts, gpu_facts, parse
+from tfgpu_doctor.parsers.tools import tensorflow_devices
+from tfgpu_doctor.parsers.tools.tensorflow_devices import device_facts, gpu_facts, parse
+from tfgpu_doctor.records.facts import TfDevice, value_or
 
 MIB = 2**20
 

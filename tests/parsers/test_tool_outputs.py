@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
-from tfgpu_doctor.parsers import commands, libraries_seen, system_outputs, toolkit_outputs
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.tools import install_commands, library_listings, system_outputs, toolkit_outputs
 
 PARSERS: list[Callable[[Sequence[Line]], object]] = [
-    libraries_seen.parse,
+    library_listings.parse,
     toolkit_outputs.parse,
     system_outputs.parse,
-    commands.parse,
+    install_commands.parse,
 ]
 
 
 def libraries(text: Sequence[Line]) -> list[tuple[str, str, str | None, str | None, bool]]:
-    found = libraries_seen.parse(text)
+    found = library_listings.parse(text)
     return [(one.via, one.soname, one.path, one.version, one.found) for one in found]
 
 
@@ -278,7 +278,7 @@ def test_lspci() -> None:
     ],
 )
 def test_install_commands(text: str, expected: list[tuple[str, str, tuple[str, ...]]]) -> None:
-    assert [(one.tool, one.verb, one.packages) for one in commands.parse(lines(text))] == expected
+    assert [(one.tool, one.verb, one.packages) for one in install_commands.parse(lines(text))] == expected
 
 
 def test_every_capture_is_listed_with_its_making() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.facts import Known, Nvcc, Toolkit, Unknown
 from tfgpu_doctor.probes import cuda
 from tfgpu_doctor.probes.process import Completed
+from tfgpu_doctor.records.facts import Known, Nvcc, Toolkit, Unknown
 
 NVCC = """#!/bin/sh
 echo "nvcc: NVIDIA (R) Cuda compiler driver"

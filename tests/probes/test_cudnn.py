@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.facts import Candidate, Cudnn, CudnnFile, Known, Loader, Soname, Toolkit, Unknown
 from tfgpu_doctor.probes import cudnn
+from tfgpu_doctor.records.facts import Candidate, Cudnn, CudnnFile, Known, Loader, Soname, Toolkit, Unknown
 
 SITE = "/env/lib/python3.12/site-packages"
 HEADER = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 3\n#define CUDNN_PATCHLEVEL 0\n"

@@ -11,7 +11,9 @@ import psutil
 import pytest
 from lab import Lab
 
-from tfgpu_doctor.facts import (
+from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes.driver import DriverFacts
+from tfgpu_doctor.records.facts import (
     CallResult,
     GpuProcess,
     Known,
@@ -22,8 +24,6 @@ from tfgpu_doctor.facts import (
     map_fact,
     value_or,
 )
-from tfgpu_doctor.probes import driver
-from tfgpu_doctor.probes.driver import DriverFacts
 
 DEADLINE = 2.0  # seconds given to a driver that hangs
 AT_MOST = 20.0  # generous: this machine may be busy; the point is that it ends

@@ -7,8 +7,8 @@ import doctest
 import pynvml
 import pytest
 
-from tfgpu_doctor.facts import Known, PeerLink, Unknown, value_or
 from tfgpu_doctor.probes import driver, driver_libraries, gpus, kernel_driver
+from tfgpu_doctor.records.facts import Known, PeerLink, Unknown, value_or
 
 
 @pytest.mark.parametrize("module", [driver, driver_libraries, gpus, kernel_driver])

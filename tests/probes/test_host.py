@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.facts import NOT_EXAMINED, Host, Known, PciGpu, Unknown, value_or
 from tfgpu_doctor.probes import host, pci
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Host, Known, PciGpu, Unknown, value_or
 
 GIB = 1 << 30
 

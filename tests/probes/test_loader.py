@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from elf_lab import CALLER, Forge, really_loaded
 
-from tfgpu_doctor.facts import Known, Loader, Soname, Toolkit, Unknown
 from tfgpu_doctor.probes import loader
+from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
 RUNPATH = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.facts import Known, Unknown
-from tfgpu_doctor.probes import patient, patient_facts
-from tfgpu_doctor.probes.patient_facts import cudnn_version
+from tfgpu_doctor.probes import tensorflow_facts, tensorflow_probe
+from tfgpu_doctor.probes.tensorflow_facts import cudnn_version
 from tfgpu_doctor.probes.transcript import Ending, Event, Transcript, log_lines, parse_event, phases
+from tfgpu_doctor.records.facts import Known, Unknown
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from tfgpu_doctor.probes.transcript import Ending, Event, Transcript, log_lines,
     ],
 )
 def test_project_name_of_a_folder(file: str, project: str) -> None:
-    assert patient.normal(file) == project
-    assert patient.matters(project)
+    assert tensorflow_probe.normal(file) == project
+    assert tensorflow_probe.matters(project)
 
 
 def test_only_what_matters_is_read() -> None:
-    assert not any(map(patient.matters, ("requests", "tensor-sensor", "mynumpy")))
+    assert not any(map(tensorflow_probe.matters, ("requests", "tensor-sensor", "mynumpy")))
 
 
 def write(path: Path, text: str) -> Path:
@@ -45,7 +45,7 @@ def test_distribution_of_tensorflow(tmp_path: Path) -> None:
     headers = "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.15.1\nRequires-Dist: numpy <2.0.0,>=1.23.5\n"
     write(folder / "METADATA", headers + "\nRequires-Dist: not a header\n")
     write(folder / "INSTALLER", "uv\n")
-    assert patient.distribution(str(folder)) == {
+    assert tensorflow_probe.distribution(str(folder)) == {
         "name": "tensorflow",
         "version": "2.15.1",
         "location": str(tmp_path),
@@ -57,19 +57,19 @@ def test_distribution_of_tensorflow(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"])
 def test_distribution_of_setuptools_and_distutils(tmp_path: Path, name: str) -> None:
     file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
-    found = patient.distribution(str(file.parent if file.name == "PKG-INFO" else file))
+    found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
     assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", [])
 
 
 def test_distribution_whose_metadata_is_gone(tmp_path: Path) -> None:
     (tmp_path / "numpy-1.26.4.dist-info").mkdir()
-    assert patient.distribution(str(tmp_path / "numpy-1.26.4.dist-info"))["version"] == "1.26.4"
+    assert tensorflow_probe.distribution(str(tmp_path / "numpy-1.26.4.dist-info"))["version"] == "1.26.4"
 
 
 def test_kinds_of_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYENV_ROOT", raising=False)
     (tmp_path / "conda-meta").mkdir()
-    kind = patient.kind_of_environment
+    kind = tensorflow_probe.kind_of_environment
     assert kind(str(tmp_path), str(tmp_path)) == "conda"
     assert kind(str(tmp_path), "/usr") == "venv"  # a venv, though it may lie in a conda environment
     assert kind("/usr", "/usr") == "system"
@@ -84,12 +84,12 @@ def test_every_tensorflow_on_the_path(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path / "c/tensorflow/__init__.py", "")
     folders = [str(tmp_path / name) for name in "abcb"]
     monkeypatch.setattr(sys, "path", [*folders, "/nowhere", str(tmp_path / "archive.zip")])
-    assert patient.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
+    assert tensorflow_probe.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
         "tensorflow_paths": [str(tmp_path / "b/tensorflow.py"), str(tmp_path / "c/tensorflow")],
         "leftovers": [str(tmp_path / "a/tensorflow")],
     }
     elsewhere = PathFinder.find_spec("tensorflow", [folders[2]])  # as the import hook of an editable install finds it
-    assert patient.tensorflow_paths(elsewhere)["tensorflow_paths"][0] == str(tmp_path / "c/tensorflow")
+    assert tensorflow_probe.tensorflow_paths(elsewhere)["tensorflow_paths"][0] == str(tmp_path / "c/tensorflow")
 
 
 def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(gone)
     gone.rmdir()
     monkeypatch.setattr(sys, "path", ["", "/usr"])
-    assert list(patient.folders()) == ["/usr"]
+    assert list(tensorflow_probe.folders()) == ["/usr"]
     os.chdir(tmp_path)
 
 
@@ -114,7 +114,7 @@ def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytes
 )
 def test_wheel_platform(about: dict[str, object], name: str) -> None:
     told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=about)})
-    found = patient_facts.python(told, None, ()).wheel_platform
+    found = tensorflow_facts.python(told, None, ()).wheel_platform
     assert isinstance(found, Known) and found.value == name
 
 
@@ -124,14 +124,14 @@ def test_wheel_platform(about: dict[str, object], name: str) -> None:
 def test_conda_name(prefix: str, name: str) -> None:
     data = {"prefix": prefix, "environment": "conda"}
     told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=data)})
-    found = patient_facts.python(told, None, ()).conda_name
+    found = tensorflow_facts.python(told, None, ()).conda_name
     assert isinstance(found, Known) and found.value == name
 
 
 def test_answer_of_another_shape_is_unknown() -> None:
     data = {"version": ["3", "11"], "bits": "many"}
     told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=data)})
-    python = patient_facts.python(told, None, ())
+    python = tensorflow_facts.python(told, None, ())
     assert isinstance(python.version, Unknown) and isinstance(python.bits, Unknown)
 
 

@@ -15,9 +15,9 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from tfgpu_doctor.facts import ComputeCheck, Known, Phase, Unknown
 from tfgpu_doctor.probes import tensorflow
 from tfgpu_doctor.probes.tensorflow import Patient, PatientResult
+from tfgpu_doctor.records.facts import ComputeCheck, Known, Phase, Unknown
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 QUICK = {"import": 1.0, "devices": 1.0, "xla": 1.0}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfgpu_doctor.facts import Known
 from tfgpu_doctor.probes import variables
+from tfgpu_doctor.records.facts import Known
 
 
 def test_an_empty_environment() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.facts import Known, Unknown, value_or
 from tfgpu_doctor.probes import xla_files
 from tfgpu_doctor.probes.xla_files import XlaFiles
+from tfgpu_doctor.records.facts import Known, Unknown, value_or
 
 
 @pytest.fixture

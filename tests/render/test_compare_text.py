@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.compare.test_compare import DONE
+from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, gpu, known
+from tests.records.test_report import report
 from tests.render.test_text import check_golden
-from tests.rules.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent
-from tests.test_compare import DONE
-from tests.test_report import report
-from tfgpu_doctor.compare import compare
-from tfgpu_doctor.compare_records import Comparison
-from tfgpu_doctor.render.compare_text import render
+from tfgpu_doctor.compare.comparison import compare
+from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.terminal.compare import render
 
 GOLDEN = Path(__file__).parent / "golden" / "compare"
 HOSTILE = "[bold]\x1b[31mevil\x1b[0m\n\u202e <script>"

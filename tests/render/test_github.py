@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.findings.test_rules import FIRES
 from tests.healthy import known, spoil
 from tests.render.test_junit import BOMBS
 from tests.render.test_text import MACHINES, check_golden, report
-from tests.rules.test_rules import FIRES
-from tfgpu_doctor.facts import Facts
-from tfgpu_doctor.render.github import Annotation, commands, escape, render
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.render.ci.github import Annotation, commands, escape, render
 
 GOLDEN = Path(__file__).parent / "golden" / "github"
 

@@ -16,13 +16,13 @@ from tests.bench.large_samples import LARGE, training
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.render.pages import Page
-from tests.test_laws import IMPURE, imports
+from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
-from tfgpu_doctor.diagnosis import make_report
+from tfgpu_doctor.diagnosis.engine import make_report
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.bench_text import render as show
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.html import render
+from tfgpu_doctor.render.html.bench import render
+from tfgpu_doctor.render.terminal.bench import render as show
 
 EVIL = "</script></svg><img src=x onerror=alert(1)>\"'&$x^2$ <!--\x1b[31m"
 
@@ -222,15 +222,6 @@ def test_odd_results_are_pages_and_texts(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_drawing_and_writing_have_no_effects() -> None:
-    for file in (
-        "html",
-        "html_charts",
-        "html_doctor",
-        "html_environment",
-        "html_parts",
-        "html_svg",
-        "bench_words",
-        "bench_table",
-    ):
-        found = {package for package, _ in imports(f"render/{file}.py")}
+    for file in (*(file for file in FILES if file.startswith("render/html/")), "render/bench_words.py"):
+        found = {package for package, _ in imports(file)}
         assert not found & (IMPURE - {"io"}), file  # Matplotlib writes into memory

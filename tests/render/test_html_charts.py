@@ -10,8 +10,8 @@ import pytest
 from tests.bench.large_samples import eight_gpus, four, long, readings, sweep
 from tests.bench.samples import failed, run, telemetry
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.render import html_charts as charts
-from tfgpu_doctor.render.html_svg import COLOUR, drawing, svg
+from tfgpu_doctor.render.html import charts
+from tfgpu_doctor.render.html.svg import COLOUR, drawing, svg
 
 
 def marks(picture: str, colour: str) -> int:

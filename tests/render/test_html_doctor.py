@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.test_main import tfgpu
 from tests.healthy import known
+from tests.records.test_report import report
 from tests.render.pages import Page
-from tests.test_report import report
-from tfgpu_doctor.render.html_doctor import render
-from tfgpu_doctor.report import Report
+from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.render.html.doctor import render
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&\x1b[31m"
 BROKEN: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.render.pages import Page
-from tfgpu_doctor.render.html_parts import (
+from tfgpu_doctor.render.html.parts import (
     DARK,
     LIGHT,
     POLICY,

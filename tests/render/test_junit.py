@@ -16,16 +16,16 @@ import msgspec
 import pytest
 import xmlschema
 
+from tests.findings.test_rules import FIRES
 from tests.healthy import known, spoil
 from tests.render.test_markdown import HOSTILE
 from tests.render.test_text import MACHINES, check_golden, report
-from tests.rules.test_rules import FIRES
-from tfgpu_doctor import pages
-from tfgpu_doctor.facts import Facts
-from tfgpu_doctor.render.junit import Case, Suite, render, xml
-from tfgpu_doctor.report import FailOn, Report, exit_code
-from tfgpu_doctor.rules.engine import RULES
-from tfgpu_doctor.selection import chosen, restrict
+from tfgpu_doctor.diagnosis.selection import chosen, restrict
+from tfgpu_doctor.findings import pages
+from tfgpu_doctor.findings.declaration import RULES
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import FailOn, Report, exit_code
+from tfgpu_doctor.render.ci.junit import Case, Suite, render, xml
 
 HERE = Path(__file__).parent
 SCHEMAS = [xmlschema.XMLSchema(HERE / "junit.xsd")]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.findings.test_rules import FIRES
 from tests.healthy import gpu, healthy, known, spoil
 from tests.render.test_text import MACHINES, check_golden, report
-from tests.rules.test_rules import FIRES
-from tfgpu_doctor.facts import Facts
-from tfgpu_doctor.redact import redact
-from tfgpu_doctor.render.markdown import LONGEST, escape, fenced, render
-from tfgpu_doctor.report import Evidence, Finding, Fix, Report, Severity
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import Evidence, Finding, Fix, Report, Severity
+from tfgpu_doctor.redact.redaction import redact
+from tfgpu_doctor.render.markdown.report import LONGEST, escape, fenced, render
 
 GOLDEN = Path(__file__).parent / "golden" / "markdown"
 HOSTILE = (

@@ -16,14 +16,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from tests.test_query import OURS, SMALL
-from tfgpu_doctor.query import Filters, releases
-from tfgpu_doctor.query_gpu import all_gpus, gpu_answer
-from tfgpu_doctor.query_release import find_release
-from tfgpu_doctor.query_tables import cuda_answer, cudnn_answer, find_cuda, find_cudnn
-from tfgpu_doctor.render import matrix_text
+from tests.lookup.test_lookup import OURS, SMALL
+from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
+from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
+from tfgpu_doctor.lookup.release import find_release
+from tfgpu_doctor.lookup.releases import Filters, releases
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.matrix_notes import minor_ranges
+from tfgpu_doctor.render.terminal import matrix
+from tfgpu_doctor.render.terminal.matrix_notes import minor_ranges
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
 Page = Callable[[Console], None]
@@ -31,11 +31,11 @@ Page = Callable[[Console], None]
 
 def listing(**filters: str | bool | None) -> Page:
     asked = Filters(**filters)  # type: ignore[arg-type]
-    return lambda console: matrix_text.releases_page(SMALL, asked, releases(SMALL, asked), console)
+    return lambda console: matrix.releases_page(SMALL, asked, releases(SMALL, asked), console)
 
 
 def one(version: str, platform: str = "linux_x86_64") -> Page:
-    return lambda console: matrix_text.release(SMALL, find_release(SMALL, version, platform), console)
+    return lambda console: matrix.release(SMALL, find_release(SMALL, version, platform), console)
 
 
 PAGES: dict[str, Page] = {
@@ -55,15 +55,15 @@ PAGES: dict[str, Page] = {
     "nothing-no-cuda-on-that-platform": listing(platform="macos_x86_64", cuda="11.2"),
     "nothing-but-a-candidate": listing(python="3.13", cuda="12.5"),
     "nothing-helps": listing(python="3.12", cuda="10.0", compute_capability="12.0"),
-    "cuda": lambda console: matrix_text.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5")), console),
-    "cuda-old": lambda console: matrix_text.cuda(cuda_answer(SMALL, find_cuda(SMALL, "10.0")), console),
-    "cuda-all": lambda console: matrix_text.cudas([cuda_answer(SMALL, row) for row in SMALL.data.cuda], console),
-    "cudnn": lambda console: matrix_text.cudnn(cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")), console),
-    "cudnn-all": lambda console: matrix_text.cudnns([cudnn_answer(SMALL, row) for row in SMALL.data.cudnn], console),
-    "gpu": lambda console: matrix_text.gpu(gpu_answer(SMALL, "8.9", "GeForce RTX 4090"), console),
-    "gpu-without-kernels": lambda console: matrix_text.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090"), console),
-    "gpu-capability": lambda console: matrix_text.gpu(gpu_answer(SMALL, "8.9"), console),
-    "gpu-all": lambda console: matrix_text.gpus(all_gpus(SMALL), console),
+    "cuda": lambda console: matrix.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5")), console),
+    "cuda-old": lambda console: matrix.cuda(cuda_answer(SMALL, find_cuda(SMALL, "10.0")), console),
+    "cuda-all": lambda console: matrix.cudas([cuda_answer(SMALL, row) for row in SMALL.data.cuda], console),
+    "cudnn": lambda console: matrix.cudnn(cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")), console),
+    "cudnn-all": lambda console: matrix.cudnns([cudnn_answer(SMALL, row) for row in SMALL.data.cudnn], console),
+    "gpu": lambda console: matrix.gpu(gpu_answer(SMALL, "8.9", "GeForce RTX 4090"), console),
+    "gpu-without-kernels": lambda console: matrix.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090"), console),
+    "gpu-capability": lambda console: matrix.gpu(gpu_answer(SMALL, "8.9"), console),
+    "gpu-all": lambda console: matrix.gpus(all_gpus(SMALL), console),
 }
 
 
@@ -105,10 +105,10 @@ def test_fits_the_width_and_cuts_nothing_off(name: str, columns: int, monkeypatc
 def test_the_lists_of_our_matrix_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Filters(driver="580", platform=None)
     pages: list[Page] = [
-        lambda console: matrix_text.releases_page(OURS, asked, releases(OURS, asked), console),
-        lambda console: matrix_text.gpus(all_gpus(OURS), console),
-        lambda console: matrix_text.cudas([cuda_answer(OURS, row) for row in OURS.data.cuda], console),
-        lambda console: matrix_text.cudnns([cudnn_answer(OURS, row) for row in OURS.data.cudnn], console),
+        lambda console: matrix.releases_page(OURS, asked, releases(OURS, asked), console),
+        lambda console: matrix.gpus(all_gpus(OURS), console),
+        lambda console: matrix.cudas([cuda_answer(OURS, row) for row in OURS.data.cuda], console),
+        lambda console: matrix.cudnns([cudnn_answer(OURS, row) for row in OURS.data.cudnn], console),
     ]
     for page in pages:
         for columns in (60, 80):
@@ -121,13 +121,13 @@ def test_hostile_text_is_shown_and_does_nothing(monkeypatch: pytest.MonkeyPatch)
     rows = [msgspec.structs.replace(row, name=evil) for row in all_gpus(SMALL)]
     row = msgspec.structs.replace(find_release(SMALL, "2.18.0", "linux_x86_64"), yanked=evil, extra=evil)
     for page in (
-        lambda console: matrix_text.gpu(answer, console),
-        lambda console: matrix_text.gpus(rows, console),
-        lambda console: matrix_text.release(SMALL, row, console),
+        lambda console: matrix.gpu(answer, console),
+        lambda console: matrix.gpus(rows, console),
+        lambda console: matrix.release(SMALL, row, console),
     ):
         text = printed(page, monkeypatch)
         assert all(char.isprintable() or char == "\n" for char in text)
-    assert "[bold]" in printed(lambda console: matrix_text.gpu(answer, console), monkeypatch)
+    assert "[bold]" in printed(lambda console: matrix.gpu(answer, console), monkeypatch)
 
 
 @pytest.mark.parametrize(

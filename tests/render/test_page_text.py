@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.render.test_text import check_golden
-from tfgpu_doctor.pages import all_ids, page_of
-from tfgpu_doctor.pages.headline import headline_of
-from tfgpu_doctor.pages.records import Check, Page, Remedy, Sign, Source
+from tfgpu_doctor.findings.pages import all_ids, page_of
+from tfgpu_doctor.findings.pages.headline import headline_of
+from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.page_text import render
+from tfgpu_doctor.render.terminal.page import render
 
 GOLDEN = Path(__file__).parent / "golden" / "page"
 SHOWN = ("cuda.missing", "driver.stub-loaded", "env.allow-growth")

@@ -13,10 +13,10 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.render.test_text import check_golden
-from tfgpu_doctor.plan import make_plan, read_specifier
+from tfgpu_doctor.plan.ranking import make_plan, read_specifier
+from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.plan_text import render
-from tfgpu_doctor.target import describe
+from tfgpu_doctor.render.terminal.plan import render
 
 GOLDEN = Path(__file__).parent / "golden" / "plan"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.rules.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
-from tfgpu_doctor.diagnosis import make_report
-from tfgpu_doctor.facts import Facts
+from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.text import render
+from tfgpu_doctor.render.terminal.report import render
 
 GOLDEN = Path(__file__).parent / "golden"
 NO_CHECKS = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}

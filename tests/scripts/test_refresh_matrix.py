@@ -17,8 +17,8 @@ import pytest
 
 from tests.scripts import wheel_records
 from tests.scripts.wheel_records import ROOT, archive, content, module, names
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.matrix_schema import MatrixFile, ReleaseRow
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import MatrixFile, ReleaseRow
 
 pytest.importorskip("pypi_simple", reason="a dependency of the script, not of the package")
 pytest.importorskip("remotezip", reason="a dependency of the script, not of the package")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from scripts import write_findings
-from tfgpu_doctor.pages import all_ids
+from tfgpu_doctor.findings.pages import all_ids
 
 
 def outside_of_code(text: str) -> str:

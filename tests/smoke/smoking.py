@@ -9,10 +9,10 @@ import msgspec
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.test_report import report
-from tfgpu_doctor.bench.runner_process import Worker, WorkerError
-from tfgpu_doctor.facts import Facts, Phase, TfDevice
-from tfgpu_doctor.report import Report
+from tests.records.test_report import report
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.records.facts import Facts, Phase, TfDevice
+from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.smoke.plan import Asked
 from tfgpu_doctor.smoke.records import Smoke
 from tfgpu_doctor.smoke.running import Smoking
@@ -45,7 +45,7 @@ def machine(gpus: int = 1, **changes: Any) -> Facts:
 
 def without_tensorflow(outcome: str = "raised", **how: Any) -> Facts:
     """A machine whose TensorFlow cannot be imported."""
-    from tests.rules.test_rules import WHY, phases
+    from tests.findings.test_rules import WHY, phases
 
     unknown = {"tensorflow.devices": WHY, "tensorflow.checks": WHY, "tensorflow.version": WHY}
     broken: tuple[Phase, ...] = phases("import", outcome, **how)

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from tests.bench.samples import failed, result, run
+from tests.records.test_report import report
 from tests.smoke.smoking import Machine, machine
 from tests.smoke.test_smoke_running import check
-from tests.test_report import report
-from tfgpu_doctor.facts import Known
-from tfgpu_doctor.report import ReportError
+from tfgpu_doctor.records.facts import Known
+from tfgpu_doctor.records.report import ReportError
 from tfgpu_doctor.smoke.baseline import Baseline, read
 
 

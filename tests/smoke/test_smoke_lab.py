@@ -15,7 +15,7 @@ from tests.healthy import MATRIX
 from tests.lab import Lab
 from tests.smoke.smoking import CREATED, Machine
 from tests.smoke.test_smoke_running import check
-from tfgpu_doctor.bench.runner_process import WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.smoke import plan, workloads
 from tfgpu_doctor.smoke.plan import Asked
 from tfgpu_doctor.smoke.records import Smoke

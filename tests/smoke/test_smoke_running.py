@@ -9,7 +9,7 @@ import pytest
 from tests.bench.fake_worker import WRONG
 from tests.healthy import gpu, known, spoil
 from tests.smoke.smoking import Machine, machine, without_tensorflow
-from tfgpu_doctor.bench.runner_process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.smoke.plan import FIRST
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck
 
@@ -205,7 +205,7 @@ def test_the_threshold_is_for_each_gpu_alone() -> None:
 def test_the_share_of_the_peak_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """H200: 132 multiprocessors × 1980 MHz × 256 FLOP per cycle are 66.9 TFLOP/s in float32."""
     from tests.bench.samples import telemetry
-    from tfgpu_doctor.bench import runner
+    from tfgpu_doctor.bench.runner import runner
 
     seen = (telemetry(pci_bus_id="0000:65:00.0"), telemetry("/GPU:1", throttled=("sw_thermal_slowdown",)))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tfgpu_doctor.bench.results import GpuTelemetry, Run
-from tfgpu_doctor.facts import Gpu, Known
+from tfgpu_doctor.records.facts import Gpu, Known
 
 TINY = 0.002  # seconds of a step; below it the launch of kernels (some µs each) weighs more than the work
 IDLE = 70.0  # per cent of utilisation below which a GPU waits more than it should

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
-from tfgpu_doctor.matrix import Matrix
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 
 
 def peak_flops(gpu: Gpu, dtype: str, matrix: Matrix) -> float | None:

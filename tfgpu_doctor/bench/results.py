@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from tfgpu_doctor.facts import Facts, Record
-from tfgpu_doctor.report import Tool
+from tfgpu_doctor.records.facts import Facts, Record
+from tfgpu_doctor.records.report import Tool
 
 SCHEMA: Literal["tfgpu.bench/1"] = "tfgpu.bench/1"
 

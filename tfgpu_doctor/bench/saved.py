@@ -6,7 +6,7 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult
-from tfgpu_doctor.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
+from tfgpu_doctor.records.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 
 
 class _Written(msgspec.Struct):

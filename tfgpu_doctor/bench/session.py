@@ -12,22 +12,22 @@ import msgspec
 import psutil
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench import sizing
 from tfgpu_doctor.bench.advice import About, advise
+from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.devices import Case, GpuFound
-from tfgpu_doctor.bench.disturbance import usable_cpus
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.peaks import with_peak
+from tfgpu_doctor.bench.plans import workload_size
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner import measure
-from tfgpu_doctor.bench.runner_measurement import Measurement, to_run
-from tfgpu_doctor.bench.runner_process import Worker, WorkerError
-from tfgpu_doctor.bench.runner_workers import Key, Workers
+from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.runner import measure
+from tfgpu_doctor.bench.runner.workers import Key, Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.facts import Facts, Gpu, Known, value_or
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.report import Tool
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
+from tfgpu_doctor.records.report import Tool
 
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
@@ -157,7 +157,7 @@ class Session:
     def free(self, cases: Sequence[Case]) -> dict[str | int, int]:
         """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
         limit = value_or(self.environment.host.memory_limit, 2**62)
-        free: dict[str | int, int] = {sizing.HOST: min(psutil.virtual_memory().available, limit)}
+        free: dict[str | int, int] = {workload_size.HOST: min(psutil.virtual_memory().available, limit)}
         for case in cases:
             for index, gpu in zip(case.gpus, self._gpus(case), strict=False):
                 if isinstance(gpu.memory_free, Known):

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from tfgpu_doctor.manifests import Image
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.matrix_schema import Container
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import Container
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
 _CUDA_TAG = re.compile(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.check.view import View
-from tfgpu_doctor.fits import minor, requirement
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.plan import make_plan
-from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.matrix.compatibility import minor, requirement
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.ranking import make_plan
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 

@@ -10,13 +10,13 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.check import rules_conda, rules_container, rules_cuda, rules_neighbours, rules_package  # noqa: F401 - they register
 from tfgpu_doctor.check.engine import RULES, Problem
 from tfgpu_doctor.check.view import View, view
-from tfgpu_doctor.diagnosis import ORDER
-from tfgpu_doctor.facts import Facts
+from tfgpu_doctor.diagnosis.engine import ORDER
+from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.manifests import Environment
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
-from tfgpu_doctor.rules.engine import matches
-from tfgpu_doctor.target import Target
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
 
 _SEVERITIES = tuple(Severity)
 # a finding of the first kind makes those of the second pointless: they follow from it

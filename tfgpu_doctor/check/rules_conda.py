@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.check.engine import Problem, rule
 from tfgpu_doctor.check.view import View, specifier
-from tfgpu_doctor.fits import capability, minor, runs_on
-from tfgpu_doctor.matrix_schema import CondaBuild
-from tfgpu_doctor.report import Evidence, Fix
+from tfgpu_doctor.matrix.compatibility import capability, minor, runs_on
+from tfgpu_doctor.matrix.schema import CondaBuild
+from tfgpu_doctor.records.report import Evidence, Fix
 
 RECIPE = "conda-forge's tensorflow recipe"
 _WITH_PIP = Fix("Or take TensorFlow from pip instead: tfgpu plan has the commands")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.check.engine import Problem, rule
 from tfgpu_doctor.check.view import View
-from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 _LIMITS = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
 _RESERVATION = (

@@ -8,11 +8,11 @@ from packaging.version import Version
 
 from tfgpu_doctor.check.engine import Problem, replacement, rule, with_extra, write, write_all
 from tfgpu_doctor.check.view import Cuda, View
-from tfgpu_doctor.constraints import Wanted, driver_needed
-from tfgpu_doctor.fits import capability, cudnn_limit, driver_reaches, kernels_for, minor
-from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.offers import is_data_centre
-from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.matrix.compatibility import capability, cudnn_limit, driver_reaches, kernels_for, minor
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.constraints import Wanted, driver_needed
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 
 @rule("cuda.version-mismatch")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.check.engine import Problem, rule, write_all
 from tfgpu_doctor.check.view import View, specifier
-from tfgpu_doctor.fits import capability, numpy_bound
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.matrix.compatibility import capability, numpy_bound
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 _NUMPY = tuple(f"1.{n}.0" for n in range(13, 27)) + tuple(f"2.{n}.0" for n in range(6))
 _PROTOBUF = (

@@ -9,8 +9,8 @@ from packaging.version import Version
 from tfgpu_doctor.check.engine import GUIDE, Problem, replacement, rule, write, write_all
 from tfgpu_doctor.check.view import View, specifier
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix import Release
-from tfgpu_doctor.report import Evidence, Fix, Severity
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 
 @rule("tf.package-removed")

@@ -12,8 +12,8 @@ from packaging.version import Version
 
 from tfgpu_doctor.check.bases import Base, read_base
 from tfgpu_doctor.manifests import Environment, Requirement
-from tfgpu_doctor.matrix import Matrix, Release
-from tfgpu_doctor.target import Target
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.target import Target
 
 # distributions that bring the module tensorflow
 TENSORFLOWS = (

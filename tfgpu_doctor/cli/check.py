@@ -16,7 +16,7 @@ from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests import Environment, Kind
-    from tfgpu_doctor.report import FailOn
+    from tfgpu_doctor.records.report import FailOn
 
 KINDS = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
 LARGEST = 5_000_000  # bytes; what people write by hand is a thousandth of it
@@ -58,8 +58,8 @@ def command(
     matrix = load_matrix(matrix_file)
     target = read_target(matrix, **described)
     from tfgpu_doctor.check.judging import joined, judge
-    from tfgpu_doctor.diagnosis import now
-    from tfgpu_doctor.report import exit_code
+    from tfgpu_doctor.diagnosis.engine import now
+    from tfgpu_doctor.records.report import exit_code
 
     environments = tuple(joined(tuple(one for file in files for one in _environments(file, kind))))
     report = judge(environments, target, matrix, now())
@@ -67,7 +67,7 @@ def command(
         if output.format == "json":
             output.write_bytes(report.to_json())
         else:
-            from tfgpu_doctor.render.check_text import render
+            from tfgpu_doctor.render.terminal.check import render
 
             output.print_with(lambda console: render(report, environments, target, matrix, console))
     context.exit(exit_code(report, fail_on))

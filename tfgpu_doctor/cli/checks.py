@@ -26,8 +26,8 @@ def verify(only: tuple[str, ...], skip: tuple[str, ...]) -> None:
     """An id that no check has is wrong usage."""
     if not only and not skip:
         return
-    from tfgpu_doctor.selection import SelectionError
-    from tfgpu_doctor.selection import verify as known
+    from tfgpu_doctor.diagnosis.selection import SelectionError
+    from tfgpu_doctor.diagnosis.selection import verify as known
 
     try:
         known((*only, *skip))
@@ -41,9 +41,9 @@ def list_checks(context: click.Context, parameter: click.Parameter, value: bool)
         return
     from rich.text import Text
 
+    from tfgpu_doctor.diagnosis.selection import checks
     from tfgpu_doctor.render.console import console_for
-    from tfgpu_doctor.render.text import STYLES, hanging
-    from tfgpu_doctor.selection import checks
+    from tfgpu_doctor.render.terminal.report import STYLES, hanging
 
     console = console_for()
     every = checks()

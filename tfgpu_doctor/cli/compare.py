@@ -14,9 +14,9 @@ from tfgpu_doctor.cli.output import COMPARE_FORMATS, Output, compare_output_opti
 from tfgpu_doctor.cli.saved import load_pair
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.compare_records import FailOnSpeed
+    from tfgpu_doctor.bench.comparing.records import FailOnSpeed
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.report import FailOn, Report
+    from tfgpu_doctor.records.report import FailOn, Report
 
 OF_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
 OF_BENCHES: dict[str, FailOnSpeed] = {"slower": "slower", "faster": "faster", "change": "change", "never": "never"}
@@ -120,7 +120,7 @@ def command(
     names = names if names[0] != names[1] else (base, new)
     pair = load_pair(base, new)
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.report import Report
+    from tfgpu_doctor.records.report import Report
 
     if isinstance(pair[0], Report) and isinstance(pair[1], Report):
         context.exit(_reports(pair[0], pair[1], names, asked, targets))
@@ -129,8 +129,8 @@ def command(
 
 
 def _reports(good: Report, bad: Report, names: tuple[str, str], asked: Asked, targets: list[Output]) -> int:
-    from tfgpu_doctor.compare import compare, exit_code, without_noise
-    from tfgpu_doctor.diagnosis import now
+    from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
+    from tfgpu_doctor.diagnosis.engine import now
 
     if alien := asked.only_of_benches():
         raise click.UsageError(f"{', '.join(alien)}: for bench results, and these are two doctor reports")
@@ -140,15 +140,15 @@ def _reports(good: Report, bad: Report, names: tuple[str, str], asked: Asked, ta
         if output.format == "json":
             output.write_bytes((comparison if asked.everything else without_noise(comparison)).to_json())
         else:
-            from tfgpu_doctor.render.compare_text import render
+            from tfgpu_doctor.render.terminal.compare import render
 
             output.print_with(partial(render, comparison, everything=asked.everything))
     return exit_code(comparison, OF_REPORTS[asked.fail_on or "error"])
 
 
 def _benches(base: BenchResult, new: BenchResult, names: tuple[str, str], asked: Asked, targets: list[Output]) -> int:
-    from tfgpu_doctor.bench.compare import FACTOR, compare_benches, exit_code
-    from tfgpu_doctor.diagnosis import now
+    from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
+    from tfgpu_doctor.diagnosis.engine import now
 
     if alien := asked.only_of_reports():
         raise click.UsageError(f"{', '.join(alien)}: for doctor reports, and these are two bench results")
@@ -161,11 +161,11 @@ def _benches(base: BenchResult, new: BenchResult, names: tuple[str, str], asked:
         if output.format == "json":
             output.write_bytes(comparison.to_json())
         elif output.format == "markdown":
-            from tfgpu_doctor.render.bench_compare_markdown import render as page
+            from tfgpu_doctor.render.markdown.bench_compare import render as page
 
             output.write_text(page(comparison))
         else:
-            from tfgpu_doctor.render.bench_compare_text import render
+            from tfgpu_doctor.render.terminal.bench_compare import render
 
             output.print_with(partial(render, comparison))
     return exit_code(comparison, OF_BENCHES[asked.fail_on or "slower"])
@@ -177,7 +177,7 @@ def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         click.UsageError: one is not known.
     """
-    from tfgpu_doctor.bench.circumstances import ACROSS
+    from tfgpu_doctor.bench.comparing.comparability import ACROSS
 
     asked = [part.strip().lower() for text in texts for part in text.split(",")]
     if unknown := [name for name in asked if name not in (*ACROSS, "all")]:

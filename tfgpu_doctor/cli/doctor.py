@@ -23,8 +23,8 @@ from tfgpu_doctor.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.matrix import Matrix
-    from tfgpu_doctor.report import FailOn, Report
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.records.report import FailOn, Report
 
 
 @click.command(
@@ -88,7 +88,7 @@ def command(
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
     check_executable(executable)
     verify(only, skip)
-    from tfgpu_doctor.report import exit_code
+    from tfgpu_doctor.records.report import exit_code
 
     report = (
         _from_saved(saved, matrix_file, require_gpus)
@@ -96,7 +96,7 @@ def command(
         else _live(executable or sys.executable, matrix_file, no_import, timeout, require_gpus)
     )
     if only or skip:
-        from tfgpu_doctor.selection import restrict
+        from tfgpu_doctor.diagnosis.selection import restrict
 
         report = restrict(report, only, skip)
     write(report, targets, redact, fail_on, only, skip)
@@ -107,9 +107,9 @@ def _live(
     executable: str, matrix_file: str | None, no_import: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
     from tfgpu_doctor.cli.progress import spinner
-    from tfgpu_doctor.diagnosis import make_report
-    from tfgpu_doctor.examine import examine
-    from tfgpu_doctor.facts import Unknown
+    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.probes.examine import examine
+    from tfgpu_doctor.records.facts import Unknown
 
     matrices: list[Matrix] = []
 
@@ -133,7 +133,7 @@ def _live(
 
 def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) -> Report:
     from tfgpu_doctor.cli.saved import load
-    from tfgpu_doctor.diagnosis import make_report
+    from tfgpu_doctor.diagnosis.engine import make_report
 
     old = load(path)
     return make_report(
@@ -162,25 +162,25 @@ def write(
         if target.format == "json":
             target.write_bytes(shown.to_json())
         elif target.format == "markdown":
-            from tfgpu_doctor.render.markdown import render as page
+            from tfgpu_doctor.render.markdown.report import render as page
 
             target.write_text(page(shown))
         elif target.format == "html":
-            from tfgpu_doctor.render.html_doctor import render as html
+            from tfgpu_doctor.render.html.doctor import render as html
 
             target.write_text(html(shown))
         elif target.format == "junit":
-            from tfgpu_doctor.render import junit
-            from tfgpu_doctor.selection import chosen
+            from tfgpu_doctor.diagnosis.selection import chosen
+            from tfgpu_doctor.render.ci import junit
 
             target.write_text(junit.render(shown, fail_on, chosen(only, skip)))
         elif target.format == "github":
-            from tfgpu_doctor.render import github
-            from tfgpu_doctor.render.markdown import render as page
+            from tfgpu_doctor.render.ci import github
+            from tfgpu_doctor.render.markdown.report import render as page
 
             target.write_text(github.render(shown, fail_on))
             append_summary(page(shown))
         else:
-            from tfgpu_doctor.render.text import render
+            from tfgpu_doctor.render.terminal.report import render
 
             target.print_with(partial(render, shown))

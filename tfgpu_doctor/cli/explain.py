@@ -26,7 +26,7 @@ from tfgpu_doctor.cli.output import (
 
 if TYPE_CHECKING:
     from tfgpu_doctor.cli.output import Output
-    from tfgpu_doctor.report import FailOn, Report
+    from tfgpu_doctor.records.report import FailOn, Report
 
 _CHUNK = 1 << 20
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
@@ -89,12 +89,12 @@ def command(
     if source is not None and _WORD.fullmatch(source) and not Path(source).exists():
         _layer(source)
     from tfgpu_doctor.cli.doctor import write
-    from tfgpu_doctor.report import exit_code
+    from tfgpu_doctor.records.report import exit_code
 
     verify(only, skip)
     report = _diagnose(source or "-", matrix_file)
     if only or skip:
-        from tfgpu_doctor.selection import restrict
+        from tfgpu_doctor.diagnosis.selection import restrict
 
         report = restrict(report, only, skip)
     write(report, targets, redact, fail_on, only, skip)
@@ -102,8 +102,9 @@ def command(
 
 
 def _diagnose(source: str, matrix_file: str | None) -> Report:
-    from tfgpu_doctor.diagnosis import make_report
-    from tfgpu_doctor.parsers import lines, paste
+    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.inference import text_to_facts
+    from tfgpu_doctor.parsers.text import lines
 
     with _open(source) as stream:
         chunks = _chunks(stream, source)
@@ -121,7 +122,7 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
             f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} that repeat others or tell nothing passed over",
             err=True,
         )
-    return make_report(paste.read(excerpt), load_matrix(matrix_file), source="text", timings={})
+    return make_report(text_to_facts.read(excerpt), load_matrix(matrix_file), source="text", timings={})
 
 
 def _no_text(first: bytes) -> str | None:
@@ -140,8 +141,8 @@ def _no_text(first: bytes) -> str | None:
 
 def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
     """A report in JSON that somebody sent: the same as ``tfgpu doctor --from``."""
-    from tfgpu_doctor.diagnosis import make_report
-    from tfgpu_doctor.report import ReportError, load_report
+    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.records.report import ReportError, load_report
 
     data = bytearray()
     for chunk in chunks:
@@ -198,7 +199,7 @@ def _layer(word: str) -> None:
     Raises:
         click.UsageError: the word is a layer, or the part of ids before the dot.
     """
-    from tfgpu_doctor import pages
+    from tfgpu_doctor.findings import pages
 
     layer = word.lower()
     ids = [one for one in pages.all_ids() if one.startswith(f"{layer}.")]
@@ -213,7 +214,7 @@ def _page(finding_id: str, targets: list[Output]) -> None:
     Raises:
         click.UsageError: there is no such finding, nor a file of that name.
     """
-    from tfgpu_doctor import pages
+    from tfgpu_doctor.findings import pages
 
     page = pages.page_of(finding_id)
     if page is None:
@@ -222,10 +223,10 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
     for target in targets:
         if target.format == "json":
-            from tfgpu_doctor.pages.headline import page_json
+            from tfgpu_doctor.findings.pages.headline import page_json
 
             target.write_bytes(page_json(page))
         else:
-            from tfgpu_doctor.render.page_text import render
+            from tfgpu_doctor.render.terminal.page import render
 
             target.print_with(partial(render, page))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.matrix.loader import Matrix
 
 matrix_option = click.option(
     "--matrix",
@@ -24,7 +24,7 @@ def load_matrix(path: str | None) -> Matrix:
 
     TFGPU_MATRIX may name several files, separated as in PATH; `path` comes on top of them.
     """
-    from tfgpu_doctor.matrix import Matrix, MatrixError
+    from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 
     layers = [file for file in os.environ.get("TFGPU_MATRIX", "").split(os.pathsep) if file]
     try:

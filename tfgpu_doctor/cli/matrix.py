@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tfgpu_doctor.matrix import Matrix
-    from tfgpu_doctor.query import Filters
+    from tfgpu_doctor.lookup.releases import Filters
+    from tfgpu_doctor.matrix.loader import Matrix
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -92,7 +92,7 @@ def tensorflow(
             filters = _filters(matrix, platform, package, asked)
         _list(matrix, filters, newest, targets)
         return
-    from tfgpu_doctor.query_release import find_release
+    from tfgpu_doctor.lookup.release import find_release
 
     with usage_errors():
         row = find_release(matrix, version, platform or "linux_x86_64", package)
@@ -110,7 +110,7 @@ def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...],
     """Show the drivers that a CUDA toolkit needs, the cards it compiles for, and what is built for it."""
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
-    from tfgpu_doctor.query_tables import cuda_answer, find_cuda
+    from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, find_cuda
 
     if version is None:
         every = [cuda_answer(matrix, row) for row in matrix.data.cuda]
@@ -132,7 +132,7 @@ def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...]
     """Show the CUDA versions that a cuDNN is made for, the oldest cards it supports, and what is built for it."""
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
-    from tfgpu_doctor.query_tables import cudnn_answer, find_cudnn
+    from tfgpu_doctor.lookup.cuda_cudnn import cudnn_answer, find_cudnn
 
     if version is None:
         every = [cudnn_answer(matrix, row) for row in matrix.data.cudnn]
@@ -169,8 +169,8 @@ def gpu(
         raise click.UsageError("NAME and --compute-capability both say which GPU: use one of the two")
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
-    from tfgpu_doctor.query_gpu import all_gpus, gpu_answer
-    from tfgpu_doctor.target import read_capability, read_gpu
+    from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
+    from tfgpu_doctor.plan.target import read_capability, read_gpu
 
     if name is None and compute_capability is None:
         every = all_gpus(matrix)
@@ -191,8 +191,8 @@ def gpu(
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """What the matrix does not know, or nobody can read, is wrong usage."""
-    from tfgpu_doctor.query import QueryError
-    from tfgpu_doctor.target import TargetError
+    from tfgpu_doctor.lookup.releases import QueryError
+    from tfgpu_doctor.plan.target import TargetError
 
     try:
         yield
@@ -216,11 +216,11 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, asked: d
     Raises:
         QueryError, TargetError: one cannot be read, or names what the matrix does not know.
     """
-    from tfgpu_doctor.query import Filters
-    from tfgpu_doctor.query_gpu import default_platform
-    from tfgpu_doctor.query_release import known_package
-    from tfgpu_doctor.query_tables import read_version
-    from tfgpu_doctor.target import read_capability, read_driver, read_gpu, read_python
+    from tfgpu_doctor.lookup.cuda_cudnn import read_version
+    from tfgpu_doctor.lookup.gpus import default_platform
+    from tfgpu_doctor.lookup.release import known_package
+    from tfgpu_doctor.lookup.releases import Filters
+    from tfgpu_doctor.plan.target import read_capability, read_driver, read_gpu, read_python
 
     readers: dict[str, Callable[[str], str | None]] = {
         "python": read_python,
@@ -246,8 +246,8 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, asked: d
 def _list(matrix: Matrix, filters: Filters, newest: bool, targets: list[Output]) -> None:
     from msgspec import structs
 
-    from tfgpu_doctor.fits import kernels_for
-    from tfgpu_doctor.query import cards, releases
+    from tfgpu_doctor.lookup.releases import cards, releases
+    from tfgpu_doctor.matrix.compatibility import kernels_for
 
     rows = releases(matrix, filters)[: 1 if newest else None]
     asked = cards(matrix, filters)
@@ -270,6 +270,6 @@ def _write(targets: list[Output], answer: object, show: Callable[[Any, Console],
 
             target.write_bytes(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
         else:
-            from tfgpu_doctor.render import matrix_text
+            from tfgpu_doctor.render.terminal import matrix as matrix_text
 
             target.print_with(lambda console: show(matrix_text, console))

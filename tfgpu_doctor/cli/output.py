@@ -17,7 +17,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tfgpu_doctor.report import Report
+    from tfgpu_doctor.records.report import Report
 
 FORMATS = ("text", "json")
 REPORT_FORMATS = (*FORMATS, "markdown", "junit", "github")  # of commands that write a report
@@ -203,7 +203,7 @@ def to_show(report: Report, kind: str, redact: bool | None) -> Report:
     """The report as the format `kind` shows it: redacted where asked, or where the format is made for sharing."""
     if not (kind in SHARED if redact is None else redact):
         return report
-    from tfgpu_doctor.redact import redact as redacted
+    from tfgpu_doctor.redact.redaction import redact as redacted
 
     return redacted(report)
 

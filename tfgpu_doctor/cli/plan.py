@@ -12,10 +12,10 @@ from tfgpu_doctor.cli.output import output_options, pair_outputs, read_bytes
 from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.facts import Facts
-    from tfgpu_doctor.matrix import Matrix
-    from tfgpu_doctor.plan import Here
-    from tfgpu_doctor.target import Target
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.plan.ranking import Here
+    from tfgpu_doctor.plan.target import Target
+    from tfgpu_doctor.records.facts import Facts
 
 _HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
 
@@ -59,8 +59,8 @@ def command(
     here = None
     if not elsewhere:
         target, here = _real(matrix, saved, target.python)
-    from tfgpu_doctor.plan import make_plan, read_specifier
-    from tfgpu_doctor.target import TargetError
+    from tfgpu_doctor.plan.ranking import make_plan, read_specifier
+    from tfgpu_doctor.plan.target import TargetError
 
     try:
         plan = make_plan(matrix, target, specifier=read_specifier(specifier) if specifier else None, here=here)
@@ -70,7 +70,7 @@ def command(
         if output.format == "json":
             output.write_bytes(plan.to_json())
         else:
-            from tfgpu_doctor.render.plan_text import render
+            from tfgpu_doctor.render.terminal.plan import render
 
             output.print_with(lambda console: render(plan, console))
     context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
@@ -78,15 +78,15 @@ def command(
 
 def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, Here]:
     """The machine of a report, or this one."""
-    from tfgpu_doctor.plan import here_of
-    from tfgpu_doctor.target import from_facts
+    from tfgpu_doctor.plan.ranking import here_of
+    from tfgpu_doctor.plan.target import from_facts
 
     facts = _saved(saved) if saved else _examined(matrix)
     return from_facts(facts, matrix, python), here_of(facts, matrix, python)
 
 
 def _saved(path: str) -> Facts:
-    from tfgpu_doctor.report import ReportError, load_report
+    from tfgpu_doctor.records.report import ReportError, load_report
 
     try:
         return load_report(read_bytes(path), path).facts
@@ -96,7 +96,7 @@ def _saved(path: str) -> Facts:
 
 def _examined(matrix: Matrix) -> Facts:
     from tfgpu_doctor.cli.progress import spinner
-    from tfgpu_doctor.examine import examine
+    from tfgpu_doctor.probes.examine import examine
 
     with spinner("examining this machine"):
         return examine(sys.executable, lambda: matrix, import_tensorflow=False).facts

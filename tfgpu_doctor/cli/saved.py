@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.report import Report
+    from tfgpu_doctor.records.report import Report
 
 LARGEST = 64 * 2**20  # bytes; the largest report seen is a hundredth of it
 PATIENCE = 5  # seconds that the first byte of a named pipe may take
@@ -25,7 +25,7 @@ def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
     Raises:
         click.UsageError: it cannot be read, is too large, or is no report of this version.
     """
-    from tfgpu_doctor.report import ReportError, load_report
+    from tfgpu_doctor.records.report import ReportError, load_report
 
     name = "standard input" if path == "-" else path
     try:
@@ -41,7 +41,7 @@ def load_bench(path: str, command: str) -> BenchResult:
         click.UsageError: it cannot be read, is too large, or is no bench result of this version.
     """
     from tfgpu_doctor.bench.saved import load_result
-    from tfgpu_doctor.report import ReportError
+    from tfgpu_doctor.records.report import ReportError
 
     name = "standard input" if path == "-" else path
     try:
@@ -57,8 +57,8 @@ def load_pair(base: str, new: str) -> tuple[Report, Report] | tuple[BenchResult,
         click.UsageError: one cannot be read or used, or they are of two kinds.
     """
     from tfgpu_doctor.bench.saved import load_result
-    from tfgpu_doctor.report import SCHEMA as REPORT
-    from tfgpu_doctor.report import ReportError, load_report, other_kind, schema_of
+    from tfgpu_doctor.records.report import SCHEMA as REPORT
+    from tfgpu_doctor.records.report import ReportError, load_report, other_kind, schema_of
 
     names = tuple("standard input" if path == "-" else path for path in (base, new))
     data = tuple(_read(path, name) for path, name in zip((base, new), names, strict=True))

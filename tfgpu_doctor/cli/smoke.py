@@ -22,8 +22,8 @@ from tfgpu_doctor.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.matrix import Matrix
-    from tfgpu_doctor.report import Report
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.records.report import Report
     from tfgpu_doctor.smoke.baseline import Baseline
     from tfgpu_doctor.smoke.plan import Asked
     from tfgpu_doctor.smoke.records import Smoke
@@ -140,7 +140,7 @@ def command(
 
 def _baseline(path: str) -> Baseline:
     from tfgpu_doctor.cli.output import read_bytes
-    from tfgpu_doctor.report import ReportError
+    from tfgpu_doctor.records.report import ReportError
     from tfgpu_doctor.smoke.baseline import read
 
     try:
@@ -150,9 +150,9 @@ def _baseline(path: str) -> Baseline:
 
 
 def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
-    from tfgpu_doctor.bench.runner_process import WorkerProcess
+    from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.diagnosis import now
+    from tfgpu_doctor.diagnosis.engine import now
     from tfgpu_doctor.smoke.running import Smoking
 
     matrix = load_matrix(matrix_file)
@@ -169,9 +169,9 @@ def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Basel
 
 def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
     """The diagnosis of the interpreter, in so many seconds for TensorFlow."""
-    from tfgpu_doctor.diagnosis import make_report
-    from tfgpu_doctor.examine import examine
-    from tfgpu_doctor.facts import Unknown
+    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.probes.examine import examine
+    from tfgpu_doctor.records.facts import Unknown
 
     examination = examine(executable, lambda: matrix, timeout=timeout)
     version = examination.facts.python.version
@@ -189,7 +189,7 @@ def write(smoke: Smoke, targets: list[Output], redact: bool | None) -> None:
         if target.format == "json":
             target.write_bytes(shown.to_json())
         elif target.format == "text":
-            from tfgpu_doctor.render.smoke_text import render
+            from tfgpu_doctor.render.terminal.smoke import render
 
             target.print_with(partial(render, shown))
         else:
@@ -197,7 +197,7 @@ def write(smoke: Smoke, targets: list[Output], redact: bool | None) -> None:
 
 
 def _write_for_ci(smoke: Smoke, target: Output) -> None:
-    from tfgpu_doctor.render import smoke_ci
+    from tfgpu_doctor.render.ci import smoke as smoke_ci
 
     if target.format == "junit":
         target.write_text(smoke_ci.junit_xml(smoke))

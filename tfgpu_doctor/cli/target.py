@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.matrix import Matrix
-    from tfgpu_doctor.target import Target
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.plan.target import Target
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -36,7 +36,7 @@ def target_options(function: _Function) -> _Function:
 
 def read_target(matrix: Matrix, **options: Any) -> Target:
     """Build the target that these options describe; what cannot be understood is wrong usage."""
-    from tfgpu_doctor.target import TargetError, describe
+    from tfgpu_doctor.plan.target import TargetError, describe
 
     try:
         return describe(matrix, **options)

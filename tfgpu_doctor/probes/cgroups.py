@@ -11,8 +11,8 @@ import posixpath
 from collections.abc import Iterator
 from typing import TypeVar
 
-from tfgpu_doctor.facts import Fact, Known, Unknown
 from tfgpu_doctor.probes.files import read_text
+from tfgpu_doctor.records.facts import Fact, Known, Unknown
 
 MOUNT = "/sys/fs/cgroup"
 UNLIMITED_V1 = 1 << 60  # version 1 writes the largest long, rounded to pages, for "no limit"

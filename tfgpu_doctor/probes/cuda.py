@@ -9,10 +9,10 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 
-from tfgpu_doctor.facts import Cuda, Fact, Known, Nvcc, Package, Toolkit, Unknown
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.cuda_version import nvcc_version, toolkit_version
 from tfgpu_doctor.probes.files import below, why
+from tfgpu_doctor.records.facts import Cuda, Fact, Known, Nvcc, Package, Toolkit, Unknown
 
 # Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
 VARIABLES = (

@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.facts import Cudnn, CudnnFile, Fact, Known, Loader, Toolkit, Unknown, value_or
 from tfgpu_doctor.probes.files import read_text
 from tfgpu_doctor.probes.ld_so import below_once
 from tfgpu_doctor.probes.library_places import Listing, conda_prefixes, places, site_of
+from tfgpu_doctor.records.facts import Cudnn, CudnnFile, Fact, Known, Loader, Toolkit, Unknown, value_or
 
 HEADERS = ("cudnn_version.h", "cudnn.h")  # before cuDNN 8 the version stood in cudnn.h
 SYSTEM_INCLUDES = (

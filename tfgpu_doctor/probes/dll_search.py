@@ -6,8 +6,8 @@ import ntpath
 import os
 from collections.abc import Mapping, Sequence
 
-from tfgpu_doctor.facts import Candidate, Known, Loader, Soname, Toolkit, Unknown
 from tfgpu_doctor.probes.files import below
+from tfgpu_doctor.records.facts import Candidate, Known, Loader, Soname, Toolkit, Unknown
 
 SYSTEM = "C:\\Windows\\System32"
 # cuDNN 8's parts load it, and no CUDA installer brings it; NVIDIA, "Installing zlib", cuDNN 8.9 installation guide.

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tfgpu_doctor.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
-from tfgpu_doctor.parsers import nvidia_smi, nvidia_smi_csv
+from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv
 from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver
 from tfgpu_doctor.probes.driver_children import Probe, Source, init_result, start_child, told
 from tfgpu_doctor.probes.files import below, why
+from tfgpu_doctor.records.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
 
 LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
 OUTPUT_KEPT = 2000  # characters of nvidia-smi's words

@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfgpu_doctor.facts import CallResult, Fact, Known, Unknown
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.child import BOOT
+from tfgpu_doctor.records.facts import CallResult, Fact, Known, Unknown
 
 
 class Probe:

@@ -8,10 +8,10 @@ import re
 import sys
 from collections.abc import Mapping
 
-from tfgpu_doctor.facts import Fact, Known, LibraryFile, Unknown
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.ld_so import Hit, LdSo, below_once, split_library_path
 from tfgpu_doctor.probes.loader import MACHINES, read_cache
+from tfgpu_doctor.records.facts import Fact, Known, LibraryFile, Unknown
 
 OUT_OF_REACH = ("/usr/lib/wsl/lib", "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader's path"

@@ -12,8 +12,8 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.facts import Fact, Kernel, Known, OtherPython, Unknown
-from tfgpu_doctor.probes.patient import TENSORFLOWS
+from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
+from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Unknown
 
 _DIST_INFO = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info$")
 _CUDA = re.compile(r"nvidia_(cuda_runtime|cudnn)_cu\d+|nvidia_cuda_runtime|nvidia_cudnn")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tfgpu_doctor.facts import Fact, Known, Unknown
+from tfgpu_doctor.records.facts import Fact, Known, Unknown
 
 LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machine
 

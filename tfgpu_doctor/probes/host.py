@@ -13,9 +13,9 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from tfgpu_doctor.facts import Fact, Host, Known, Unknown, map_fact
 from tfgpu_doctor.probes import cgroups, pci
 from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, text_fact, why
+from tfgpu_doctor.records.facts import Fact, Host, Known, Unknown, map_fact
 
 OSRELEASE = "/proc/sys/kernel/osrelease"
 # UEFI specification, chapter "Globally Defined Variables"

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts import Fact, Known, Unknown
 from tfgpu_doctor.probes.files import below, module_loaded, read_text, text_fact, why
+from tfgpu_doctor.records.facts import Fact, Known, Unknown
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 MODULES = "/lib/modules"

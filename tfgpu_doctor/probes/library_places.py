@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tfgpu_doctor.facts import Toolkit
 from tfgpu_doctor.probes.ld_so import below_once
+from tfgpu_doctor.records.facts import Toolkit
 
 # Folders of a toolkit that hold libraries: the runfile's, Debian's, the redistributables' and conda's layouts.
 TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "extras/CUPTI/lib64")

@@ -9,13 +9,13 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from tfgpu_doctor.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
-from tfgpu_doctor.parsers.ldconfig import CacheEntry, parse
+from tfgpu_doctor.parsers.tools.ldconfig import CacheEntry, parse
 from tfgpu_doctor.probes import dll_search, elf, process
 from tfgpu_doctor.probes.elf import Elf, Refusal
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.ld_so import Hit, LdSo, Opening, below_once, split_library_path
 from tfgpu_doctor.probes.library_places import Listing, Place, conda_prefixes, places, site_of
+from tfgpu_doctor.records.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
 
 # The library that calls dlopen, seen with LD_DEBUG=files in 2.10, 2.13, 2.15, 2.16 and 2.21 on Linux x86_64:
 # libtensorflow_framework.so.2 wherever there is a libtensorflow_cc.so.2, before it _pywrap_tensorflow_internal.so.

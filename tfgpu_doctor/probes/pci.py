@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tfgpu_doctor.facts import Fact, Known, PciGpu, Unknown
 from tfgpu_doctor.probes.files import below, read_text, why
+from tfgpu_doctor.records.facts import Fact, Known, PciGpu, Unknown
 
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"

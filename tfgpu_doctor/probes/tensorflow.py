@@ -1,7 +1,8 @@
 """The patient: TensorFlow, examined phase by phase in a child process of the interpreter under test.
 
-The child (:mod:`tfgpu_doctor.probes.patient`) is started as early as possible and tells each phase as it ends; a
-thread listens and holds it to a deadline for each phase. Whatever happens to the child is a fact, never an error here.
+The child (:mod:`tfgpu_doctor.probes.tensorflow_probe`) is started as early as possible and tells each phase as it ends;
+a thread listens and holds it to a deadline for each phase.
+Whatever happens to the child is a fact, never an error here.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import TracebackType
 
-from tfgpu_doctor.facts import Fact, Known, Python, TensorFlow
-from tfgpu_doctor.probes import oom, patient_facts
-from tfgpu_doctor.probes.patient import PHASES
+from tfgpu_doctor.probes import oom, tensorflow_facts
 from tfgpu_doctor.probes.process import Child, Completed, run
+from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, killed, parse_event
+from tfgpu_doctor.records.facts import Fact, Known, Python, TensorFlow
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {
@@ -39,7 +40,7 @@ STACK_GRACE = 0.5  # seconds that a hung child gets to write its Python stack
 FOREIGN_LINES = 1000  # lines on standard output that are not the script's: then this is no Python
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 
-SCRIPT = Path(__file__).with_name("patient.py")
+SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
 # Through -c, sys.path is what the user's own `python -c` has, and a program that is no Python does nothing with it.
 BOOT = "import sys; p = sys.argv.pop(1); exec(compile(open(p, 'rb').read(), p, 'exec'))"
 ASK_VERSION = "import sys; sys.stdout.write('tfgpu-python %d.%d.%d' % tuple(sys.version_info[:3]))"
@@ -243,9 +244,9 @@ class Patient:
         here = self._environment(ending)
         return PatientResult(
             python=here.python,
-            tensorflow=patient_facts.tensorflow(self._told, ending, here.python),
-            loaded=patient_facts.loaded(self._told, ending),
-            cudnn_runtime=patient_facts.cudnn_runtime(self._told, ending),
+            tensorflow=tensorflow_facts.tensorflow(self._told, ending, here.python),
+            loaded=tensorflow_facts.loaded(self._told, ending),
+            cudnn_runtime=tensorflow_facts.cudnn_runtime(self._told, ending),
             sys_path=here.sys_path,
             site_packages=here.site_packages,
             tensorflow_dir=here.tensorflow_dir,
@@ -278,8 +279,8 @@ class Patient:
         self.kill()
 
     def _environment(self, ending: Ending | None) -> Environment:
-        about = patient_facts.python(self._told, ending, self._installers)
-        folders = patient_facts.sys_path(self._told)
+        about = tensorflow_facts.python(self._told, ending, self._installers)
+        folders = tensorflow_facts.sys_path(self._told)
         paths = about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
         packages = about.packages.value if isinstance(about.packages, Known) else ()
         homes = {package.location for package in packages}

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from tfgpu_doctor.facts import ComputeCheck, Fact, Known, Phase, Unknown
-from tfgpu_doctor.probes.patient import NEEDS, PHASES
+from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
+from tfgpu_doctor.records.facts import ComputeCheck, Fact, Known, Phase, Unknown
 
 LOG_LINES = 400
 LOG_WIDTH = 2000

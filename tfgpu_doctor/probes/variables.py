@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tfgpu_doctor.facts import Fact, Known
+from tfgpu_doctor.records.facts import Fact, Known
 
 LONGEST = 4096  # characters kept of a value
 

@@ -13,9 +13,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tfgpu_doctor.facts import Fact, Known, Unknown, XlaFile
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.files import below
+from tfgpu_doctor.records.facts import Fact, Known, Unknown, XlaFile
 
 HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="

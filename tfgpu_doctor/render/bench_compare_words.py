@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.bench.compare_records import Alone, BenchComparison, FigureChange, Measured, RunChange, Side, Verdict
+from tfgpu_doctor.bench.comparing.records import (
+    Alone,
+    BenchComparison,
+    FigureChange,
+    Measured,
+    RunChange,
+    Side,
+    Verdict,
+)
 from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.bench.statistics import digits
 from tfgpu_doctor.render.bench_words import quantity, value_of

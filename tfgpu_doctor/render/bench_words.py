@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.statistics import digits
-from tfgpu_doctor.facts import value_or
+from tfgpu_doctor.records.facts import value_or
 
 DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))

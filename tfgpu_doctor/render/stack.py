@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tfgpu_doctor.facts import NOT_EXAMINED, Fact, Facts, Known, Unknown, value_or
-from tfgpu_doctor.report import Finding, Report, Severity
-from tfgpu_doctor.rules.engine import matches
+from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Unknown, value_or
+from tfgpu_doctor.records.report import Finding, Report, Severity
 
 Mark = Literal["ok", "error", "warning", "unknown", "absent"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.bench.compare import compare_benches
-from tfgpu_doctor.bench.compare_records import RunChange
+from tfgpu_doctor.bench.comparing.comparison import compare_benches
+from tfgpu_doctor.bench.comparing.records import RunChange
 from tfgpu_doctor.bench.results import SCHEMA as BENCH
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.facts import Facts
-from tfgpu_doctor.report import ReportError, Tool, decode_saved, other_kind, schema_of
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import ReportError, Tool, decode_saved, other_kind, schema_of
 from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeRun
 
 _COMMAND = "--baseline"

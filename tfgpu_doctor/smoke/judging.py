@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from tfgpu_doctor.bench.compare import JUDGED
-from tfgpu_doctor.bench.compare_records import RunChange
+from tfgpu_doctor.bench.comparing.comparison import JUDGED
+from tfgpu_doctor.bench.comparing.records import RunChange
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.facts import Known, value_or
+from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.records.facts import Known, value_or
+from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.render.bench_words import of_peak, plain, quantity
-from tfgpu_doctor.render.text import sentence
-from tfgpu_doctor.report import Report, Severity
-from tfgpu_doctor.rules.engine import matches
+from tfgpu_doctor.render.terminal.report import sentence
 from tfgpu_doctor.smoke.baseline import Baseline
 from tfgpu_doctor.smoke.plan import Asked, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status

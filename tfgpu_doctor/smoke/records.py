@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from tfgpu_doctor.bench.results import Run, Throughput
-from tfgpu_doctor.facts import Record
-from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
 
 SCHEMA: Literal["tfgpu.smoke/1"] = "tfgpu.smoke/1"
 
@@ -77,7 +77,7 @@ def exit_code(verdict: Verdict) -> int:
 
 def redacted(smoke: Smoke) -> Smoke:
     """What can be shared: without the names, paths and addresses that the report knows to be private."""
-    from tfgpu_doctor.redact import Redactor
+    from tfgpu_doctor.redact.redaction import Redactor
 
     redactor = Redactor(smoke.report)
     runs = tuple(

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.compare_records import RunChange
+from tfgpu_doctor.bench.comparing.records import RunChange
 from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner import Clock, measure
-from tfgpu_doctor.bench.runner_budget import Limit, OneProcess
-from tfgpu_doctor.bench.runner_measurement import to_run
-from tfgpu_doctor.bench.runner_process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.budget import Limit, OneProcess
+from tfgpu_doctor.bench.runner.measurement import to_run
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.runner import Clock, measure
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.matrix import Matrix
-from tfgpu_doctor.report import Report, Tool
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.report import Report, Tool
 from tfgpu_doctor.smoke import judging, plan
 from tfgpu_doctor.smoke.baseline import Baseline, Place
 from tfgpu_doctor.smoke.judging import Outcome

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
-from tfgpu_doctor.bench.cnn import Cnn
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.matpow import MatPow, Reference
+from tfgpu_doctor.bench.plans.cnn import Cnn
+from tfgpu_doctor.bench.plans.matpow import MatPow, Reference
 from tfgpu_doctor.bench.session import Plan
 from tfgpu_doctor.smoke.plan import Step
 

@@ -75,8 +75,8 @@ def command(
     Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
     2 wrong usage, 3 TensorFlow could not be used.
     """
-    from tfgpu_doctor.bench.cnn import Cnn
     from tfgpu_doctor.bench.devices import DeviceError
+    from tfgpu_doctor.bench.plans.cnn import Cnn
     from tfgpu_doctor.cli.bench import several
 
     if batch is not None and global_batch is not None:

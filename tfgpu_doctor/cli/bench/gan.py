@@ -30,7 +30,7 @@ def command(context: click.Context, batch: int, dtypes: tuple[str, ...], measuri
     Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
     2 wrong usage, 3 TensorFlow could not be used.
     """
-    from tfgpu_doctor.bench.gan import Gan
+    from tfgpu_doctor.bench.plans.gan import Gan
 
     plan = Gan(batch=batch, dtypes=tuple(dict.fromkeys(dtypes)), selection=measuring.selection())
     context.exit(measure(plan, measuring))

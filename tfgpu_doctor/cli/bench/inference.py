@@ -80,8 +80,8 @@ def command(
     Exit codes: 0 measured, 1 a result was wrong, a case failed, the SavedModel cannot be used, or GPUs that were asked
     for are not there, 2 wrong usage, 3 TensorFlow could not be used.
     """
-    from tfgpu_doctor.bench.inference import WANTED, Inference
-    from tfgpu_doctor.bench.signatures import ShapeError, parse_shape
+    from tfgpu_doctor.bench.plans.inference import WANTED, Inference
+    from tfgpu_doctor.bench.plans.model_signature import ShapeError, parse_shape
 
     if model and saved_model:
         raise click.UsageError("--model names a network of ours, --saved-model a folder of yours: use one of the two")

@@ -69,7 +69,7 @@ def command(
     """
     from pathlib import Path
 
-    from tfgpu_doctor.bench.input import Input
+    from tfgpu_doctor.bench.plans.input import Input
     from tfgpu_doctor.bench.workloads.pictures import SUFFIXES, find
 
     selection = measuring.selection()

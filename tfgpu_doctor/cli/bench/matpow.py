@@ -60,9 +60,9 @@ def command(
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.devices import SPREADS
-    from tfgpu_doctor.bench.matpow import MatPow
-    from tfgpu_doctor.bench.sizing import too_high_a_power
-    from tfgpu_doctor.bench.sweep import SizesError, Sweep, parse_sizes
+    from tfgpu_doctor.bench.plans.matpow import MatPow
+    from tfgpu_doctor.bench.plans.sweep import SizesError, Sweep, parse_sizes
+    from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
 
     selection = measuring.selection()
     if too_high := too_high_a_power(power, dtypes):

@@ -19,7 +19,7 @@ from tfgpu_doctor.cli.output import check_executable, write_atomically
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.devices import Selection
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.bench.runner_process import Worker
+    from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.bench.session import Plan
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -155,15 +155,15 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
 def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] = lambda worker: worker) -> int:
     """Measure, print, and return the exit code; `over` may put something between the session and its processes."""
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.runner_load import load_average
-    from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.plans.workload_size import TooLargeError
+    from tfgpu_doctor.bench.runner.load import load_average
+    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session
-    from tfgpu_doctor.bench.sizing import TooLargeError
     from tfgpu_doctor.bench.statistics import StoppingRule
     from tfgpu_doctor.cli.output import pair_outputs
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.examine import examine
-    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM
+    from tfgpu_doctor.probes.examine import examine
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
     measuring.check()
     file = pair_outputs(("json",), (measuring.output,))[0].path if measuring.output else None
@@ -208,7 +208,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
 
 def cannot_measure(executable: str, error: Exception) -> int:
     """Say that TensorFlow cannot be used there, and what to do; returns the exit code."""
-    from tfgpu_doctor.report import EXIT_UNKNOWN
+    from tfgpu_doctor.records.report import EXIT_UNKNOWN
 
     click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
     click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
@@ -217,8 +217,8 @@ def cannot_measure(executable: str, error: Exception) -> int:
 
 def show(result: BenchResult) -> None:
     """Print a result for people."""
-    from tfgpu_doctor.render.bench_sweep import render_sweep
-    from tfgpu_doctor.render.bench_text import render
     from tfgpu_doctor.render.console import console_for
+    from tfgpu_doctor.render.terminal.bench import render
+    from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
 
     (render_sweep if "sweep" in result.parameters else render)(result, console_for())

@@ -27,7 +27,7 @@ def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuri
     Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
     2 wrong usage, 3 TensorFlow could not be used.
     """
-    from tfgpu_doctor.bench.memory import Memory
+    from tfgpu_doctor.bench.plans.memory import Memory
 
     plan = Memory(model=model, dtypes=tuple(dict.fromkeys(dtypes)), selection=measuring.selection())
     context.exit(measure(plan, measuring))

@@ -14,7 +14,7 @@ from tfgpu_doctor.cli.output import write_atomically
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.matrix import Matrix
+    from tfgpu_doctor.matrix.loader import Matrix
 
 NEEDS = "the charts of --html need Matplotlib: python -m pip install 'tfgpu-doctor[html]'"
 OLDEST = (3, 8)  # what pyproject.toml asks for
@@ -54,7 +54,7 @@ def _check_charts() -> None:
     try:
         import matplotlib
 
-        import tfgpu_doctor.render.html_charts  # noqa: F401 - what a broken installation fails at
+        import tfgpu_doctor.render.html.charts  # noqa: F401 - what a broken installation fails at
     except ImportError as error:
         raise click.UsageError(f"{NEEDS}; the one that is there does not work: {error}") from error
     if matplotlib.__version_info__[:2] < OLDEST:
@@ -67,9 +67,9 @@ def write(result: BenchResult, matrix: Matrix, name: str) -> None:
     Raises:
         click.ClickException: it cannot be written.
     """
-    from tfgpu_doctor.diagnosis import make_report
-    from tfgpu_doctor.redact import Redactor
-    from tfgpu_doctor.render.html import render
+    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.redact.redaction import Redactor
+    from tfgpu_doctor.render.html.bench import render
 
     report = make_report(result.environment, matrix, source="live", timings={})
     result, report = Redactor((result, report)).apply((result, report))

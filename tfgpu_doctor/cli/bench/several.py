@@ -11,8 +11,8 @@ import click
 from tfgpu_doctor.cli.bench.measuring import Measuring, cannot_measure, measure
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.cluster import Cluster
-    from tfgpu_doctor.bench.cnn import Cnn
+    from tfgpu_doctor.bench.cluster.membership import Cluster
+    from tfgpu_doctor.bench.plans.cnn import Cnn
 
 
 def find(measuring: Measuring) -> Cluster | None:
@@ -22,7 +22,7 @@ def find(measuring: Measuring) -> Cluster | None:
         click.UsageError: it cannot be used, or not with these options.
         click.exceptions.Exit: Slurm cannot be asked, since TensorFlow does not start.
     """
-    from tfgpu_doctor.bench.cluster import ClusterError, config, parse, under_slurm
+    from tfgpu_doctor.bench.cluster.membership import ClusterError, config, parse, under_slurm
 
     text = os.environ.get("TF_CONFIG", "")
     if not text and under_slurm(os.environ):
@@ -41,9 +41,9 @@ def find(measuring: Measuring) -> Cluster | None:
 
 def _ask_slurm(executable: str) -> tuple[dict[str, list[str]], int]:
     """Who takes part, by TensorFlow's own resolver."""
-    from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner_workers import START
-    from tfgpu_doctor.report import EXIT_UNKNOWN
+    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.records.report import EXIT_UNKNOWN
 
     try:
         with WorkerProcess(executable) as worker:
@@ -61,7 +61,7 @@ def run(plan: Cnn, measuring: Measuring, patience: float) -> int:
     Args:
         patience: seconds to wait for all machines.
     """
-    from tfgpu_doctor.bench.runner_peers import Watch
+    from tfgpu_doctor.bench.cluster.peers import Watch
 
     assert plan.cluster is not None
     os.environ["TF_CONFIG"] = plan.cluster.config  # for the processes
@@ -73,14 +73,14 @@ def run(plan: Cnn, measuring: Measuring, patience: float) -> int:
 
 
 def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
+    from tfgpu_doctor.bench.cluster.follower import follow
+    from tfgpu_doctor.bench.cluster.peers import Watch
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.following import follow
-    from tfgpu_doctor.bench.runner_peers import Watch
-    from tfgpu_doctor.bench.runner_process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner_workers import START
+    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner.workers import START
     from tfgpu_doctor.bench.session import NoTensorFlowError
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
     cluster = plan.cluster
     assert cluster is not None

@@ -25,7 +25,7 @@ def command(context: click.Context, file: str, matrix_file: str | None, html: st
     """
     from tfgpu_doctor.cli.bench.measuring import show
     from tfgpu_doctor.cli.saved import load_bench
-    from tfgpu_doctor.report import EXIT_OK, EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
     if html:
         page.check(html)

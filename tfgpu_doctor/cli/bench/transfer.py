@@ -28,7 +28,7 @@ def command(context: click.Context, sizes: str | None, measuring: Measuring) -> 
     Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
     2 wrong usage, 3 TensorFlow could not be used.
     """
-    from tfgpu_doctor.bench.transfer import DEFAULT_SIZES, SizesError, Transfer, parse_sizes
+    from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, SizesError, Transfer, parse_sizes
 
     selection = measuring.selection()
     try:

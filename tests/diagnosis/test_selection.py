@@ -1,0 +1,87 @@
+"""--only, --skip and --list-checks: findings are left out with what follows from them, never before they are judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
+from tfgpu_doctor.findings.declaration import RULES
+from tfgpu_doctor.records.facts import TfDevice, Unknown
+from tfgpu_doctor.records.report import Report
+
+UNKNOWN = Unknown("no driver")
+NO_GPU: dict[str, Any] = {
+    "host.pci_gpus": known(()),
+    "driver.kernel_module_loaded": known(False),
+    "driver.device_nodes": known(()),
+    "gpus": known(()),
+    "driver.nvml_init": UNKNOWN,
+    "driver.cuda_init": UNKNOWN,
+    "tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),)),
+}
+
+
+def report() -> Report:
+    return make_report(spoil(healthy(), NO_GPU), MATRIX, source="live", timings={})
+
+
+def ids(one: Report) -> list[str]:
+    return [finding.id for finding in one.findings]
+
+
+def test_a_skipped_cause_takes_its_consequences_along() -> None:
+    whole = report()
+    assert ids(whole)[0] == "gpu.none" and "gpu.not-visible" in ids(whole)
+    without = restrict(whole, (), ("gpu.none",))
+    assert not {"gpu.none", "gpu.not-visible"} & set(ids(without))
+    assert without.verdict == "degraded" or without.verdict == "ok"
+
+
+def test_only_keeps_what_matches() -> None:
+    kept = restrict(report(), ("gpu.none",), ())
+    assert ids(kept) == ["gpu.none"]
+    assert kept.findings[0].consequences == ()
+    assert kept.verdict == "broken"
+
+
+def test_nothing_chosen_changes_nothing() -> None:
+    whole = report()
+    assert restrict(whole, (), ()) is whole
+
+
+@pytest.mark.parametrize("pattern", ["gpu.none", "env.*", "cuda.*"])
+def test_patterns_that_mean_something(pattern: str) -> None:
+    verify((pattern,))
+
+
+def test_a_typo_is_answered_with_what_is_near() -> None:
+    with pytest.raises(SelectionError, match=r"did you mean gpu\.none"):
+        verify(("gpu.nnoe",))
+
+
+def test_every_check_is_listed_once() -> None:
+    listed = [one.id for one in checks()]
+    assert listed == sorted({rule.id for rule in RULES})
+
+
+def test_list_checks_from_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--list-checks"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and "gpu.none" in done.stdout and not done.stderr
+
+
+def test_an_unknown_check_is_wrong_usage() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--skip", "no.such"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2 and "no.such" in done.stderr

@@ -1,0 +1,246 @@
+"""What a text leaves open, and what is heard in a live run too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.findings.logs import DEVICE, DNN, DRIVER, created, log, not_opened, smi, text
+from tests.findings.said_rows_machine import NO_DEVICE, NO_KERNEL_DRIVER
+from tests.healthy import gpu, known
+from tfgpu_doctor.records.facts import TfDevice
+
+_NO_MODULE = "ModuleNotFoundError: No module named 'tensorflow'"
+_DLL = "ImportError: DLL load failed: The specified module could not be found."
+_HANDLE = "Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"
+_NO_LIST = "Num GPUs Available:  0"
+
+
+@dataclass(frozen=True)
+class Possible:
+    """Texts that leave a cause open, and texts that do, too, but show that it holds."""
+
+    open: dict[str, str]
+    replaced: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A log of a live run on the healthy machine, with what is changed there."""
+
+    log: str
+    fires: bool = True
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+POSSIBLE = {
+    "cuda.version-mismatch": Possible(
+        open={
+            "2.4": not_opened("2.4", "libcudart.so.11.0"),
+            "1.12": "ImportError: libcublas.so.9.0: cannot open shared object file",
+        },
+        replaced={},
+    ),
+    "cuda.lib-path": Possible(
+        open={"2.4": not_opened("2.4", "libcudart.so.11.0"), "Windows": _DLL},
+        replaced={"started elsewhere": text("only in PyCharm", not_opened("2.4", "libcudart.so.11.0"))},
+    ),
+    "cudnn.version-mismatch": Possible(
+        open={"2.4": not_opened("2.4", "libcudnn.so.8"), "a handle": log("2.13", DNN, _HANDLE)},
+        replaced={
+            "both versions are said": text(
+                log("2.4", DNN, "Loaded runtime CuDNN library: 7.4.1 but source was compiled with: 7.6.0."),
+                log("2.4", DNN, _HANDLE),
+            )
+        },
+    ),
+    "driver.too-old": Possible(
+        open={
+            "1.12": text(
+                log("1.15", DNN, "Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
+                log("1.15", DNN, "Possibly insufficient driver version: 390.87.0"),
+            ),
+            "the runtime cannot start": "InternalError: cudaGetDevice() failed. Status: initialization error",
+        },
+        replaced={
+            "the runtime says so": text(
+                "CUDA driver version is insufficient for CUDA runtime version",
+                log("1.15", DNN, "Possibly insufficient driver version: 390.87.0"),
+            )
+        },
+    ),
+    "cudnn.lib-path": Possible(
+        open={"2.4": not_opened("2.4", "libcudnn.so.8"), "Windows": _DLL},
+        replaced={"started elsewhere": text("only in PyCharm", not_opened("2.4", "libcudnn.so.8"))},
+    ),
+    "gpu.none": Possible(
+        open={
+            "no device": log("2.13", DRIVER, NO_DEVICE),
+            "no libcuda": not_opened("2.4", "libcuda.so.1"),
+        },
+        replaced={"another maker's": text("GPU: AMD Radeon RX 580", log("2.13", DRIVER, NO_DEVICE))},
+    ),
+    "driver.not-loaded": Possible(
+        open={
+            "no device": log("2.13", DRIVER, NO_DEVICE),
+            "no node": log(
+                "2.4", "x/cuda_diagnostics.cc", "no NVIDIA GPU device is present: /dev/nvidia0 does not exist"
+            ),
+        },
+        replaced={
+            "the kernel's part is not there": text(
+                log("2.4", DRIVER, NO_DEVICE), log("2.4", "x/cuda_diagnostics.cc", NO_KERNEL_DRIVER)
+            )
+        },
+    ),
+    "memory.taken": Possible(
+        open={
+            "cuBLAS": log("2.4", "x/cuda_blas.cc", "failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED"),
+            "cuDNN": log("2.13", DNN, _HANDLE),
+            "a product": "InternalError: Blas GEMM launch failed : a.shape=(32, 64), b.shape=(64, 10), m=32, n=10",
+        },
+        replaced={"nvidia-smi shows it": text(smi(used=23900), log("2.13", DNN, _HANDLE))},
+    ),
+    "gpu.arch-too-new": Possible(
+        open={
+            "nothing tells the CUDA": text(
+                "GPU: RTX 3090",
+                log("1.15", "x/cuda_blas.cc", "failed to run cuBLAS routine: CUBLAS_STATUS_EXECUTION_FAILED"),
+            )
+        },
+        replaced={},
+    ),
+    "tf.wrong-env": Possible(
+        open={"Python 3": _NO_MODULE, "Python 2": "ImportError: No module named tensorflow"},
+        replaced={"a notebook": text("In [1]: import tensorflow", _NO_MODULE)},
+    ),
+    "tf.package-conflict": Possible(
+        open={
+            "a name is missing": "AttributeError: module 'tensorflow' has no attribute 'placeholder'",
+            "it is empty": "AttributeError: module 'tensorflow' has no attribute '__version__'",
+        },
+        replaced={"a newer estimator": "AttributeError: module 'tensorflow' has no attribute 'compat'"},
+    ),
+    "shm.small": Possible(
+        open={
+            "XLA": "INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: unhandled system error",
+            "1.15": "InternalError: NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail.",
+        },
+        replaced={
+            "NCCL says it": text(
+                "InternalError: NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail.",
+                "box:1:2 [0] misc/shmutils.cc:72 NCCL WARN Call to posix_fallocate failed : No space left on device",
+            )
+        },
+    ),
+    "perf.small-work": Possible(
+        open={"idle": "The GPU utilization is low, about 5%.", "spikes": "GPU usage is low and spiky"},
+        replaced={},
+    ),
+    "cuda.missing": Possible(
+        open={
+            "no reason at all": text("import tensorflow as tf", _NO_LIST),
+            "Windows": _DLL,
+        },
+        replaced={},
+    ),
+}
+
+_NOTHING_LISTED = {
+    "tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config"),
+}
+_OLD_CARD = {"gpus": known((gpu(compute_capability="3.0"),), "NVML")}
+_OOM = "OOM when allocating tensor with shape[64,112,112,64] and type float on /device:GPU:0 by allocator GPU_0_bfc"
+
+HEARD: dict[str, dict[str, Heard]] = {
+    "cudnn.init-failed": {
+        "2.21": Heard(log("2.21", DNN, _HANDLE)),
+        "it loads": Heard(log("2.21", DNN, "Loaded cuDNN version 91002", "I"), fires=False),
+    },
+    "gpu.arch-too-old": {
+        "left out": Heard(
+            log(
+                "2.21",
+                DEVICE,
+                "Ignoring visible gpu device (device: 0, name: Quadro K2000, pci bus id: 0000:01:00.0, compute "
+                "capability: 3.0) with Cuda compute capability 3.0. The minimum required Cuda capability is 3.5.",
+                "I",
+            ),
+            changes={**_OLD_CARD, **_NOTHING_LISTED},
+        ),
+        "it works": Heard(created("9.0", "NVIDIA H200"), fires=False),
+    },
+    "gpu.arch-too-new": {
+        "no kernels": Heard(
+            log(
+                "2.21",
+                DEVICE,
+                "TensorFlow was not built with CUDA kernel binaries compatible with compute capability 12.1. CUDA "
+                "kernels will be jit-compiled from PTX, which could take 30 minutes or longer.",
+                "W",
+            )
+        ),
+        "it works": Heard(created("9.0", "NVIDIA H200"), fires=False),
+    },
+    "gpu.hidden": {
+        "TensorFlow says so": Heard(
+            log("2.21", "x/cuda_diagnostics.cc", "CUDA_VISIBLE_DEVICES is set to -1 - this hides all GPUs from CUDA"),
+            changes={"variables": known({"CUDA_VISIBLE_DEVICES": "-1"}, "environment"), **_NOTHING_LISTED},
+        ),
+        "no variable is set": Heard(log("2.21", DRIVER, NO_DEVICE), fires=False, changes=_NOTHING_LISTED),
+    },
+    "gpu.fault": {
+        "Xid": Heard("NVRM: Xid (PCI:0000:18:00): 48, pid=811, name=python, DBE at 0x1"),
+        "silence": Heard(created("9.0", "NVIDIA H200"), fires=False),
+    },
+    "memory.taken": {
+        "a handle, and little is left": Heard(
+            text(
+                log("2.21", DNN, "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
+                log("2.21", DNN, "Memory usage: 43909120 bytes free, 12787122176 bytes total."),
+            )
+        ),
+        "much is free": Heard(f"ResourceExhaustedError: {_OOM}", fires=False),
+    },
+    "memory.oom": {
+        "a tensor": Heard(f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {_OOM}"),
+        "no failure": Heard(
+            "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.60GiB. The caller indicates that this is not "
+            "a failure, but this may mean that there could be performance gains if more memory were available.",
+            fires=False,
+        ),
+    },
+    "shm.small": {
+        "NCCL": Heard(
+            "box:1:2 [0] misc/shmutils.cc:72 NCCL WARN Call to posix_fallocate failed : No space left on device"
+        ),
+        "the disk": Heard("OSError: [Errno 28] No space left on device: 'model.keras'", fires=False),
+    },
+    "p2p.failed": {
+        "TensorFlow": Heard(
+            log("2.21", DEVICE, "Unable to enable peer access between device ordinals 0 and 1, status: INTERNAL", "W")
+        ),
+        "the topology": Heard(
+            log("2.21", DEVICE, "cannot enable peer access from device ordinal 0 to device ordinal 1", "I"), fires=False
+        ),
+    },
+    "nccl.error": {
+        "XLA": Heard("INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error"),
+        "its version": Heard("NCCL version 2.25.1+cuda12.8", fires=False),
+    },
+    "xla.libdevice-missing": {
+        "2.21": Heard("INTERNAL: libdevice not found at ./libdevice.10.bc [Op:Sin]"),
+        "it is found": Heard("Compiled cluster using XLA!", fires=False),
+    },
+    "env.xla-flags": {
+        "an unknown one": Heard("Unknown flag in XLA_FLAGS: --xla_gpu_no_such_flag"),
+        "a value": Heard("XLA service 0x7f0001 initialized for platform CUDA", fires=False),
+    },
+    "xla.ptxas-missing": {
+        "2.21": Heard(log("2.21", "x/ptxas.cc", "Couldn't get ptxas/nvlink version string: INTERNAL", "E")),
+        "one at a time": Heard(
+            "The NVIDIA driver's CUDA version is 12.2 which is older than the ptxas CUDA version (12.3.107).",
+            fires=False,
+        ),
+    },
+}

@@ -1,0 +1,59 @@
+"""A report of ours that somebody pastes as text: what was found on that machine is found again."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+
+from tests.findings.test_rules import FIRES
+from tests.findings.test_said_rules import facts_of
+from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.diagnosis.engine import diagnose, make_report
+from tfgpu_doctor.findings.declaration import RULES
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import Finding, Report
+from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.markdown import report as markdown
+from tfgpu_doctor.render.terminal import report as plain
+
+BROKEN = [pytest.param(rows[0][1], id=finding) for finding, rows in FIRES.items()]
+Printed = Callable[[Report], str]
+
+
+def printed(report: Report, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = io.StringIO()
+    plain.render(report, console_for(stream))
+    return stream.getvalue()
+
+
+# a consequence stands under its cause, and is not taken over
+def kept(findings: tuple[Finding, ...]) -> dict[str, str]:
+    return {one.id: one.severity.value for one in findings if one.root_cause and not one.possible}
+
+
+@pytest.mark.parametrize("changes", BROKEN)
+def test_findings_survive_the_paste(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    report = make_report(spoil(healthy(), changes), MATRIX, source="live", timings={})
+    found = kept(report.findings)
+    assert found
+    for pasted in (printed(report, 60, monkeypatch), printed(report, 100, monkeypatch), markdown.render(report)):
+        assert kept(diagnose(facts_of(f"$ tfgpu doctor\n{pasted}\n$ exit"), MATRIX).findings) == found, pasted
+
+
+def test_a_healthy_report_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = make_report(healthy(), MATRIX, source="live", timings={})
+    findings = diagnose(facts_of(printed(report, 80, monkeypatch)), MATRIX).findings
+    assert [one.id for one in findings if one.severity.value == "error"] == []
+
+
+def test_every_finding_can_be_taken_over() -> None:
+    ours = {one.id for one in RULES if one.decide.__module__.endswith(".said_by_us")}
+    assert ours == {one.id for one in RULES}
+
+
+def test_silence_says_nothing() -> None:
+    ours = [one for one in RULES if one.decide.__module__.endswith(".said_by_us")]
+    assert diagnose(Facts(messages=known((), "the text")), MATRIX, rules=ours).findings == ()

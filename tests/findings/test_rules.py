@@ -1,0 +1,914 @@
+"""Every rule: rows where it fires, where it passes, and where it says that it cannot know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.healthy import MATRIX, SITE, gpu, healthy, known, soname, sonames, spoil
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.declaration import RULES
+from tfgpu_doctor.findings.python import PROVIDERS
+from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
+from tfgpu_doctor.records.facts import (
+    Build,
+    CallResult,
+    Candidate,
+    ComputeCheck,
+    CudnnFile,
+    GpuProcess,
+    Kernel,
+    LibraryFile,
+    OtherPython,
+    Package,
+    PciGpu,
+    Phase,
+    Python,
+    SmiResult,
+    TfDevice,
+    Toolkit,
+    Unknown,
+    XlaFile,
+)
+
+NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
+WHY = Unknown("permission denied")
+PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
+
+
+def absent(*components: str, other: tuple[str, ...] = ()) -> Any:
+    """The libraries of these components are nowhere; all, when none is named."""
+    return known(
+        tuple(
+            msgspec.structs.replace(s, candidates=(), winner=None, other_versions=other)
+            if not components or s.component in components
+            else s
+            for s in sonames()
+        ),
+        "loader",
+    )
+
+
+def off_path(*components: str, problem: str | None = None) -> Any:
+    """The libraries of these components lie in their wheels, and the loader does not get there."""
+    changed = []
+    for s in sonames():
+        if s.component in components:
+            good = Candidate(path=s.candidates[0].path, via="pip wheel", reachable=False)
+            bad = Candidate(path=f"/opt/broken/{s.soname}", via="LD_LIBRARY_PATH", reachable=True, problem=problem)
+            s = msgspec.structs.replace(s, candidates=(bad, good) if problem else (good,), winner=None)
+        changed.append(s)
+    return known(tuple(changed), "loader")
+
+
+def packages(**versions: str) -> Any:
+    """Installed packages; an underscore stands for a hyphen."""
+    return known(
+        tuple(Package(name=n.replace("_", "-"), version=v, location=SITE) for n, v in versions.items()),
+        "installed packages",
+    )
+
+
+def phases(name: str, outcome: str, **how: Any) -> tuple[Phase, ...]:
+    """All well up to `name`, and skipped after it."""
+    order = [phase.name for phase in healthy().tensorflow.phases]
+    here = order.index(name)
+    return (
+        *(Phase(name=n, outcome="ok", seconds=0.1) for n in order[:here]),
+        Phase(name=name, outcome=outcome, **how),
+        *(Phase(name=n, outcome="skipped") for n in order[here + 1 :]),
+    )
+
+
+def call(code: int, message: str) -> Any:
+    return known(CallResult(code=code, message=message), "libcuda")
+
+
+def release(version: str, platform: str = "linux_x86_64") -> dict[str, Any]:
+    """Facts that name another TensorFlow."""
+    return {"tensorflow.version": known(version), "python.wheel_platform": known(platform)}
+
+
+CONTAINER = {"host.container": known("docker", "/.dockerenv"), "driver.device_nodes": known((), "/dev")}
+NO_DRIVER = {
+    "driver.libcuda": known((), "loader"),
+    "driver.kernel_module_loaded": known(False, "/proc/modules"),
+    "driver.version": Unknown("no driver"),
+    "driver.device_nodes": known((), "/dev"),
+    "gpus": Unknown("no NVML"),
+    "host.pci_gpus": known(PCI, "/sys/bus/pci/devices"),
+}
+NOT_LOADED = {"driver.kernel_module_loaded": known(False, "/proc/modules"), "gpus": Unknown("NVML: driver not loaded")}
+WSL = {"host.os": known("wsl2"), "host.pci_gpus": known(()), "host.dxg_device": known(True, "/dev/dxg")}
+
+TWO = known((gpu(0), gpu(1, memory_free=2**30)))
+DOCKER_SHM = {"host.container": known("docker", "/.dockerenv"), "host.shm": known(64 * 2**20, "statvfs(/dev/shm)")}
+CHECKED = tuple(ComputeCheck(device="/GPU:0", kind=kind, ok=True) for kind in ("matmul", "conv2d"))
+NOT_COMPILED = {"tensorflow.checks": known(CHECKED)}  # nothing has gone through XLA
+NO_LIBDEVICE = known(
+    (ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found at ./libdevice.10.bc"),)
+)
+NOTHING_HERE = {"python.packages": known(()), "python.tensorflow_paths": known(())}
+ELSEWHERE = known(
+    (
+        OtherPython(
+            executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml", tensorflow="tensorflow 2.20.0", cuda=True
+        ),
+    )
+)
+NO_BETTER = OtherPython(executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml")
+SHADOWED = soname(
+    "libcudnn.so.9",
+    "cudnn",
+    winner="/opt/cudnn/lib/libcudnn.so.9",
+    candidates=(
+        Candidate(path="/opt/cudnn/lib/libcudnn.so.9", via="LD_LIBRARY_PATH", reachable=True, version="9.4.0"),
+        Candidate(path=f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", via="RUNPATH", reachable=True, version="9.10.2"),
+    ),
+)
+# finding → its variable, values that it speaks about, values that change nothing
+SWITCHED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "env.allow-growth": ("TF_FORCE_GPU_ALLOW_GROWTH", ("true", "false", "1", "True"), ()),
+    "env.tf-gpu-allocator": ("TF_GPU_ALLOCATOR", ("cuda_malloc_async", "other"), ("",)),
+    "env.memory-limit": ("TF_PER_DEVICE_MEMORY_LIMIT_MB", ("4096",), ("0", "much")),
+    "env.unified-memory": ("TF_FORCE_UNIFIED_MEMORY", ("1", "true"), ("0",)),
+    "env.gpu-thread-mode": ("TF_GPU_THREAD_MODE", ("gpu_private", "private"), ("global", "")),
+    "env.deterministic-ops": ("TF_DETERMINISTIC_OPS", ("1", "true"), ("0", "false")),
+    "env.cudnn-deterministic": ("TF_CUDNN_DETERMINISTIC", ("1",), ("0",)),
+    "env.cudnn-autotune": ("TF_CUDNN_USE_AUTOTUNE", ("0", "false"), ("1",)),
+    "env.xla-flags": (
+        "XLA_FLAGS",
+        ("--xla_dump_to=/x", "--xla_gpu_enable_triton_gemm=false"),
+        ("", "--xla_gpu_cuda_data_dir=/cuda"),
+    ),
+    "env.xla-auto-jit": ("TF_XLA_FLAGS", ("--tf_xla_auto_jit=2",), ("--tf_xla_auto_jit=0", "")),
+    "env.cpp-min-log-level": ("TF_CPP_MIN_LOG_LEVEL", ("2", "3"), ("0", "1", "")),
+    "env.keras-backend": ("KERAS_BACKEND", ("jax", "torch"), ("tensorflow", "")),
+    "env.cuda-launch-blocking": ("CUDA_LAUNCH_BLOCKING", ("1",), ("0", "")),
+    "env.cuda-cache-disable": ("CUDA_CACHE_DISABLE", ("1",), ("0",)),
+    "env.cuda-force-ptx-jit": ("CUDA_FORCE_PTX_JIT", ("1",), ("0",)),
+    "env.cuda-disable-ptx-jit": ("CUDA_DISABLE_PTX_JIT", ("1",), ("0",)),
+    "env.mps": ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", ("25",), ("100", "all")),
+}
+
+
+def raised(error: str) -> Any:
+    """A product that could not be computed."""
+    return known((ComputeCheck(device="/GPU:0", kind="matmul", ok=False, error=error),))
+
+
+def ptxas(*versions: str) -> Any:
+    """ptxas of these versions, in the order in which XLA finds them."""
+    return known(tuple(XlaFile(path=f"/cuda-{v}/bin/ptxas", via="PATH", version=v) for v in versions))
+
+
+# rule id → rows of (what it is, changes to the healthy machine)
+FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "driver.unresponsive": [("nvmlInit hangs", {"driver.unresponsive": known(("nvmlInit",))})],
+    "driver.version-mismatch": [
+        ("NVML 18", {"driver.nvml_init": call(18, "Driver/library version mismatch")}),
+        (
+            "CUDA 803",
+            {"driver.cuda_init": call(803, "system has unsupported display driver / cuda driver combination")},
+        ),
+        (
+            "only nvidia-smi says it",
+            {
+                "driver.nvml_init": WHY,
+                "driver.cuda_init": WHY,
+                "driver.nvidia_smi": known(
+                    SmiResult(exit_code=18, output="Failed to initialize NVML: Driver/library version mismatch")
+                ),
+            },
+        ),
+    ],
+    "driver.stub-loaded": [
+        ("cuInit 34", {"driver.cuda_init": call(34, "stub library")}),
+        (
+            "a stubs folder wins",
+            {"driver.libcuda": known((LibraryFile(path="/usr/local/cuda/lib64/stubs/libcuda.so.1"),))},
+        ),
+    ],
+    "driver.init-failed": [
+        ("999", {"driver.cuda_init": call(999, "unknown error")}),
+        ("no device, though NVML lists one", {"driver.cuda_init": call(100, "no CUDA-capable device is detected")}),
+        ("libcuda crashes", {"driver.cuda_init": call(-11, "cuInit killed its process with SIGSEGV")}),
+        ("a code of tomorrow", {"driver.cuda_init": call(4711, "news")}),
+    ],
+    "driver.missing": [("a card and no driver", NO_DRIVER)],
+    "driver.not-loaded": [
+        ("module not loaded", NOT_LOADED),
+        ("nouveau", {**NOT_LOADED, "host.nouveau_loaded": known(True)}),
+        (
+            "another kernel's module",
+            {**NOT_LOADED, "driver.kernel_module_on_disk": known(("/lib/modules/6.1/nvidia.ko",))},
+        ),
+        ("Secure Boot", {**NOT_LOADED, "host.secure_boot": known(True), "driver.kernel_module_on_disk": WHY}),
+    ],
+    "driver.too-old": [
+        ("470 under CUDA 12", {"driver.version": known("470.256.02")}),
+        ("forward compatibility refused", {"driver.cuda_init": call(804, "forward compatibility was attempted")}),
+        ("Windows driver under WSL2", {**WSL, "driver.version": known("511.65")}),
+    ],
+    "container.no-gpu": [("docker without --gpus", {**CONTAINER, **NO_DRIVER})],
+    "wsl.setup": [
+        ("a Linux driver inside", WSL),
+        ("no /dev/dxg", {**WSL, "host.dxg_device": known(False), "gpus": WHY}),
+    ],
+    "gpu.none": [
+        ("nothing on the bus", {**NO_DRIVER, "host.pci_gpus": known(()), "driver.cuda_init": WHY}),
+    ],
+    "gpu.hidden": [
+        ("minus one", {"variables": known({"CUDA_VISIBLE_DEVICES": "-1"})}),
+        ("empty", {"variables": known({"CUDA_VISIBLE_DEVICES": ""})}),
+        ("a card that does not exist", {"variables": known({"CUDA_VISIBLE_DEVICES": "1"})}),
+        ("another card's UUID", {"variables": known({"CUDA_VISIBLE_DEVICES": "GPU-ffff"})}),
+        (
+            "void in a container",
+            {"variables": known({"NVIDIA_VISIBLE_DEVICES": "void"}), "host.container": known("docker")},
+        ),
+    ],
+    "gpu.arch-too-old": [
+        ("Kepler", {"gpus": known((gpu(name="Tesla K80", compute_capability="3.7"),))}),
+        (
+            "Pascal under a cuDNN that dropped it",
+            {
+                "gpus": known((gpu(name="Tesla P100", compute_capability="6.0"),)),
+                "tensorflow.devices": WHY,
+                "cudnn.runtime": known("9.12.0"),
+            },
+        ),
+    ],
+    "gpu.arch-too-new": [
+        ("Blackwell", {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}),
+    ],
+    "gpu.fault": [
+        ("lost", {"gpus": known((gpu(fault="GPU is lost"),))}),
+        ("ECC", {"gpus": known((gpu(ecc_uncorrected=3),))}),
+        ("remapping failed", {"gpus": known((gpu(remapped_rows_failed=True),))}),
+    ],
+    "gpu.throttled": [
+        ("heat", {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",)),))}),
+        ("one lane", {"gpus": known((gpu(pcie_width=1),))}),
+        ("PCIe 1 under load", {"gpus": known((gpu(pcie_generation=1, pcie_generation_max=5, utilization=95),))}),
+    ],
+    "gpu.mig": [
+        ("no instance", {"gpus": known((gpu(mig_mode=True, mig_instances=()),))}),
+        ("a slice", {"gpus": known((gpu(mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
+        (
+            "a slice in a container",
+            {
+                "tensorflow.devices": known(
+                    (TfDevice(name="/GPU:0", kind="GPU", device_name="NVIDIA H100 MIG 1g.10gb"),)
+                )
+            },
+        ),
+    ],
+    "gpu.not-visible": [("no GPU listed", {"tensorflow.devices": NO_GPU_LISTED})],
+    "cuda.missing": [
+        ("plain pip", {"loader.sonames": absent()}),
+        ("one library", {"loader.sonames": absent("cublas")}),
+    ],
+    "cuda.version-mismatch": [
+        (
+            "a toolkit of 13",
+            {
+                "loader.sonames": absent(),
+                "cuda.toolkits": known(
+                    (
+                        Toolkit(
+                            path="/usr/local/cuda-13.0",
+                            version="13.0.1",
+                            source="/usr/local/cuda-13.0/version.json",
+                            via="/usr/local",
+                        ),
+                    )
+                ),
+            },
+        ),
+        ("another soname", {"loader.sonames": absent(other=("/usr/local/cuda-13.0/lib64/libcudart.so.13",))}),
+    ],
+    "cuda.lib-path": [
+        ("in the wheels only", {"loader.sonames": off_path("cudart", "cublas")}),
+        ("behind a broken file", {"loader.sonames": off_path("cudart", problem="empty file")}),
+    ],
+    "cudnn.missing": [
+        ("nowhere", {"loader.sonames": absent("cudnn"), "cudnn.installed": known(()), "cudnn.runtime": WHY}),
+    ],
+    "cudnn.version-mismatch": [
+        ("loaded 9.1, compiled with 9.3", {"cudnn.runtime": known("9.1.0")}),
+        (
+            "cuDNN 8",
+            {
+                "loader.sonames": absent("cudnn"),
+                "cudnn.runtime": WHY,
+                "cudnn.installed": known(
+                    (CudnnFile(path="/usr/lib/libcudnn.so.8", version="8.9.7", source="file name"),)
+                ),
+            },
+        ),
+    ],
+    "cudnn.lib-path": [
+        ("in the wheel only", {"loader.sonames": off_path("cudnn")}),
+        ("behind an empty file", {"loader.sonames": off_path("cudnn", problem="empty file")}),
+        ("behind one without its parts", {"loader.sonames": off_path("cudnn", problem="needs libx.so.1, not found")}),
+    ],
+    "cudnn.dep-missing": [
+        (
+            "libz",
+            {
+                "loader.sonames": known(
+                    (
+                        *(s for s in sonames() if s.component != "cudnn"),
+                        soname(
+                            "libcudnn.so.9",
+                            "cudnn",
+                            winner=None,
+                            candidates=(
+                                Candidate(
+                                    path="/usr/lib/libcudnn.so.9",
+                                    via="ldconfig",
+                                    reachable=True,
+                                    problem="needs libz.so.1, not found",
+                                ),
+                            ),
+                        ),
+                    )
+                )
+            },
+        )
+    ],
+    "tf.not-installed": [
+        ("nothing", {"python.packages": known(()), "python.tensorflow_paths": known(())}),
+    ],
+    "tf.python-unsupported": [
+        (
+            "2.7, too old to be examined",
+            {"python.version": known("2.7.18"), "python.packages": WHY, "python.wheel_platform": WHY},
+        ),
+        ("3.14", {"python.version": known("3.14.0"), "python.packages": known(())}),
+        ("32 bits", {"python.bits": known(32), "python.packages": known(())}),
+    ],
+    "tf.package-removed": [("tensorflow-gpu 2.12", {"python.packages": packages(tensorflow_gpu="2.12.0")})],
+    "tf.shadowed": [
+        ("a script of that name", {"python.tensorflow_paths": known(("/home/me/tensorflow.py", f"{SITE}/tensorflow"))}),
+        ("a folder of that name", {"python.tensorflow_paths": known(("/home/me/tensorflow", f"{SITE}/tensorflow"))}),
+    ],
+    "tf.package-conflict": [
+        ("two providers", {"python.packages": packages(tensorflow="2.21.0", tensorflow_cpu="2.20.0")}),
+        (
+            "keras of another release",
+            {**release("2.15.1"), "python.packages": packages(tensorflow="2.15.1", keras="3.4.1")},
+        ),
+    ],
+    "tf.abi-numpy": [
+        (
+            "NumPy 2 under 2.15",
+            {
+                **release("2.15.1"),
+                "python.packages": packages(tensorflow="2.15.1", numpy="2.1.2"),
+                "tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed"),
+            },
+        ),
+        (
+            "NumPy 2 under 2.10, whose metadata allows it",
+            {
+                **release("2.10.1"),
+                "python.packages": packages(tensorflow="2.10.1", numpy="2.0.2"),
+                "tensorflow.phases": phases("import", "raised", exception="AttributeError: _ARRAY_API not found"),
+            },
+        ),
+    ],
+    "tf.abi-protobuf": [
+        (
+            "protobuf 6 under 2.13",
+            {
+                **release("2.13.1"),
+                "python.packages": packages(tensorflow="2.13.1", protobuf="6.30.0"),
+                "tensorflow.phases": phases("import", "raised", exception="TypeError: Descriptors cannot be created"),
+            },
+        )
+    ],
+    "tf.cpu-build": [
+        ("the build says so", {"tensorflow.build": known(Build(is_cuda_build=False))}),
+        (
+            "1.15.5, whose GPU build is tensorflow-gpu",
+            {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))},
+        ),
+        ("tensorflow-cpu", {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": WHY}),
+        ("macOS", {**release("2.16.2", "macos_arm64"), "tensorflow.build": WHY}),
+        ("aarch64", {**release("2.18.0", "linux_aarch64"), "tensorflow.build": WHY}),
+    ],
+    "tf.windows-native": [
+        ("2.15 on Windows", {**release("2.15.1", "windows_amd64"), "host.os": known("windows")}),
+    ],
+    "tf.import-avx": [
+        (
+            "an old CPU",
+            {
+                "tensorflow.phases": phases("import", "died", signal="SIGILL"),
+                "host.cpu_flags": known(("sse4_2",), "/proc/cpuinfo"),
+            },
+        ),
+        ("a newer build", {"tensorflow.phases": phases("import", "died", signal="SIGILL")}),
+    ],
+    "tf.glibc-too-old": [
+        (
+            "CentOS 7",
+            {
+                "tensorflow.phases": phases(
+                    "import", "raised", exception="ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found"
+                )
+            },
+        )
+    ],
+    "tf.import-dll": [
+        (
+            "Windows",
+            {
+                "host.os": known("windows"),
+                "tensorflow.phases": phases(
+                    "import",
+                    "raised",
+                    exception="ImportError: DLL load failed while importing _pywrap_tensorflow_internal",
+                ),
+            },
+        )
+    ],
+    "tf.import-hang": [("never ends", {"tensorflow.phases": phases("import", "timeout", seconds=120.0)})],
+    "tf.import-failed": [
+        ("raises", {"tensorflow.phases": phases("import", "raised", exception="RuntimeError: broken")}),
+        ("dies", {"tensorflow.phases": phases("import", "died", signal="SIGSEGV")}),
+        ("leaves", {"tensorflow.phases": phases("import", "died", exit_code=0)}),
+    ],
+    "tf.run-failed": [
+        ("devices", {"tensorflow.phases": phases("devices", "died", signal="SIGABRT")}),
+        (
+            "matmul raises",
+            {
+                "tensorflow.checks": known(
+                    (ComputeCheck(device="/GPU:0", kind="matmul", ok=False, error="InternalError: no kernel image"),)
+                )
+            },
+        ),
+    ],
+    "compute.wrong-result": [
+        (
+            "residual",
+            {
+                "tensorflow.checks": known(
+                    (ComputeCheck(device="/GPU:0", kind="matmul", ok=False, residual=0.3, tolerance=1e-2),)
+                )
+            },
+        ),
+        (
+            "as the child process tells it",
+            {
+                "tensorflow.checks": known(
+                    (
+                        ComputeCheck(
+                            device="/GPU:0", kind="matmul", ok=False, placed_on="/GPU:0", error="wrong result: off by 2"
+                        ),
+                    )
+                )
+            },
+        ),
+    ],
+    "tf.known-bug": [
+        ("2.16.1 and its libraries", {**release("2.16.1"), "loader.sonames": off_path("cublas")}),
+        ("2.21.0 and its libcusolver", {"loader.sonames": off_path("cusolver")}),
+        (
+            "2.20.0 beside triton 3.9",
+            {**release("2.20.0"), "python.packages": packages(tensorflow="2.20.0", triton="3.9.0")},
+        ),
+    ],
+    "memory.taken": [
+        ("half of it", {"gpus": known((gpu(memory_free=60 * 2**30, processes=(GpuProcess(pid=7, memory=2**36),)),))}),
+        ("all of it, by an unknown process", {"gpus": known((gpu(memory_free=2**20),)), "tensorflow.checks": WHY}),
+        ("the one that is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "1"})}),
+    ],
+    "memory.oom": [("a copy to a full card", {"tensorflow.checks": raised("Dst tensor is not initialized.")})],
+    "cudnn.init-failed": [
+        ("the operation raises", {"tensorflow.checks": raised("UnknownError: CUDNN_STATUS_NOT_INITIALIZED")}),
+        (
+            "the process aborts",
+            {
+                "tensorflow.checks": known(()),
+                "tensorflow.phases": phases(
+                    "compute", "died", signal="SIGABRT", log_tail=("E cuda_dnn.cc:522] Could not create cudnn handle",)
+                ),
+            },
+        ),
+    ],
+    "shm.small": [
+        ("two GPUs in a container", {**DOCKER_SHM, "gpus": known((gpu(0), gpu(1)))}),
+        ("one GPU in a pod", {**DOCKER_SHM, "host.container": known("kubernetes")}),
+    ],
+    "perf.low-clocks": [
+        ("locked", {"gpus": known((gpu(sm_clock=345, sm_clock_max=1980, utilization=99),))}),
+        (
+            "by a setting",
+            {
+                "gpus": known(
+                    (
+                        gpu(
+                            sm_clock=345,
+                            sm_clock_max=1980,
+                            utilization=99,
+                            throttle_reasons=("applications_clocks_setting",),
+                        ),
+                    )
+                )
+            },
+        ),
+    ],
+    "xla.libdevice-missing": [
+        ("nowhere", {**NOT_COMPILED, "cuda.libdevice": known(())}),
+        (
+            "a folder without it in front",
+            {
+                **NOT_COMPILED,
+                "cuda.libdevice": known(
+                    (XlaFile(path="/usr/local/cuda/nvvm/libdevice/x", via="/usr/local", problem="no libdevice.10.bc"),)
+                ),
+            },
+        ),
+        ("XLA says so under 2.9", {**release("2.9.1"), "cuda.libdevice": known(()), "tensorflow.checks": NO_LIBDEVICE}),
+    ],
+    "xla.ptxas-missing": [
+        ("nowhere", {**NOT_COMPILED, "cuda.ptxas": known(())}),
+        ("of CUDA 11.2", {**NOT_COMPILED, "cuda.ptxas": ptxas("11.2.152")}),
+        ("12.3.103, at which 2.16 ends", {**NOT_COMPILED, **release("2.16.1"), "cuda.ptxas": ptxas("12.3.103")}),
+        ("of 12.3 for Hopper", {**NOT_COMPILED, "cuda.ptxas": ptxas("12.3.107")}),
+    ],
+    "tf.wrong-env": [
+        ("the activated environment", {**NOTHING_HERE, "python.elsewhere": ELSEWHERE}),
+        (
+            "the activated one has CUDA",
+            {"loader.sonames": absent(), "python.elsewhere": ELSEWHERE},
+        ),
+        (
+            "Jupyter's default kernel has none",
+            {
+                "python.kernels": known(
+                    (
+                        Kernel(
+                            name="python3",
+                            display_name="Python 3",
+                            file="/k/kernel.json",
+                            executable="/usr/bin/python3",
+                        ),
+                    )
+                ),
+                "python.elsewhere": known(
+                    (OtherPython(executable="/usr/bin/python3", via="kernel python3", prefix="/usr"),)
+                ),
+            },
+        ),
+    ],
+    "env.ld-library-path": [
+        (
+            "an older cuDNN first",
+            {
+                "variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib:/opt/other"}),
+                "loader.sonames": known((SHADOWED, *(s for s in sonames() if s.component != "cudnn"))),
+            },
+        ),
+    ],
+    "env.legacy-keras": [
+        ("without the package", {"variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
+        (
+            "with it",
+            {
+                "variables": known({"TF_USE_LEGACY_KERAS": "1"}),
+                "python.packages": packages(tensorflow="2.21.0", tf_keras="2.21.0"),
+            },
+        ),
+    ],
+    "env.tf32-override": [("on Hopper", {"variables": known({"NVIDIA_TF32_OVERRIDE": "0"})})],
+    "env.cuda-device-order": [
+        (
+            "unlike cards",
+            {"gpus": known((gpu(0), gpu(1, name="NVIDIA T400"))), "variables": known({"CUDA_VISIBLE_DEVICES": "1"})},
+        )
+    ],
+    "env.nccl": [
+        ("no peer access", {"gpus": known((gpu(0), gpu(1))), "variables": known({"NCCL_P2P_DISABLE": "1"})}),
+    ],
+    **{
+        finding: [(f"{name}={value}", {"variables": known({name: value})}) for value in values]
+        for finding, (name, values, _) in SWITCHED.items()
+    },
+}
+
+# rows that look alike and are none
+PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "driver.version-mismatch": [("another NVML error", {"driver.nvml_init": call(9, "Driver Not Loaded")})],
+    "driver.stub-loaded": [("no device", {"driver.cuda_init": call(100, "no CUDA-capable device is detected")})],
+    "driver.init-failed": [
+        ("a finding of its own", {"driver.cuda_init": call(803, "mismatch")}),
+        (
+            "hidden",
+            {"driver.cuda_init": call(100, "no device"), "variables": known({"CUDA_VISIBLE_DEVICES": "-1"})},
+        ),
+        ("no card", {**NO_DRIVER, "host.pci_gpus": known(()), "driver.cuda_init": call(100, "no device")}),
+    ],
+    "driver.missing": [
+        ("no card", {**NO_DRIVER, "host.pci_gpus": known(())}),
+        ("the container has no access", {**CONTAINER, **NO_DRIVER}),
+    ],
+    "driver.not-loaded": [
+        ("loaded", {}),
+        ("the driver answers all the same", {"driver.kernel_module_loaded": known(False)}),
+    ],
+    "driver.too-old": [("minor-version compatibility", {"driver.version": known("525.60.13")})],
+    "container.no-gpu": [
+        ("with the GPU", {"host.container": known("docker")}),
+        ("without a bus", {**CONTAINER, **NO_DRIVER, "host.pci_gpus": known(())}),
+    ],
+    "wsl.setup": [
+        (
+            "as it should be",
+            {**WSL, "driver.libcuda": known((LibraryFile(path="/usr/lib/wsl/lib/libcuda.so.1"),))},
+        )
+    ],
+    "gpu.hidden": [
+        ("index 0", {"variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
+        ("index 0, then one too many", {"variables": known({"CUDA_VISIBLE_DEVICES": "0,7"})}),
+        ("a UUID's beginning", {"variables": known({"CUDA_VISIBLE_DEVICES": "GPU-00000000"})}),
+        ("void on a host", {"variables": known({"NVIDIA_VISIBLE_DEVICES": "void"})}),
+    ],
+    "gpu.arch-too-old": [("a card newer than all", FIRES["gpu.arch-too-new"][0][1])],
+    "gpu.arch-too-new": [("a card older than all", FIRES["gpu.arch-too-old"][0][1])],
+    "gpu.mig": [("off", {})],
+    "cuda.missing": [("of another version", FIRES["cuda.version-mismatch"][0][1])],
+    "cuda.version-mismatch": [
+        (
+            "nvcc 13 beside complete wheels",
+            {"cuda.toolkits": FIRES["cuda.version-mismatch"][0][1]["cuda.toolkits"]},
+        )
+    ],
+    "cudnn.version-mismatch": [("newer within the major", {"cudnn.runtime": known("9.10.2")})],
+    "cudnn.missing": [("another major", FIRES["cudnn.version-mismatch"][1][1])],
+    "tf.not-installed": [("installed", {})],
+    "tf.python-unsupported": [("an installed one proves the contrary", {"python.version": known("3.14.0")})],
+    "tf.package-removed": [("a living one", {"python.packages": packages(tensorflow_gpu="2.10.1")})],
+    "tf.shadowed": [("the package itself", {})],
+    "tf.package-conflict": [
+        (
+            "a tensorboard that this TensorFlow's own metadata allows",
+            {
+                "python.packages": known(
+                    (
+                        Package(name="tensorflow", version="2.4.4", requires=("tensorboard (~=2.4)",)),
+                        Package(name="tensorboard", version="2.10.1"),
+                    )
+                ),
+                "tensorflow.version": known("2.4.4"),
+            },
+        ),
+        ("the halves of Windows", {"python.packages": packages(tensorflow="2.15.1", tensorflow_intel="2.15.1")}),
+    ],
+    "tf.abi-numpy": [
+        (
+            "it imports all the same",
+            {**release("2.15.1"), "python.packages": packages(tensorflow="2.15.1", numpy="2.1.2")},
+        )
+    ],
+    "tf.import-failed": [("it hangs", FIRES["tf.import-hang"][0][1])],
+    "tf.import-dll": [
+        ("Linux", {"tensorflow.phases": FIRES["tf.import-dll"][0][1]["tensorflow.phases"]}),
+    ],
+    "compute.wrong-result": [("it raised", FIRES["tf.run-failed"][1][1])],
+    "tf.known-bug": [
+        ("2.21.0 with its libcusolver on the path", {}),
+        ("2.16.1 with CUDA of the system", release("2.16.1")),
+        (
+            "2.20.0 beside an older triton",
+            {**release("2.20.0"), "python.packages": packages(tensorflow="2.20.0", triton="3.1.0")},
+        ),
+    ],
+    "memory.taken": [
+        ("the other one is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
+        ("a slice", {"gpus": known((gpu(memory_free=2**20, mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
+    ],
+    "memory.oom": [("another failure", {"tensorflow.checks": raised("InternalError: no kernel image")})],
+    "cudnn.init-failed": [
+        (
+            "its version is wrong",
+            {"tensorflow.checks": raised("CUDNN_STATUS_NOT_INITIALIZED"), "cudnn.runtime": known("9.1.0")},
+        )
+    ],
+    "shm.small": [
+        ("no container", {"host.shm": known(64 * 2**20)}),
+        ("more than Docker's", {**DOCKER_SHM, "host.shm": known(2**30)}),
+        ("no GPU", {**DOCKER_SHM, "gpus": known(()), "tensorflow.devices": NO_GPU_LISTED}),
+    ],
+    "gpu.throttled": [
+        ("idle", {"gpus": known((gpu(throttle_reasons=("gpu_idle",)),))}),
+        ("an idle link", {"gpus": known((gpu(pcie_generation=1, pcie_generation_max=5, utilization=0),))}),
+        ("the power limit", {"gpus": known((gpu(throttle_reasons=("sw_power_cap",)),))}),
+    ],
+    "perf.low-clocks": [
+        ("idle", {"gpus": known((gpu(sm_clock=345, sm_clock_max=1980, utilization=0),))}),
+        (
+            "the power limit",
+            {
+                "gpus": known(
+                    (gpu(sm_clock=800, sm_clock_max=1590, utilization=99, throttle_reasons=("sw_power_cap",)),)
+                )
+            },
+        ),
+    ],
+    "xla.libdevice-missing": [
+        ("XLA has compiled all the same", {"cuda.libdevice": known(())}),
+        ("before Keras used XLA", {**NOT_COMPILED, **release("2.9.1"), "cuda.libdevice": known(())}),
+        ("no GPU", {**NOT_COMPILED, "cuda.libdevice": known(()), "tensorflow.devices": NO_GPU_LISTED}),
+    ],
+    "xla.ptxas-missing": [
+        ("12.9", NOT_COMPILED),
+        (
+            "an old one on PATH, which XLA passes over",
+            {**NOT_COMPILED, "cuda.ptxas": ptxas("11.2.152", "12.9.86")},
+        ),
+    ],
+    "tf.wrong-env": [
+        ("no better one", {**NOTHING_HERE, "python.elsewhere": known((NO_BETTER,))}),
+        ("here it works", {"python.elsewhere": ELSEWHERE}),
+    ],
+    "env.ld-library-path": [("the same version", {"variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib"})})],
+    "env.legacy-keras": [
+        ("2.15, which has Keras 2", {**release("2.15.1"), "variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
+        ("0", {"variables": known({"TF_USE_LEGACY_KERAS": "0"})}),
+    ],
+    "env.tf32-override": [
+        (
+            "on Turing",
+            {
+                "gpus": known((gpu(name="Tesla T4", compute_capability="7.5"),)),
+                "tensorflow.devices": WHY,
+                "variables": known({"NVIDIA_TF32_OVERRIDE": "0"}),
+            },
+        )
+    ],
+    "env.cuda-device-order": [
+        ("like cards", {"gpus": known((gpu(0), gpu(1))), "variables": known({"CUDA_VISIBLE_DEVICES": "1"})})
+    ],
+    "env.nccl": [("one GPU", {"variables": known({"NCCL_P2P_DISABLE": "1"})})],
+    **{
+        finding: [(f"{name}={value}", {"variables": known({name: value})}) for value in harmless]
+        for finding, (name, _, harmless) in SWITCHED.items()
+    },
+}
+
+# facts that a rule cannot do without
+UNKNOWN: dict[str, dict[str, Any]] = {
+    "driver.unresponsive": {"driver.unresponsive": WHY},
+    "driver.version-mismatch": {
+        f"driver.{name}": WHY for name in ("nvml_init", "cuda_init", "nvidia_smi", "kernel_module", "libcuda")
+    },
+    "driver.stub-loaded": {"driver.libcuda": WHY},
+    "driver.init-failed": {"driver.cuda_init": WHY},
+    "driver.missing": {"driver.libcuda": WHY},
+    "driver.not-loaded": {"driver.kernel_module_loaded": WHY},
+    "driver.too-old": {"driver.version": WHY},
+    "container.no-gpu": {"host.container": WHY},
+    "wsl.setup": {"host.os": WHY},
+    "gpu.none": {"host.pci_gpus": WHY, "gpus": WHY},
+    "gpu.hidden": {"variables": WHY},
+    "gpu.arch-too-old": {"gpus": WHY, "host.pci_gpus": WHY, "tensorflow.devices": WHY},
+    "gpu.arch-too-new": {"gpus": WHY, "host.pci_gpus": WHY, "tensorflow.devices": WHY},
+    "gpu.fault": {"gpus": WHY},
+    "gpu.throttled": {"gpus": WHY},
+    "gpu.mig": {"gpus": WHY},
+    "gpu.not-visible": {"tensorflow.devices": WHY},
+    "cuda.missing": {"loader.sonames": WHY},
+    "cuda.version-mismatch": {"loader.sonames": WHY},
+    "cuda.lib-path": {"loader.sonames": WHY},
+    "cudnn.missing": {"loader.sonames": WHY},
+    "cudnn.version-mismatch": {"tensorflow.version": WHY},
+    "cudnn.lib-path": {"loader.sonames": WHY},
+    "cudnn.dep-missing": {"loader.sonames": WHY},
+    "tf.not-installed": {"python.packages": WHY},
+    "tf.python-unsupported": {"python.version": WHY},
+    "tf.package-removed": {"python.packages": WHY},
+    "tf.shadowed": {"python.tensorflow_paths": WHY},
+    "tf.package-conflict": {"python.packages": WHY},
+    "tf.abi-numpy": {"python.packages": WHY},
+    "tf.abi-protobuf": {"python.packages": WHY},
+    "tf.cpu-build": {"tensorflow.version": WHY, "tensorflow.build": WHY},
+    "tf.windows-native": {"host.os": WHY},
+    "tf.import-dll": {"host.os": WHY},
+    "compute.wrong-result": {"tensorflow.checks": WHY},
+    "tf.known-bug": {"tensorflow.version": WHY},
+    "memory.taken": {"gpus": WHY},
+    "memory.oom": {"tensorflow.checks": WHY},
+    "cudnn.init-failed": {"tensorflow.checks": WHY},
+    "shm.small": {"host.shm": WHY},
+    "perf.low-clocks": {"gpus": WHY},
+    "xla.libdevice-missing": {"cuda.libdevice": WHY},
+    "xla.ptxas-missing": {"cuda.ptxas": WHY},
+    "tf.wrong-env": {"python.elsewhere": WHY},
+    "env.ld-library-path": {"loader.sonames": WHY},
+    "env.legacy-keras": {"variables": WHY},
+    "env.tf32-override": {"variables": WHY},
+    "env.cuda-device-order": {"gpus": WHY},
+    "env.nccl": {"variables": WHY},
+    **{finding: {"variables": WHY} for finding in SWITCHED},
+}
+# the phases are a plain tuple: a report without any simply shows no phase that failed
+NEVER_UNKNOWN = {"tf.import-avx", "tf.glibc-too-old", "tf.import-hang", "tf.import-failed", "tf.run-failed"}
+
+
+def fired(changes: dict[str, Any], **options: Any) -> list[str]:
+    return [finding.id for finding in diagnose(spoil(healthy(), changes), MATRIX, **options).findings]
+
+
+@pytest.mark.parametrize(
+    ("finding", "changes"),
+    [pytest.param(finding, row, id=f"{finding}: {name}") for finding, rows in FIRES.items() for name, row in rows],
+)
+def test_fires(finding: str, changes: dict[str, Any]) -> None:
+    found = diagnose(spoil(healthy(), changes), MATRIX).findings
+    one = next((f for f in found if f.id == finding), None)
+    assert one is not None, [f.id for f in found]
+    assert one.evidence or finding == "gpu.fewer-than-required"
+    assert one.cause
+
+
+@pytest.mark.parametrize(
+    ("finding", "changes"),
+    [pytest.param(finding, row, id=f"{finding}: {name}") for finding, rows in PASSES.items() for name, row in rows],
+)
+def test_passes(finding: str, changes: dict[str, Any]) -> None:
+    assert finding not in fired(changes)
+
+
+@pytest.mark.parametrize("finding", sorted(UNKNOWN))
+def test_is_unknown_without_its_needs(finding: str) -> None:
+    diagnosis = diagnose(spoil(healthy(), UNKNOWN[finding]), MATRIX)
+    assert finding not in [f.id for f in diagnosis.findings]
+    one = next(rule for rule in RULES if rule.id == finding)
+    asked = [f.id for f in diagnosis.undetermined]
+    # what another finding explains or makes pointless is no open question
+    assert finding in asked or diagnosis.findings or one.requires
+
+
+def test_healthy_machine_has_no_finding() -> None:
+    diagnosis = diagnose(healthy(), MATRIX)
+    assert [finding.id for finding in diagnosis.findings] == []
+    assert diagnosis.undetermined == ()
+
+
+def test_every_rule_has_rows() -> None:
+    # the rules over what programs say (said_*.py) have real texts as their rows
+    ids = {rule.id for rule in RULES if ".said_" not in rule.decide.__module__}
+    assert ids - set(FIRES) == {"gpu.fewer-than-required"}
+    assert ids - set(UNKNOWN) == NEVER_UNKNOWN | {"gpu.fewer-than-required"}
+    assert set(FIRES) | set(PASSES) | set(UNKNOWN) <= ids
+
+
+def test_rules_and_the_patient_know_the_same_distributions() -> None:
+    assert set(TENSORFLOWS) == PROVIDERS
+
+
+def test_required_gpus() -> None:
+    assert "gpu.fewer-than-required" in fired({}, require_gpus=2)
+    assert "gpu.fewer-than-required" not in fired({}, require_gpus=1)
+    diagnosis = diagnose(
+        spoil(healthy(), {"tensorflow.devices": WHY, "gpus": WHY, "host.pci_gpus": WHY}), MATRIX, require_gpus=1
+    )
+    assert "gpu.fewer-than-required" in [item.id for item in diagnosis.undetermined]
+
+
+def test_everything_unknown_gives_no_finding() -> None:
+    from tfgpu_doctor.records.facts import Facts
+
+    diagnosis = diagnose(Facts(), MATRIX, require_gpus=1)
+    assert diagnosis.findings == ()
+    assert len(diagnosis.undetermined) > 20
+
+
+def test_python_section_alone_is_enough_for_an_answer() -> None:
+    from tfgpu_doctor.records.facts import Facts
+
+    facts = Facts(
+        python=Python(
+            version=known("3.14.1"),
+            wheel_platform=known("linux_x86_64"),
+            packages=known(()),
+            tensorflow_paths=known(()),
+        )
+    )
+    assert [f.id for f in diagnose(facts, MATRIX).findings] == ["tf.python-unsupported", "tf.not-installed"]
+
+
+def test_before_2_1_the_gpu_build_is_a_package_of_its_own() -> None:
+    changes = {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))}
+    found = next(f for f in diagnose(spoil(healthy(), changes), MATRIX).findings if f.id == "tf.cpu-build")
+    assert found.fixes[0].commands[-1] == "/env/bin/python -m pip install tensorflow-gpu==1.15.5"
+    modern = {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": known(Build(is_cuda_build=False))}
+    found = next(f for f in diagnose(spoil(healthy(), modern), MATRIX).findings if f.id == "tf.cpu-build")
+    assert all("tensorflow-gpu" not in command for fix in found.fixes for command in fix.commands)

@@ -1,0 +1,425 @@
+"""Which releases satisfy a set of filters, on a small matrix whose answers can be read off it, and on ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
+from tfgpu_doctor.lookup.gpus import all_gpus, default_platform, gpu_answer
+from tfgpu_doctor.lookup.release import find_release, nearest_versions, with_gpu
+from tfgpu_doctor.lookup.releases import (
+    Filters,
+    QueryError,
+    also_load,
+    broken_on,
+    explain_empty,
+    kernels_for,
+    known_broken,
+    only_with,
+    releases,
+    same_as_far_as_given,
+)
+from tfgpu_doctor.matrix.loader import Matrix, parse
+
+FILE = Path(__file__).parents[1] / "small_matrix.yaml"
+SMALL = Matrix(parse(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
+OURS = Matrix.load()
+
+
+def names(**filters: Any) -> list[str]:
+    """The releases as "version", or "package version" where that is not tensorflow."""
+    return [_name(row.package, row.version) for row in releases(SMALL, Filters(**filters))]
+
+
+def _name(package: str, version: str) -> str:
+    return version if package == "tensorflow" else f"{package} {version}"
+
+
+ALL_STABLE = ["2.18.0", "2.15.1", "2.15.0", "2.14.0", "2.13.0", "2.10.1", "1.14.0"]
+CUDA_11 = ["2.14.0", "2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ALL_STABLE),  # of package tensorflow
+        ({"pre": True}, ["2.19.0rc0", *ALL_STABLE]),
+        ({"package": "tensorflow-gpu"}, ["tensorflow-gpu 2.10.1", "tensorflow-gpu 1.14.0"]),
+        ({"platform": "windows_amd64"}, ["2.18.0", "2.10.1"]),
+        ({"platform": "linux_aarch64"}, []),
+        ({"python": "3.12"}, ["2.18.0"]),
+        ({"python": "3.1"}, []),  # 3.10 begins with it
+        ({"cuda": "11"}, CUDA_11),
+        ({"cuda": "11.8"}, ["2.14.0", "2.13.0"]),
+        ({"cuda": "11.8.0"}, ["2.14.0", "2.13.0"]),
+        ({"cuda": "12.5"}, ["2.18.0"]),
+        ({"cuda": "12.5.1"}, ["2.18.0"]),
+        ({"cuda": "12.5.2"}, []),
+        ({"cuda": "1"}, []),  # 10.0, 11.8 and 12.5 begin with it
+        ({"cudnn": "8.6"}, ["2.13.0"]),
+        ({"cudnn": "8.6.0.163"}, ["2.13.0"]),
+        ({"cudnn": "8"}, ["2.15.1", "2.15.0", *CUDA_11]),
+        ({"cuda": "11.8", "cudnn": "8.6"}, ["2.13.0"]),
+        ({"driver": "470"}, [*CUDA_11, "tensorflow-gpu 1.14.0"]),
+        ({"driver": "450"}, [*CUDA_11, "tensorflow-gpu 1.14.0"]),  # the newest of the branch
+        ({"driver": "450.51.05"}, ["tensorflow-gpu 1.14.0"]),
+        ({"driver": "525.60.13", "cuda": "12"}, ["2.18.0", "2.15.1", "2.15.0"]),
+        ({"driver": "525.60.12", "cuda": "12"}, []),
+        ({"driver": "452.38", "platform": "windows_amd64"}, []),  # Windows has its own minimum
+        ({"driver": "452.39", "platform": "windows_amd64"}, ["2.10.1"]),
+        ({"compute_capability": "8.9"}, ["2.18.0", "2.15.1"]),  # 2.15.0 is broken on it
+        ({"compute_capability": "8.9", "ptx": True}, ["2.18.0", "2.15.1", *CUDA_11, "tensorflow-gpu 1.14.0"]),
+        ({"compute_capability": "6.1"}, ["2.18.0", "tensorflow-gpu 1.14.0"]),
+        ({"gpu": "RTX 4090"}, ["2.18.0", "2.15.1"]),
+        ({"gpu": "Tesla K80"}, ["2.13.0", "2.10.1", "tensorflow-gpu 2.10.1", "tensorflow-gpu 1.14.0"]),  # cuDNN 8.7: no
+        ({"gpu": "Tesla K80", "driver": "470.256.02", "python": "3.8"}, ["2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]),
+        ({"gpu": "Tesla K80", "driver": "535"}, []),  # which does not drive it
+        ({"gpu": "GeForce RTX 4090", "driver": "515"}, []),  # nor does this
+        ({"gpu": "L2", "driver": "525"}, []),  # this model's first branch is 535
+        ({"gpu": "L4", "driver": "525"}, ["2.18.0", "2.15.1"]),
+        ({"gpu": "RTX 4090", "compute_capability": "6.1"}, ["2.18.0"]),  # two cards
+        ({"gpu": "RTX 5090"}, []),
+        ({"package": "tensorflow", "cuda": "11.2"}, ["2.10.1"]),
+        ({"gpu_only": True, "python": "2.7"}, ["tensorflow-gpu 1.14.0"]),
+    ],
+)
+def test_releases(filters: dict[str, Any], expected: list[str]) -> None:
+    assert names(**filters) == expected
+
+
+def test_all_platforms_stand_side_by_side() -> None:
+    rows = releases(SMALL, Filters(platform=None, cuda="11.2"))
+    assert [(row.package, row.platform) for row in rows] == [
+        ("tensorflow", "linux_x86_64"),
+        ("tensorflow", "windows_amd64"),
+        ("tensorflow-gpu", "linux_x86_64"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "same"),
+    [
+        ("12.5.1", "12", True),
+        ("12.5.1", "12.5", True),
+        ("12.5.1", "12.5.1", True),
+        ("12.5.1", "12.5.0", False),
+        ("12.5", "12.5.1", False),
+        ("11.8", "11.8.0", True),
+        ("7", "7.0", False),  # a major alone says nothing of the minor
+        ("7", "7", True),
+    ],
+)
+def test_versions_are_compared_as_far_as_given(version: str, wanted: str, same: bool) -> None:
+    assert same_as_far_as_given(version, wanted) is same
+
+
+def test_a_card_below_the_floor_of_its_cudnn_has_no_kernels() -> None:
+    row = find_release(SMALL, "2.14.0", "linux_x86_64")
+    assert kernels_for(SMALL, row, "3.7") == "no"
+    assert kernels_for(SMALL, row, "6.1") == "no"
+    assert kernels_for(SMALL, row, "8.9") == "ptx"
+    assert kernels_for(SMALL, find_release(SMALL, "2.13.0", "linux_x86_64"), "3.7") == "sass"
+
+
+def test_an_error_that_depends_on_the_extra_rules_nothing_out() -> None:
+    row = find_release(SMALL, "2.18.0", "linux_x86_64")
+    assert row.known_issues
+    assert broken_on(SMALL, row, "8.9") is None
+
+
+# ------------------------------------------------------------------------------------------- what else there is
+
+
+def lifted(**filters: Any) -> dict[str, list[str]]:
+    return {one.filter: [row.version for row in one.rows] for one in explain_empty(SMALL, Filters(**filters))}
+
+
+def test_each_single_filter_whose_lifting_helps_is_named() -> None:
+    assert lifted(cuda="12.5", python="3.8") == {"python": ["2.18.0"], "cuda": ["2.13.0", "2.10.1", "2.10.1"]}
+    assert lifted(cuda="12", platform="windows_amd64") == {
+        "cuda": ["2.10.1"],
+        "platform": ["2.18.0", "2.15.1", "2.15.0"],
+    }
+    assert lifted(gpu="Tesla K80", driver="535") == {
+        "driver": ["2.13.0", "2.10.1", "2.10.1", "1.14.0"],
+        "gpu": ["2.18.0", "2.15.1", "2.15.0", "2.14.0", "2.13.0", "2.10.1", "2.10.1", "1.14.0"],
+    }
+
+
+def test_lifting_the_only_gpu_filter_still_asks_for_a_gpu() -> None:
+    rows = [row for one in explain_empty(SMALL, Filters(gpu="RTX 5090")) for row in one.rows]
+    assert rows
+    assert all(row.gpu for row in rows)
+
+
+def test_nothing_helps_where_two_filters_exclude_everything() -> None:
+    assert lifted(python="3.12", cuda="10.0", compute_capability="12.0") == {}
+
+
+def test_ptx_and_early_releases_are_what_the_flags_would_add() -> None:
+    ada = Filters(compute_capability="8.9")
+    assert [row.version for row in only_with(SMALL, ada, ptx=True)] == [
+        "2.14.0",
+        "2.13.0",
+        "2.10.1",
+        "2.10.1",
+        "1.14.0",
+    ]
+    assert [row.version for row in only_with(SMALL, ada, pre=True)] == ["2.19.0rc0"]
+
+
+def test_what_is_known_to_be_broken_is_named_with_its_issue() -> None:
+    found = known_broken(SMALL, Filters(compute_capability="8.9"))
+    assert [(row.version, issue.id) for row, issue in found] == [("2.15.0", "ada-broken")]
+    assert known_broken(SMALL, Filters(compute_capability="8.9", python="3.12")) == ()
+    assert known_broken(SMALL, Filters(python="3.12")) == ()
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"cuda": "11.8"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),
+        ({"cuda": "11.8", "cudnn": "8.6"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),  # compiled for 8.1
+        ({"cuda": "11.8", "cudnn": "8.0"}, []),
+        ({"cuda": "11.8", "python": "3.11"}, []),
+        ({"cuda": "11.4"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),  # builds for 11.2 and for 11.8 name the same files
+        ({"cuda": "11.2"}, []),  # nothing is built for an earlier one
+        ({"cuda": "12.6"}, []),  # no build for 12.6 or later shows what its files are called
+        ({"cuda": "12.5"}, ["2.15.1", "2.15.0"]),
+        ({"cuda": "11"}, []),
+        ({}, []),
+    ],
+)
+def test_builds_for_an_earlier_minor_that_open_the_same_files(filters: dict[str, Any], expected: list[str]) -> None:
+    assert [_name(row.package, row.version) for row in also_load(SMALL, Filters(**filters))] == expected
+
+
+# ------------------------------------------------------------------------------------------------- one release
+
+
+@pytest.mark.parametrize(
+    ("text", "package", "expected"),
+    [
+        ("2.15.1", None, "2.15.1"),
+        (" 2.15.1 ", None, "2.15.1"),
+        ("v2.15.1", None, "2.15.1"),
+        ("tensorflow==2.15.1", None, "2.15.1"),
+        ("tensorflow[and-cuda] == 2.15.1", "tensorflow", "2.15.1"),
+        ("2.15", None, "2.15.1"),
+        ("2.15.*", None, "2.15.1"),
+        ("2.19.0rc0", None, "2.19.0rc0"),
+        ("tensorflow-gpu==2.10", None, "tensorflow-gpu 2.10.1"),
+        ("tensorflow_gpu==2.10.1", "tensorflow-gpu", "tensorflow-gpu 2.10.1"),
+        ("2.10", "Tensorflow_GPU", "tensorflow-gpu 2.10.1"),
+    ],
+)
+def test_a_release_by_what_people_write(text: str, package: str | None, expected: str) -> None:
+    row = find_release(SMALL, text, "linux_x86_64", package)
+    assert _name(row.package, row.version) == expected
+
+
+LINUX = "linux_x86_64"
+
+
+@pytest.mark.parametrize(
+    ("text", "platform", "package", "message"),
+    [
+        ("2.15.7", LINUX, None, "knows no tensorflow 2.15.7; the nearest known on linux_x86_64: 2.15.1, 2.15.0"),
+        ("9.9", LINUX, None, "the nearest known on linux_x86_64: 2.18.0, 2.15.1, 2.14.0, 2.13.0"),
+        ("2.12", LINUX, None, "2.14.0, 2.13.0, 2.10.1"),
+        ("2.19", LINUX, None, "tensorflow 2.19 has no stable release yet; the matrix knows 2.19.0rc0"),
+        ("2", LINUX, None, "tensorflow 2 is a major version; name one of 2.19, 2.18, 2.15, 2.14, 2.13, 2.10"),
+        ("1.14.0", "linux_aarch64", None, "1.14.0 has no wheel for linux_aarch64; it has wheels for linux_x86_64;"),
+        ("2.18.0", "macos_x86_64", None, "linux_x86_64 and windows_amd64; the nearest known on macos_x86_64: 2.10.1"),
+        ("2.15.1", LINUX, "tensorflow-gpu", "no tensorflow-gpu 2.15.1; tensorflow has that version; the nearest"),
+        ("2.15.1", LINUX, "tf", "the matrix knows no package 'tf'; it has tensorflow, tensorflow-gpu"),
+        ("tensorflow==2.10.1", LINUX, "tensorflow-gpu", "is another package than --package tensorflow-gpu"),
+        ("newest", LINUX, None, "'newest' is no TensorFlow version such as 2.15.1 or 2.15"),
+        (">=2.15", LINUX, None, "is no TensorFlow version"),
+        ("2.15.1; rm", LINUX, None, "is no TensorFlow version"),
+        ("", LINUX, None, "'' is no TensorFlow version"),
+        ("9" * 5000, LINUX, None, "is no TensorFlow version"),
+        ("2.15.1+local", LINUX, None, "the matrix knows no tensorflow 2.15.1+local"),
+    ],
+)
+def test_what_is_no_known_release_is_answered_with_what_is_near(
+    text: str, platform: str, package: str | None, message: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        find_release(SMALL, text, platform, package)
+    assert message in str(caught.value)
+
+
+def test_nearest_versions_are_newest_first() -> None:
+    assert nearest_versions(SMALL, "2.15.7", "linux_x86_64", "tensorflow") == ("2.15.1", "2.15.0")
+    assert nearest_versions(SMALL, "1.0", "linux_x86_64", "tensorflow", count=1) == ("1.14.0",)
+    assert nearest_versions(SMALL, "2.0", "linux_aarch64", "tensorflow") == ()
+
+
+def test_the_twin_with_the_gpu() -> None:
+    twin = with_gpu(SMALL, find_release(SMALL, "1.14.0", "linux_x86_64"))
+    assert twin is not None
+    assert twin.package == "tensorflow-gpu"
+    assert with_gpu(SMALL, find_release(SMALL, "2.10.1", "macos_x86_64")) is None
+    assert with_gpu(SMALL, find_release(SMALL, "2.15.1", "linux_x86_64")) is None
+
+
+# --------------------------------------------------------------------------------------------- the other tables
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("12.5", "12.5"), ("12.5.1", "12.5.1"), ("12.5.0", "12.5"), ("v11.8", "11.8"), ("cuda 11.8", "11.8")],
+)
+def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
+    assert find_cuda(SMALL, text).version == version
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("12.5.9", "the matrix knows no CUDA 12.5.9; the nearest are 12.5.1, 12.5, 12.2"),
+        ("12", "CUDA 12 is a series; name one of 12.5, 12.2"),
+        ("99", "the nearest are 12.5.1, 12.5"),
+        ("new", "'new' is no CUDA version such as 12.5"),
+        ("9" * 5000, "is no CUDA version"),
+    ],
+)
+def test_an_unknown_toolkit(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        find_cuda(SMALL, text)
+    assert message in str(caught.value)
+
+
+def test_a_toolkit_that_stands_in_the_file_by_its_updates_only() -> None:
+    rows = [row for row in SMALL.data.cuda if row.version != "12.5"]
+    matrix = Matrix(msgspec.structs.replace(SMALL.data, cuda=tuple(rows)), "test")
+    assert find_cuda(matrix, "12.5").version == "12.5.1"
+
+
+def test_cuda_answer() -> None:
+    answer = cuda_answer(SMALL, find_cuda(SMALL, "12.5"))
+    assert answer.driver_branch == "555"
+    assert (answer.min_driver_linux, answer.minor_compat_min_windows) == ("555.42.02", "528.33")
+    assert (answer.first_compute_capability, answer.last_compute_capability) == ("5.0", "9.0")
+    assert answer.tensorflow == ("2.19.0rc0", "2.18.0")
+    assert answer.cudnn == ("9.11", "9.3", "8.9")
+    assert answer.sources["compute_capabilities"] == "https://example.org/table"
+    old = cuda_answer(SMALL, find_cuda(SMALL, "10.0"))
+    assert (old.minor_compat_min_linux, old.min_driver_windows) == (None, None)
+    assert set(old.sources) == {"min_driver_linux", "compute_capabilities"}
+
+
+@pytest.mark.parametrize(("text", "line"), [("9.3", "9.3"), ("9.3.0.75", "9.3"), ("8.9.7", "8.9"), ("v8.9", "8.9")])
+def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
+    assert find_cudnn(SMALL, text).version == line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("9", "cuDNN 9 is a series; name one of 9.11, 9.3"),
+        ("9.4.0", "the matrix knows no cuDNN 9.4; the nearest are 9.11, 9.3"),
+        ("x", "'x' is no cuDNN version such as 9.3"),
+    ],
+)
+def test_an_unknown_cudnn(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        find_cudnn(SMALL, text)
+    assert message in str(caught.value)
+
+
+def test_cudnn_answer() -> None:
+    answer = cudnn_answer(SMALL, find_cudnn(SMALL, "9.3"))
+    assert (answer.cuda_majors, answer.min_compute_capability) == (("11", "12"), "5.0")
+    assert answer.last_for == ("Pascal",)
+    assert answer.tensorflow == ("2.19.0rc0", "2.18.0")
+    assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")).last_for == ("Kepler",)  # with CUDA 10
+    assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.6")).last_for == ()
+    assert cudnn_answer(SMALL, find_cudnn(SMALL, "9.11")).last_for == ()  # the newest is nobody's last
+
+
+def test_last_cudnn_by_cuda_major() -> None:
+    assert last_cudnn(SMALL, "3.7", "11") == "8.6"
+    assert last_cudnn(SMALL, "3.7") == "8.7"
+    assert last_cudnn(SMALL, "3.7", "12") is None
+
+
+def test_gpu_answer() -> None:
+    answer = gpu_answer(SMALL, "8.9", "GeForce RTX 4090")
+    assert (answer.architecture, answer.first_driver_branch, answer.last_driver_branch) == ("Ada Lovelace", "520", None)
+    assert (answer.first_cuda, answer.last_cuda) == ("11.8", None)
+    assert (answer.newest_tensorflow, answer.tensorflow) == ("2.18.0", ("2.18.0", "2.15.1"))
+    assert answer.tensorflow_ptx == ("2.14.0", "2.13.0", "2.10.1", "1.14.0")
+    assert [(one.id, one.tensorflow) for one in answer.broken] == [("ada-broken", ("2.15.0",))]
+    assert answer.peak is not None
+    assert answer.peak["float16"] == 512
+    assert answer.last_cudnn == {"11": "9.3", "12": "9.11"}
+
+
+def test_gpu_answer_by_compute_capability() -> None:
+    answer = gpu_answer(SMALL, "8.9")
+    assert (answer.name, answer.names) == (None, ("GeForce RTX 4090", "L4", "L2"))
+    with pytest.raises(QueryError, match=r"knows no compute capability 4\.2; it has 3\.7, 6\.1"):
+        gpu_answer(SMALL, "4.2")
+
+
+def test_gpu_answer_of_a_card_without_kernels() -> None:
+    answer = gpu_answer(SMALL, "12.0", "GeForce RTX 5090")
+    assert (answer.newest_tensorflow, answer.tensorflow) == (None, ())
+    assert answer.peak is None
+
+
+def test_gpu_answer_on_another_platform() -> None:
+    answer = gpu_answer(SMALL, "6.1", "GeForce GTX 1080", "windows_amd64")
+    assert (answer.platform, answer.newest_tensorflow) == ("windows_amd64", None)
+    assert gpu_answer(SMALL, "3.7", None, "windows_amd64").tensorflow == ("2.10.1",)
+
+
+def test_all_gpus_take_branches_from_their_architecture_unless_they_have_their_own() -> None:
+    rows = {row.name: row for row in all_gpus(SMALL)}
+    assert rows["L2"].first_driver_branch == "535"
+    assert rows["L4"].first_driver_branch == "520"
+    assert rows["Tesla K80"].last_driver_branch == "470"
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "platform"),
+    [
+        ("Jetson AGX Orin", "8.7", "linux_aarch64"),
+        ("GH200 480GB", "9.0", "linux_aarch64"),
+        ("GB10", "12.1", "linux_aarch64"),
+        ("H100 80GB HBM3", "9.0", "linux_x86_64"),
+        ("GeForce RTX 5090", "12.0", "linux_x86_64"),
+        (None, "8.7", "linux_x86_64"),
+    ],
+)
+def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str, platform: str) -> None:
+    assert default_platform(name, capability) == platform
+
+
+# ---------------------------------------------------------------------------------------------------- our matrix
+
+
+@pytest.mark.parametrize(
+    ("filters", "release", "satisfied"),
+    [
+        ({"cuda": "11.8", "cudnn": "8.6"}, "2.13.0", True),
+        ({"cuda": "11.8", "cudnn": "8.6"}, "2.14.0", False),
+        ({"gpu": "Tesla K80", "driver": "470"}, "2.11.0", True),
+        ({"gpu": "Tesla K80", "driver": "470"}, "2.15.1", False),
+        ({"python": "3.12"}, "2.16.2", True),
+        ({"python": "3.12"}, "2.15.1", False),
+        ({"cuda": "11", "platform": "windows_amd64"}, "2.10.1", True),
+        ({"cuda": "11", "platform": "windows_amd64"}, "2.11.0", False),
+        ({"driver": "525.60.13"}, "2.15.1", True),
+        ({"driver": "520"}, "2.15.1", False),
+    ],
+)
+def test_known_facts(filters: dict[str, Any], release: str, satisfied: bool) -> None:
+    found = {row.version for row in releases(OURS, Filters(**filters)) if row.package == "tensorflow"}
+    assert (release in found) is satisfied

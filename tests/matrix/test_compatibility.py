@@ -1,0 +1,103 @@
+"""Which TensorFlow is advised, and the commands that install it here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, numpy_bound, runs_on
+from tfgpu_doctor.plan.constraints import best_release
+from tfgpu_doctor.plan.fixes import Remedies
+
+
+def advice(changes: dict[str, Any]) -> str:
+    """The commands of the best release, one a line."""
+    fixes = Remedies(spoil(healthy(), changes), MATRIX).reinstall_best("because")
+    return "\n".join(command for fix in fixes for command in fix.commands)
+
+
+PASCAL = {"gpus": known((gpu(name="Tesla P100-PCIE-16GB", compute_capability="6.0"),))}
+KEPLER = {
+    "gpus": known((gpu(name="Tesla K80", compute_capability="3.7"),)),
+    "driver.version": known("470.256.02"),  # the last branch for it
+}
+BLACKWELL = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "commands"),
+    [
+        # 2.21.0 does not find its own libcusolver
+        ({}, "/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'"),
+        # the extra would bring a cuDNN that has dropped Pascal (9.11 and later)
+        (PASCAL, "/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0' 'nvidia-cudnn-cu12<9.11'"),
+        ({"python.version": known("3.9.2")}, "/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'"),
+        (
+            {"python.version": known("3.8.10")},
+            "python3.13 -m venv ~/tf\n~/tf/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'",
+        ),
+        (
+            {"python.version": known("3.14.0"), "python.installers": known(("pip", "uv"))},
+            "uv venv --python 3.13 ~/tf\nuv pip install --python ~/tf/bin/python 'tensorflow[and-cuda]==2.20.0'",
+        ),
+        (BLACKWELL, ""),  # no wheel has kernels for it
+    ],
+)
+def test_advice(changes: dict[str, Any], commands: str) -> None:
+    assert advice(changes) == commands
+
+
+def test_kepler_gets_the_last_release_with_kernels() -> None:
+    commands = advice(KEPLER)
+    # the extra of 2.14.1 wants a TensorRT that has no wheel for Python 3.11, so its other parts are named
+    assert "tensorflow==2.14.1 " in commands
+    assert "nvidia-cudnn-cu11==8.7.0.84" in commands
+
+
+def test_old_driver_gets_a_release_that_it_runs() -> None:
+    ampere = known((gpu(name="NVIDIA A100-SXM4-40GB", compute_capability="8.0"),))
+    facts = spoil(healthy(), {"driver.version": known("470.256.02"), "gpus": ampere})
+    row = best_release(facts, MATRIX, own_cuda=False, this_python=False)
+    assert row is not None and row.cuda is not None and row.cuda.startswith("11.")
+
+
+def test_system_python_gets_a_virtual_environment() -> None:
+    commands = advice({"python.externally_managed": known(True), "python.executable": known("/usr/bin/python3")})
+    assert commands.startswith("/usr/bin/python3 -m venv ~/tensorflow\n~/tensorflow/bin/python -m pip install ")
+
+
+def test_words_are_quoted_for_the_shell() -> None:
+    assert advice({"python.executable": known("/home/a b/$(reboot)/python")}).startswith(
+        "'/home/a b/$(reboot)/python' -m"
+    )
+    windows = Remedies(spoil(healthy(), {"host.os": known("windows")}), MATRIX)
+    assert windows.quote("C:\\Program Files\\python.exe") == '"C:\\Program Files\\python.exe"'
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "how"),
+    [
+        ("2.21.0", "9.0", "sass"),
+        ("2.21.0", "8.6", "sass"),
+        ("2.21.0", "12.0", "ptx"),
+        ("2.21.0", "5.2", "no"),
+        ("2.15.1", "8.9", "sass"),
+        ("2.15.1", "9.0", "ptx"),
+        ("2.10.1", "3.5", "sass"),
+    ],
+)
+def test_how_a_card_runs_a_build(version: str, capability: str, how: str) -> None:
+    row = MATRIX.tensorflow(version, "linux_x86_64")
+    assert row is not None
+    assert runs_on(row, capability) == how
+
+
+def test_bounds() -> None:
+    new, old = (MATRIX.tensorflow(version, "linux_x86_64") for version in ("2.20.0", "2.10.1"))
+    assert new is not None and old is not None
+    assert cudnn_bound(MATRIX, new, ["7.5"]) is None
+    assert cudnn_bound(MATRIX, new, ["8.0", "7.0"]) == "nvidia-cudnn-cu12<9.11"
+    assert numpy_bound(old) == f"{old.numpy},<2"
+    assert numpy_bound(new) == new.numpy

@@ -1,0 +1,100 @@
+"""Known issues: conditions on what stands beside TensorFlow and on the processor, and the advice that follows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from msgspec import structs
+
+from tfgpu_doctor.matrix.lint import issues
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.rows import concerns
+from tfgpu_doctor.matrix.schema import Condition, KnownIssue, ReleaseRow
+
+MATRIX = Matrix.load()
+
+
+def with_condition(condition: Condition) -> Matrix:
+    """The bundled matrix with one known issue."""
+    issue = KnownIssue(
+        id="x", severity="error", affects="run", title="t", condition=condition, symptom="s", fix="f", source="wheel"
+    )
+    return Matrix(structs.replace(MATRIX.data, known_issues=(issue,)), "matrix")
+
+
+def holds(condition: Condition, **known: object) -> bool:
+    """Whether an issue of TensorFlow 2.17.1 on Linux with that condition holds."""
+    matrix = with_condition(condition)
+    row = matrix.tensorflow("2.17.1", "linux_x86_64")
+    assert row is not None
+    return bool(matrix.issues_for(row, **known))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        ({"numpy": "2.1.3"}, True),
+        ({"numpy": "2.0.0rc1"}, False),  # before 2.0.0
+        ({"numpy": "1.26.4"}, False),
+        ({"protobuf": "5.29.6"}, False),  # numpy is unknown
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_condition_on_another_distribution(beside: dict[str, str] | None, expected: bool) -> None:
+    assert holds(Condition(versions="==2.17.1", beside={"numpy": ">=2"}), beside=beside) is expected
+
+
+def test_names_of_distributions_are_normalised() -> None:
+    condition = Condition(versions="==2.17.1", beside={"typing_extensions": "<4.6"})
+    assert holds(condition, beside={"Typing-Extensions": "4.5.0"})
+
+
+def test_all_that_stands_beside_must_fit() -> None:
+    condition = Condition(versions="==2.17.1", beside={"numpy": ">=2", "keras": "<3"})
+    assert holds(condition, beside={"numpy": "2.1.3", "keras": "2.15.0"})
+    assert not holds(condition, beside={"numpy": "2.1.3", "keras": "3.5.0"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [(("sse4_2",), True), (("avx", "sse4_2"), False), ((), False)],
+    ids=["lacks", "has", "unknown"],
+)
+def test_a_condition_on_the_processor(flags: tuple[str, ...], expected: bool) -> None:
+    assert holds(Condition(versions="==2.17.1", cpu_lacks="avx"), cpu_flags=flags) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "versions", "expected"),
+    [
+        ("2.17.0", "<=2.21.0", True),
+        ("2.17.0+nv25.2", "<=2.21.0", False),  # NVIDIA's build, which has kernels for Blackwell
+        ("2.17.0+nv25.2", "==2.17.0+nv25.2", True),
+    ],
+)
+def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
+    version: str, versions: str, expected: bool
+) -> None:
+    (issue,) = with_condition(Condition(versions=versions)).data.known_issues
+    row = ReleaseRow(package="tensorflow", version=version, wheels={})
+    assert concerns(issue, row, "linux_x86_64") is expected
+
+
+def test_a_bad_specifier_is_named() -> None:
+    found = list(issues(with_condition(Condition(versions="==2.17.1", beside={"numpy": "two"})).data))
+    assert found == [
+        "known_issues x.condition: 'two' is no version specifier such as '>=2.16,<2.18'",
+    ]
+
+
+@pytest.mark.parametrize("issue", MATRIX.data.known_issues, ids=lambda issue: issue.id)
+def test_a_row_says_what_to_do_in_words_that_can_be_pasted(issue: KnownIssue) -> None:
+    for command in issue.commands:
+        assert shlex.split(command), command
+        assert not re.search(r"<\w+>|\.\.\.|/path/to", command), f"a gap to fill in: {command}"
+    for text in (issue.title, issue.symptom, issue.fix):
+        assert "!" not in text.replace("!=", ""), text
+        assert "\n" not in text, text

@@ -1,0 +1,92 @@
+"""A matrix of the user's over the bundled one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_main import tfgpu
+from tfgpu_doctor.matrix.loader import Matrix, MatrixError
+
+HEAD = 'schema: tfgpu.matrix/1\nrevision: "2026-11-30"\nsources:\n  ours: {title: wheels of our cluster}\n'
+BUILD = """tensorflow:
+- package: tensorflow
+  version: "2.17.0+nv25.2"
+  source: ours
+  wheels:
+    linux_x86_64: {python: ["3.12"], cuda: "12.8", cudnn: "9.7", sass: ["9.0", "12.0"]}
+"""
+
+
+def layer(tmp_path: Path, text: str, name: str = "ours.yaml") -> str:
+    file = tmp_path / name
+    file.write_text(HEAD + text, encoding="utf-8")
+    return str(file)
+
+
+def test_a_build_of_our_own_stands_beside_the_published_ones(tmp_path: Path) -> None:
+    matrix = Matrix.load(layer(tmp_path, BUILD))
+    own = matrix.tensorflow("2.17.0+nv25.2", "linux_x86_64")
+    assert own is not None and (own.version, own.cuda, own.sass) == ("2.17.0+nv25.2", "12.8", ("9.0", "12.0"))
+    assert own.sources["cuda"] == "wheels of our cluster"
+    assert own.min_driver_linux == "525.60.13"  # from our own table of toolkits
+    published = matrix.tensorflow("2.17.0", "linux_x86_64")
+    assert published is not None and published.cuda == "12.3"
+    assert matrix.tensorflow("2.17.0+nv24.1", "linux_x86_64") is None  # a build that nobody described
+    assert matrix.revision == f"{Matrix.load().revision}+2026-11-30"
+
+
+def test_a_row_with_the_key_of_ours_stands_in_its_place(tmp_path: Path) -> None:
+    row = 'cudnn:\n- {version: "9.28", min_compute_capability_by_cuda: {"13": "8.0"}, source: ours}\n'
+    matrix = Matrix.load(layer(tmp_path, row))
+    changed, kept = matrix.cudnn("9.28"), matrix.cudnn("9.27")
+    assert changed is not None and changed.cuda_majors == ("13",)
+    assert kept == Matrix.load().cudnn("9.27")
+
+
+def test_the_last_file_lies_on_top(tmp_path: Path) -> None:
+    gpus = 'gpus:\n- {{compute_capability: "{}", source: ours, names: [GeForce RTX 4090, Wonder 1]}}\n'
+    first = layer(tmp_path, gpus.format("9.0"))
+    second = layer(tmp_path, gpus.format("8.0"), "second.yaml")
+    found = Matrix.load(first, second).gpu("RTX 4090")
+    assert found is not None and found.compute_capability == "8.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BUILD.replace('"12.8"', '"12.99"'), r"tensorflow 2.17.0\+nv25.2 linux_x86_64.cuda: 12.99 is none of"),
+        (BUILD.replace("source: ours", "source: theirs"), "no source 'theirs'"),
+        (BUILD.replace("sass", "sas"), "unknown field `sas`"),
+        ("", r"sources.ours: no row uses it"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(MatrixError, match=message) as refused:
+        Matrix.load(layer(tmp_path, text))
+    assert str(refused.value).startswith(str(tmp_path))
+
+
+def test_the_environment_names_layers_for_every_command(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    report.write_bytes(healthy_report())
+    file = layer(tmp_path, BUILD)
+    done = tfgpu(
+        "doctor", "--from", str(report), "--format", "json", environ={"TFGPU_MATRIX": os.pathsep.join([file, ""])}
+    )
+    assert json.loads(done.stdout)["matrix"] == {
+        "revision": f"{Matrix.load().revision}+2026-11-30",
+        "source": file,
+    }
+    broken = tfgpu("doctor", "--from", str(report), environ={"TFGPU_MATRIX": str(tmp_path / "none.yaml")})
+    assert (broken.returncode, "No such file" in broken.stderr) == (2, True)
+
+
+def healthy_report() -> bytes:
+    from tests.healthy import MATRIX, healthy
+    from tfgpu_doctor.diagnosis.engine import make_report
+
+    return make_report(healthy(), MATRIX, source="live", timings={}).to_json()

@@ -1,0 +1,471 @@
+"""The hand-entered tables: toolkits, cuDNN, architectures, peaks, TensorFlow's own table; and their linters."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tfgpu_doctor.matrix.lint import LINTERS, Linter, order
+from tfgpu_doctor.matrix.lint_tables import (
+    cudnn_floors,
+    driver_branches,
+    drivers,
+    official,
+    peak_products,
+    peak_rates,
+    toolkit_architectures,
+)
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, CudnnRelease, MatrixFile, OfficialRow, Peak, numbers
+
+MATRIX = Matrix.load()
+
+
+# ------------------------------------------------------------------------------------------ toolkits
+
+
+@pytest.mark.parametrize(
+    ("version", "linux", "windows", "oldest", "first", "last"),
+    [
+        # CUDA Toolkit Release Notes, Table 3 (drivers), and nvcc --help or Clang's Cuda.cpp (first and last SASS)
+        ("7.0", "346.46", "347.62", "346.46", "2.0", "5.3"),
+        ("7.5", "352.31", "353.66", "352.31", "2.0", "5.3"),
+        ("8.0.44", "367.48", "369.30", "367.48", "2.0", "6.2"),
+        ("8.0.61", "375.26", "376.51", "375.26", "2.0", "6.2"),
+        ("9.0", "384.81", "385.54", "384.81", "3.0", "7.0"),
+        ("9.1", "390.46", "391.29", "390.46", "3.0", "7.2"),
+        ("9.2.88", "396.26", "397.44", "396.26", "3.0", "7.2"),
+        ("9.2.148", "396.37", "398.26", "396.37", "3.0", "7.2"),
+        ("10.0", "410.48", "411.31", "410.48", "3.0", "7.5"),
+        ("10.1", "418.39", "418.96", "418.39", "3.0", "7.5"),
+        ("10.2", "440.33", "441.22", "440.33", "3.0", "7.5"),
+        ("11.0", "450.51.05", "451.48", "450.36.06", "3.5", "8.0"),
+        ("11.0.3", "450.51.06", "451.82", "450.36.06", "3.5", "8.0"),
+        ("11.1", "455.23", "456.38", "450.80.02", "3.5", "8.6"),
+        ("11.1.1", "455.32", "456.81", "450.80.02", "3.5", "8.6"),
+        ("11.4", "470.42.01", "471.11", "450.80.02", "3.5", "8.7"),
+        ("12.3.2", "545.23.08", "546.12", "525.60.13", "5.0", "9.0"),
+        ("13.4", "615.71.09", None, "580", "7.5", "12.1"),
+    ],
+)
+def test_toolkits(version: str, linux: str, windows: str | None, oldest: str, first: str, last: str) -> None:
+    row = MATRIX.cuda(version)
+    assert row is not None
+    assert (row.min_driver_linux, row.min_driver_windows, row.oldest_driver_linux) == (linux, windows, oldest)
+    assert (row.compute_capabilities[0], row.compute_capabilities[-1]) == (first, last)
+
+
+def test_there_is_no_minor_version_compatibility_before_cuda_11() -> None:
+    for row in MATRIX.data.cuda:
+        before = numbers(row.version) < (11,)
+        assert (row.minor_compat_min_linux is None) is before, row.version
+        assert (row.minor_compat_min_windows is None) is before, row.version
+
+
+@pytest.mark.parametrize("minor", ["7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0", "10.1", "10.2"])
+def test_every_early_toolkit_has_a_row(minor: str) -> None:
+    assert minor in {row.version for row in MATRIX.data.cuda}
+
+
+# ------------------------------------------------------------------------------------------ cuDNN
+
+
+@pytest.mark.parametrize(
+    ("version", "floors"),
+    [
+        # names of NVIDIA's archives; cudnnGetVersion and cudnnGetCudartVersion of the libcudnn in the CuPy wheels;
+        # cuDNN Support Matrix 7.6.0
+        ("5.0", {"7": "3.0", "8": "3.0"}),
+        ("5.1.10", {"7": "3.0", "8": "3.0"}),
+        ("6.0.21", {"7": "3.0", "8": "3.0"}),
+        ("7.0.5", {"8": "3.0", "9": "3.0"}),
+        ("7.1.2", {"8": "3.0", "9": "3.0"}),
+        ("7.2.1", {"8": "3.0", "9": "3.0"}),
+        ("7.3.1", {"9": "3.0", "10": "3.0"}),
+        ("7.4.2", {"9": "3.0", "10": "3.0"}),
+        ("7.6.5", {"9": "3.0", "10": "3.0"}),
+    ],
+)
+def test_early_cudnn(version: str, floors: dict[str, str]) -> None:
+    row = MATRIX.cudnn(version)
+    assert row is not None
+    assert row.min_compute_capability_by_cuda == floors
+
+
+@pytest.mark.parametrize(
+    ("card", "major", "newest"),
+    [
+        # support matrices of cuDNN 8.7 and 9.10, and the kernels in the nvidia-cudnn wheels of 9.11
+        ("3.0", "9", "7.6"),
+        ("3.0", "10", "8.7"),
+        ("3.5", "11", "8.7"),
+        ("3.7", "11", "8.7"),
+        ("5.0", "12", "9.10"),
+        ("6.1", "11", "9.10"),
+        ("7.0", "12", "9.10"),
+    ],
+)
+def test_the_last_cudnn_for_a_card_follows_from_the_table(card: str, major: str, newest: str) -> None:
+    fitting = [
+        row.version
+        for row in MATRIX.data.cudnn
+        if (floor := row.min_compute_capability_by_cuda.get(major)) and numbers(floor) <= numbers(card)
+    ]
+    assert max(fitting, key=numbers) == newest
+
+
+# ------------------------------------------------------------------------------------------ architectures
+
+
+@pytest.mark.parametrize(
+    ("capability", "name", "min_cuda", "max_cuda", "last"),
+    [
+        # NVIDIA's "CUDA Toolkit, Driver, and Architecture Matrix"; 2.1, 6.2 and 7.2: Spack, nvcc --help, Clang
+        ("2.0", "Fermi", "3.0", "8.0", "390"),
+        ("2.1", "Fermi", "3.2", "8.0", "390"),
+        ("3.0", "Kepler", "6.0", "10.2", "470"),
+        ("3.5", "Kepler", "6.0", "11.8", "470"),
+        ("5.2", "Maxwell", "6.5", "12.9", "580"),
+        ("6.2", "Pascal", "8.0", "12.9", None),
+        ("7.0", "Volta", "9.0", "12.9", "580"),
+        ("7.2", "Volta", "9.1", "12.9", None),
+        ("7.5", "Turing", "10.0", None, None),
+        ("10.7", "Rubin", "13.4", None, None),
+    ],
+)
+def test_architectures(capability: str, name: str, min_cuda: str, max_cuda: str | None, last: str | None) -> None:
+    row = MATRIX.architecture(capability)
+    assert row is not None
+    assert (row.name, row.min_cuda, row.max_cuda, row.last_driver_branch) == (name, min_cuda, max_cuda, last)
+
+
+# ------------------------------------------------------------------------------------------ peaks
+
+# WP: NVIDIA's whitepaper; DS: NVIDIA's data sheet; TPU: TechPowerUp's GPU database, partly as quoted by others.
+PUBLISHED = [
+    ("GeForce GTX 650", "3.0", 2, 1058, "float32", 0.8125),  # TPU
+    ("GeForce GTX 650", "3.0", 2, 1058, "float64", 0.03386),
+    ("Tesla K40m", "3.5", 15, 745, "float32", 4.29),  # K40 DS
+    ("Tesla K40m", "3.5", 15, 745, "float64", 1.43),
+    ("Tesla K40m", "3.5", 15, 876, "float64", 1.682),  # TPU, boost
+    ("Tesla K80", "3.7", 26, 875, "float32", 8.74),  # K80 DS, two GPUs of 13
+    ("Tesla K80", "3.7", 26, 875, "float64", 2.91),
+    ("GeForce GTX 750 Ti", "5.0", 5, 1020, "float32", 1.306),  # GTX 750 Ti WP
+    ("GeForce GTX 960", "5.2", 8, 1178, "float32", 2.413),  # TPU
+    ("GeForce GTX 960", "5.2", 8, 1178, "float64", 0.07539),
+    ("Tesla M40", "5.2", 24, 1112, "float32", 6.84),  # TPU
+    ("Jetson TX1", "5.3", 2, 998, "float16", 1),  # Tegra X1 WP
+    ("Tesla P100-SXM2-16GB", "6.0", 56, 1480, "float16", 21.2),  # P100 WP
+    ("Tesla P100-SXM2-16GB", "6.0", 56, 1480, "float64", 5.3),
+    ("GeForce GTX 1060 6GB", "6.1", 10, 1709, "float32", 4.375),  # TPU
+    ("GeForce GTX 1060 6GB", "6.1", 10, 1709, "float64", 0.1367),
+    ("Tesla P40", "6.1", 30, 1531, "float32", 11.76),  # TPU
+    ("Jetson TX2", "6.2", 2, 1465, "float32", 0.750),  # TPU
+    ("Jetson TX2", "6.2", 2, 1465, "float16", 1.5),
+    ("Jetson TX2", "6.2", 2, 1465, "float64", 0.02344),
+    ("Tesla V100-SXM2-16GB", "7.0", 80, 1530, "float32", 15.7),  # V100 WP
+    ("Tesla V100-SXM2-16GB", "7.0", 80, 1530, "float64", 7.8),
+    ("Tesla V100-SXM2-16GB", "7.0", 80, 1530, "float16", 125),
+    ("Jetson Xavier NX", "7.2", 6, 1377, "float32", 1.058),  # TPU
+    ("Jetson Xavier NX", "7.2", 6, 1377, "float64", 0.5288),
+    ("Jetson AGX Xavier", "7.2", 8, 1377, "float16", 11),  # Jetson AGX Xavier DS
+    ("Tesla T4", "7.5", 40, 1590, "float16", 65),  # T4 DS
+    ("Quadro RTX 5000 with Max-Q Design", "7.5", 48, 1770, "float64", 0.3398),  # TPU
+    ("Quadro RTX 6000", "7.5", 72, 1620, "float16", 119.4),  # DS of the passive one
+    ("TITAN RTX", "7.5", 72, 1770, "float16", 130),  # TITAN RTX DS
+    ("GeForce RTX 2080 Ti", "7.5", 68, 1545, "float16", 53.8),  # Turing WP, with FP32 accumulate
+    ("GeForce GTX 1660 Ti with Max-Q Design", "7.5", 24, 1335, "float16", 8.202),  # TPU
+    ("GeForce GTX 1650 SUPER", "7.5", 20, 1725, "float16", 8.832),  # TPU
+    ("GeForce GTX 1650 SUPER", "7.5", 20, 1725, "float32", 4.416),
+    ("GeForce GTX 1650 SUPER", "7.5", 20, 1725, "float64", 0.138),
+    ("A30", "8.0", 56, 1440, "float16", 165),  # A30 DS
+    ("A100-SXM4-80GB", "8.0", 108, 1410, "float64", 9.7),  # A100 WP
+    ("A100-SXM4-80GB", "8.0", 108, 1410, "bfloat16", 312),
+    ("A10", "8.6", 72, 1695, "bfloat16", 125),  # A10 DS
+    ("A10", "8.6", 72, 1695, "tf32", 62.5),
+    ("A10G", "8.6", 80, 1710, "float16", 70),  # a10g-flops
+    ("A40", "8.6", 84, 1740, "tf32", 74.8),  # A40 DS
+    ("A40", "8.6", 84, 1740, "bfloat16", 149.7),
+    ("GeForce RTX 3090", "8.6", 82, 1695, "float16", 71),  # GA102 WP, with FP32 accumulate
+    ("Jetson AGX Orin", "8.7", 16, 1300, "float32", 5.3),  # Jetson AGX Orin technical brief
+    ("Jetson AGX Orin", "8.7", 16, 1300, "float16", 42.5),  # a quarter of its 170 sparse INT8 TOPS
+    ("L4", "8.9", 58, 2040, "float16", 121),  # L4 DS
+    ("L4", "8.9", 58, 2040, "float32", 30.3),
+    ("L40", "8.9", 142, 2490, "float16", 181.05),  # L40 DS
+    ("L40", "8.9", 142, 2490, "tf32", 90.5),
+    ("L40S", "8.9", 142, 2520, "float16", 362.05),  # L40S DS
+    ("L40S", "8.9", 142, 2520, "tf32", 183),
+    ("GeForce RTX 4090", "8.9", 128, 2520, "bfloat16", 165.2),  # Ada WP, with FP32 accumulate
+    ("GeForce RTX 4090", "8.9", 128, 2520, "float64", 1.29),  # TPU
+    ("H100 80GB HBM3", "9.0", 132, 1830, "float16", 989.4),  # Hopper WP, tensor clock
+    ("H100 80GB HBM3", "9.0", 132, 1830, "tf32", 494.7),
+    ("H100 80GB HBM3", "9.0", 132, 1980, "float32", 66.9),
+    ("H100 80GB HBM3", "9.0", 132, 1980, "float64", 33.5),
+    ("H200", "9.0", 132, 1830, "bfloat16", 989),  # H200 DS
+    ("H20", "9.0", 78, 1830, "float16", 148),  # H20 DS, at the tensor clock of the H100
+    ("H20", "9.0", 78, 1830, "tf32", 74),
+    ("B200", "10.0", 148, 1980, "float32", 75),  # HGX B200: 600 TFLOPS in eight
+    ("B200", "10.0", 148, 1980, "float64", 37),  # HGX B200: 296 in eight
+    ("B200", "10.0", 148, 1860, "float16", 2250),  # HGX B200: 36 PFLOPS sparse in eight; tensor clock
+    ("B200", "10.0", 148, 1860, "tf32", 1125),
+    ("GB200", "10.0", 148, 2060, "bfloat16", 2500),  # GB200 NVL72: 360 PFLOPS sparse in 72
+    ("B300", "10.3", 148, 1980, "float32", 75),  # HGX B300: 600 TFLOPS in eight
+    ("B300", "10.3", 148, 1860, "float16", 2250),
+    ("Jetson T5000", "11.0", 20, 1575, "float16", 258.5),  # thor-flops
+    ("GeForce RTX 5090", "12.0", 170, 2407, "float32", 104.8),  # RTX Blackwell WP
+    ("GeForce RTX 5090", "12.0", 170, 2407, "float16", 209.5),
+    ("RTX PRO 6000 Blackwell Workstation Edition", "12.0", 188, 2617, "float16", 503.8),  # TPU
+    ("GB10", "12.1", 48, 2525, "float32", 31),  # Hot Chips 2025
+]
+
+
+@pytest.mark.parametrize(("name", "capability", "multiprocessors", "mhz", "dtype", "tflops"), PUBLISHED)
+def test_peaks_give_the_published_figures(
+    name: str, capability: str, multiprocessors: int, mhz: int, dtype: str, tflops: float
+) -> None:
+    row = MATRIX.peak(capability, f"NVIDIA {name}")
+    assert row is not None
+    assert multiprocessors * mhz * getattr(row, dtype) / 1e6 == pytest.approx(tflops, rel=0.03)
+
+
+def test_every_row_of_peaks_with_rates_is_held_against_a_figure() -> None:
+    held = {(row.compute_capability, row.products) for name, cc, *_ in PUBLISHED if (row := MATRIX.peak(cc, name))}
+    # Turing without tensor cores is one family, of which GTX 16 is held; NVIDIA's guide has Kepler's 3.2 like 3.0,
+    # and 3.5 with 8 float64 results a cycle on GeForce, except Titan
+    alike = {("7.5", one) for one in ("GeForce MX", "T2000", "T1200", "T1000", "T600", "T550", "T500", "T400")}
+    free = alike | {("3.2", None), ("3.5", "GeForce"), ("3.5", "GeForce GTX TITAN")}
+    assert {(row.compute_capability, row.products) for row in MATRIX.data.peaks} - held <= free
+
+
+@pytest.mark.parametrize(
+    ("capability", "name", "rate"),
+    [
+        ("6.1", "GeForce GTX 1080", None),  # cuBLAS computes float16 in float32 there
+        ("7.5", "Quadro T1000", 256),
+        ("7.5", "NVIDIA T400 4GB", 256),
+        ("7.5", "GeForce MX450", 256),
+        ("7.5", "Tesla T4", 1024),
+        ("8.7", "Orin", 2048),
+        ("9.0", "NVIDIA H200", 4096),
+        ("9.0", "NVIDIA H20", 1024),
+        ("9.0", "NVIDIA GH200 480GB", 4096),
+        ("12.1", "NVIDIA GB10", None),
+    ],
+)
+def test_the_tensor_rate_is_that_of_the_product(capability: str, name: str, rate: float | None) -> None:
+    row = MATRIX.peak(capability, name)
+    assert row is not None
+    assert row.float16 == rate
+
+
+@pytest.mark.parametrize("capability", ["8.8", "10.1", "10.7"])
+def test_what_nobody_publishes_stays_unknown(capability: str) -> None:
+    assert MATRIX.architecture(capability) is not None
+    assert MATRIX.peak(capability) is None
+
+
+# ------------------------------------------------------------------------------------------ TensorFlow's own table
+
+
+@pytest.mark.parametrize(
+    ("version", "pythons", "cuda", "cudnn"),
+    [
+        # tensorflow/docs, site/en/install/source.md, "Tested build configurations", Linux GPU
+        ("2.21", "3.10 3.13", "12.5", "9.3"),
+        ("2.16", "3.9 3.12", "12.3", "8.9"),
+        ("2.9", "3.7 3.10", "11.2", "8.1"),
+        ("2.6", "3.6 3.9", "11.2", "8.1"),
+        ("2.4", "3.6 3.8", "11.0", "8.0"),
+        ("2.3", "3.5 3.8", "10.1", "7.6"),
+        ("2.1", "2.7 3.7", "10.1", "7.6"),
+        ("1.15", "2.7 3.7", "10.0", "7.4"),
+        ("1.12", "2.7 3.6", "9.0", "7"),
+        ("1.4", "2.7 3.6", "8.0", "6.0"),
+        ("1.0", "2.7 3.6", "8.0", "5.1"),
+    ],
+)
+def test_tested_builds(version: str, pythons: str, cuda: str, cudnn: str) -> None:
+    row = next(row for row in MATRIX.data.official if row.version == version)
+    assert f"{row.python[0]} {row.python[-1]}" == pythons
+    assert (row.cuda, row.cudnn) == (cuda, cudnn)
+
+
+def test_every_minor_version_from_1_0_on_has_its_tested_build() -> None:
+    wanted = [f"1.{minor}" for minor in range(16)] + [f"2.{minor}" for minor in range(22)]
+    assert sorted((row.version for row in MATRIX.data.official), key=numbers) == wanted
+
+
+# ------------------------------------------------------------------------------------------ linters
+
+
+def toolkit(version: str, **changes: object) -> CudaToolkit:
+    row = CudaToolkit(
+        version=version,
+        min_driver_linux=None,
+        min_driver_windows=None,
+        minor_compat_min_linux=None,
+        minor_compat_min_windows=None,
+        compute_capabilities=(),
+        source="s",
+        capabilities_source="s",
+    )
+    return msgspec.structs.replace(row, **changes)
+
+
+def architecture(capability: str, min_cuda: str | None, **more: str) -> Architecture:
+    return Architecture(compute_capability=capability, name="A", min_cuda=min_cuda, source="s", **more)
+
+
+def cudnn(version: str, **floors: str) -> CudnnRelease:
+    by_cuda = {major[1:]: floor for major, floor in floors.items()}
+    return CudnnRelease(version=version, min_compute_capability_by_cuda=by_cuda, source="s")
+
+
+def found(lint: Linter, **tables: object) -> list[str]:
+    data = msgspec.structs.replace(MatrixFile(schema="tfgpu.matrix/1", revision="2026-01-01"), **tables)
+    return list(lint(data))
+
+
+@pytest.mark.parametrize(
+    "lint",
+    [cudnn_floors, driver_branches, drivers, official, peak_products, peak_rates, toolkit_architectures],
+)
+def test_the_linters_run_and_pass(lint: Linter) -> None:
+    assert lint in LINTERS
+    assert list(lint(MATRIX.data)) == []
+
+
+def test_peaks_and_pythons_of_tested_builds_are_ascending() -> None:
+    peaks = tuple(Peak(compute_capability=one, source="s") for one in ("8.6", "8.6", "10.0", "9.0"))
+    build = OfficialRow(version="2.21", python=("3.10", "3.9"), cuda=None, cudnn=None, source="s")
+    assert found(order, peaks=peaks, official=(build,)) == [
+        "peaks: 8.6, 8.6, 10.0, 9.0 should be ordered 8.6, 8.6, 9.0, 10.0",
+        "official 2.21.python: 3.10, 3.9 should be ordered 3.9, 3.10",
+    ]
+
+
+def test_drivers_of_a_major_version_agree() -> None:
+    rows = (
+        toolkit("12.1", min_driver_linux="530.30", minor_compat_min_linux="525.60"),
+        toolkit("12.0", min_driver_linux="525.60", minor_compat_min_linux="525.85"),
+    )
+    assert found(drivers, cuda=rows) == ["cuda 12.0.minor_compat_min_linux: 525.85, but CUDA 12.1 has 525.60"]
+
+
+def test_cuda_11_0_has_its_own_oldest_driver_for_all_of_its_updates() -> None:
+    rows = (
+        toolkit("11.1", minor_compat_min_linux="450.80.02"),
+        toolkit("11.0.3", minor_compat_min_linux="450.36.06"),
+        toolkit("11.0", minor_compat_min_linux="450.36.06"),
+    )
+    assert found(drivers, cuda=rows) == []
+    assert found(drivers, cuda=(*rows[:2], toolkit("11.0"))) == [
+        "cuda 11.0.minor_compat_min_linux: None, but CUDA 11.0.3 has 450.36.06"
+    ]
+
+
+def test_a_newer_toolkit_ships_no_older_driver() -> None:
+    rows = (
+        toolkit("10.1", min_driver_windows="418.96", min_driver_linux="418.39"),
+        toolkit("10.0", min_driver_windows=None, min_driver_linux="410.48"),
+        toolkit("9.2", min_driver_windows="497.44", min_driver_linux="396.26"),
+    )
+    assert found(drivers, cuda=rows) == [
+        "cuda 10.1.min_driver_windows: 418.96 is older than the 497.44 of CUDA 9.2",
+    ]
+
+
+def test_a_shipped_driver_is_not_far_older_than_the_oldest_one() -> None:
+    row = toolkit("13.0", min_driver_linux="535.54", minor_compat_min_linux="580")
+    assert found(drivers, cuda=(row,)) == [
+        "cuda 13.0.min_driver_linux: 535.54 is older than minor_compat_min_linux 580"
+    ]
+
+
+def test_toolkits_hold_their_architectures() -> None:
+    rows = (architecture("2.0", "3.0", max_cuda="8.0"), architecture("7.0", "9.0"), architecture("7.2", None))
+    toolkits = (
+        toolkit("9.0", compute_capabilities=("2.0", "9.9")),
+        toolkit("8.0", compute_capabilities=("2.0", "7.2")),
+    )
+    assert found(toolkit_architectures, architectures=rows, cuda=toolkits) == [
+        "cuda 9.0.compute_capabilities: 9.9 is none of 2.0, 7.0, 7.2",
+        "cuda 9.0.compute_capabilities: has 2.0, which goes from 3.0 to 8.0",
+        "cuda 9.0.compute_capabilities: lacks 7.0, which goes from 9.0 to today",
+    ]
+
+
+def test_spans_of_architectures_run_forwards() -> None:
+    rows = (
+        architecture("6.0", "8.0", first_driver_branch="375", last_driver_branch="580"),
+        architecture("7.0", "9.2", max_cuda="9.0"),
+        architecture("7.5", None, first_driver_branch="410", last_driver_branch="390"),
+    )
+    assert found(driver_branches, architectures=rows, cuda=(toolkit("8.0", min_driver_linux="367.48"),)) == [
+        "architectures 6.0.first_driver_branch: 375, but CUDA 8.0 shipped 367.48",
+        "architectures 7.0.min_cuda: 9.2 is newer than max_cuda 9.0",
+        "architectures 7.5.first_driver_branch: 410 is newer than last_driver_branch 390",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ({"tf32": 512.0, "float16": 1024.0, "bfloat16": 1024.0}, None),
+        ({"float32": 128.0}, None),
+        ({"tf32": 512.0, "float16": 512.0}, "peaks 8.6.tf32: 512 is not half of float16 512"),
+        ({"float16": 1024.0, "bfloat16": 512.0}, "peaks 8.6.bfloat16: 512, but float16 is 1024"),
+        ({"bfloat16": 512.0}, "peaks 8.6.bfloat16: 512, but float16 is 0"),
+        ({"float64": 0.0}, "peaks 8.6.float64: 0 is no rate; leave it out where it is unknown"),
+    ],
+)
+def test_tensor_rates_keep_their_proportions(rates: dict[str, float], message: str | None) -> None:
+    row = msgspec.structs.replace(Peak(compute_capability="8.6", source="s"), **rates)
+    assert found(peak_rates, peaks=(row,)) == ([message] if message else [])
+
+
+def test_the_longer_name_of_a_product_stands_first() -> None:
+    rows = [Peak(compute_capability="8.9", products=name, source="s") for name in ("L40S", "L40", "GeForce")]
+    assert found(peak_products, peaks=tuple(rows)) == []
+    assert found(peak_products, peaks=(rows[1], rows[0])) == [
+        "peaks 8.9 L40S: never used, since 'L40' stands before it"
+    ]
+    elsewhere = Peak(compute_capability="7.5", products="L40", source="s")
+    assert found(peak_products, peaks=(elsewhere, rows[0])) == []
+
+
+def test_cudnn_serves_what_its_toolkits_compile_for() -> None:
+    toolkits = (
+        toolkit("13.0", compute_capabilities=("7.5", "8.0")),
+        toolkit("12.9", compute_capabilities=("5.0", "7.5")),
+    )
+    assert found(cudnn_floors, cuda=toolkits, cudnn=(cudnn("9.20", _13="5.0"),)) == [
+        "cudnn 9.20: CUDA 13 compiles for 7.5, 8.0, not for 5.0"
+    ]
+    assert found(cudnn_floors, cuda=(), cudnn=(cudnn("9.20", _13="5.0"),)) == []
+
+
+def test_a_later_cudnn_does_not_serve_cards_again_that_were_dropped() -> None:
+    rows = (cudnn("9.12", _12="5.0"), cudnn("9.11", _12="7.5"), cudnn("9.10", _12="5.0"))
+    assert found(cudnn_floors, cudnn=rows) == ["cudnn 9.12: goes down to 5.0 with CUDA 12, but 9.11 only to 7.5"]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "version", "message"),
+    [
+        ("9.0", "7", None),
+        ("9.0", "7.0", None),
+        (None, None, None),
+        ("9.1", "7", "official 1.12.cuda: 9.1 is none of 10.0, 9.0"),
+        ("9.0", "4", "official 1.12.cudnn: 4 is none of 8.0, 7.0"),
+        ("9.0", "8.0", "official 1.12.cudnn: 8.0 is made for CUDA 10, 11, not for 9.0"),
+    ],
+)
+def test_the_tested_builds_speak_of_known_versions(cuda: str | None, version: str | None, message: str | None) -> None:
+    row = OfficialRow(version="1.12", python=("3.6",), cuda=cuda, cudnn=version, source="s")
+    tables = {
+        "official": (row,),
+        "cuda": (toolkit("10.0"), toolkit("9.0")),
+        "cudnn": (cudnn("8.0", _10="3.0", _11="3.5"), cudnn("7.0", _8="3.0", _9="3.0")),
+    }
+    assert found(official, **tables) == ([message] if message else [])

@@ -1,0 +1,91 @@
+"""Containers and conda-forge's builds: which are offered to which machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.plan.alternatives import is_data_centre, offers
+from tfgpu_doctor.plan.constraints import Wanted
+from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.target import describe
+
+
+def offered(**described: Any) -> list[Option]:
+    if isinstance(described.get("gpu"), str):
+        described["gpu"] = (described["gpu"],)
+    return offers(Wanted(MATRIX, describe(MATRIX, **described)))
+
+
+def images(options: list[Option]) -> dict[str, str]:
+    return {option.package: option.title.rpartition(":")[2] for option in options if option.kind == "container"}
+
+
+def test_images_whose_tensorflow_opens_another_cudnn_are_left_out() -> None:
+    # 2.18.0 to 2.21.0 hold cuDNN 8.9, and their wheels open libcudnn.so.9
+    assert images(offered(gpu="RTX 4090", driver="570"))["tensorflow/tensorflow"] == "2.17.0-gpu"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "nvidia"),
+    [
+        ("RTX 5090", "570.86", "25.02-tf2-py3"),
+        ("RTX 4090", "550.54", "24.06-tf2-py3"),
+        ("A100", "535.104.05", "25.02-tf2-py3"),  # forward compatibility, on data-centre cards
+        ("A100", "545", "24.06-tf2-py3"),  # 545 is not among the branches of 25.02
+        ("RTX 5090", "535", None),  # the driver does not know the card
+        ("Tesla K80", "470", None),
+    ],
+)
+def test_nvidias_image(gpu: str, driver: str, nvidia: str | None) -> None:
+    found = offered(gpu=gpu, driver=driver)
+    assert images(found).get("nvcr.io/nvidia/tensorflow") == nvidia
+    for option in found:
+        assert option.sources and (option.commands.keys() <= {"docker", "conda"})
+
+
+def test_forward_compatibility_is_said() -> None:
+    note = next(one for one in offered(gpu="A100", driver="535") if one.kind == "container").notes[0]
+    assert "branch 535 serves as well" in note
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "spec"),
+    [
+        ("RTX 4090", "550", "'tensorflow=2.19.1=cuda129*'"),
+        ("GTX 1080", "550", "'tensorflow=2.19.1=cuda129*' 'cudnn<9.11'"),
+        ("V100", "525.60.13", "'cudnn<9.11'"),
+        ("RTX 2080", "470", "=cuda118*'"),  # CUDA 12 does not run on it
+    ],
+)
+def test_conda_forge(gpu: str, driver: str, spec: str) -> None:
+    found = next(option for option in offered(gpu=gpu, driver=driver) if option.kind == "conda-forge")
+    assert spec in found.commands["conda"][0]
+
+
+def test_where_there_is_nothing() -> None:
+    assert offered(os="macos") == []
+    assert [option.kind for option in offered(gpu="RTX 4090", os="windows", driver="560")] == ["container"] * 2
+    assert {option.package for option in offered(gpu="GH200", machine="aarch64")} == {"nvcr.io/nvidia/tensorflow"}
+
+
+def test_the_newest_tensorflow_comes_first() -> None:
+    versions = [option.tensorflow.partition("+")[0] for option in offered(gpu="RTX 3090", driver="570")]
+    assert versions == sorted(versions, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("A100", True), ("Tesla V100-SXM2-16GB", True), ("NVIDIA H100 80GB HBM3", True), ("T4", True), ("L40S", True),
+        ("GH200", True), ("B200", True), ("Tesla K80", True), ("GeForce RTX 4090", False), ("RTX A6000", False),
+        ("Quadro RTX 6000", False), ("TITAN V", False), ("Quadro T1000", False), ("T1000", False), ("T400", False),
+    ],
+)  # fmt: skip
+def test_data_centre(name: str, expected: bool) -> None:
+    known = MATRIX.gpu(name)
+    target = describe(MATRIX, gpu=(name,))
+    assert known is not None
+    assert is_data_centre(target) is expected, target

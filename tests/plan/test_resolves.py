@@ -1,0 +1,88 @@
+"""The commands that `tfgpu plan` gives, resolved against the package index; nothing is installed.
+
+Opt-in, since it needs the index and minutes: TFGPU_TEST_INDEX=1 pytest tests/test_resolves.py
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.plan.ranking import make_plan, read_specifier
+from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.target import describe
+
+pytestmark = [
+    pytest.mark.index,
+    pytest.mark.skipif(not os.environ.get("TFGPU_TEST_INDEX"), reason="opt-in: TFGPU_TEST_INDEX=1"),
+]
+
+# GPU, driver, Python, TensorFlow: the situations that people ask about, and each Python once
+SITUATIONS = [
+    ("RTX 4090", "550", "3.9", None),
+    ("RTX 4090", "550", "3.10", None),
+    ("RTX 4090", "550", "3.11", None),
+    ("RTX 4090", "550", "3.12", None),
+    ("RTX 4090", "550", "3.13", None),
+    ("GTX 1080 Ti", "535", "3.12", None),
+    ("Tesla V100", "525.60.13", "3.10", None),
+    ("A100", "470.82.01", "3.11", None),
+    ("A100", "470.82.01", "3.10", None),
+    ("Tesla K80", "470", "3.10", None),
+    ("T4", "550", "3.8", None),
+    ("RTX 3090", "535", "3.10", "2.16"),
+    ("RTX 3090", "535", "3.11", "2.15"),
+    ("RTX 3090", "535", "3.10", "2.15.0"),
+    ("RTX 3090", "535", "3.9", "2.14"),
+    ("RTX 3090", "535", "3.11", "2.13"),
+    ("RTX 3090", "535", "3.10", "2.12"),
+    ("RTX 3090", "535", "3.10", "2.11"),
+    ("RTX 3090", "535", "3.8", "2.10"),
+    ("RTX 3090", "535", "3.9", "2.8"),
+    # 2.5 and 2.6 need wrapt 1.12 and clang 5.0, which exist as source archives only: not for another Python's wheels
+]
+TAGS = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 27, 28)))
+
+
+def requirements(option: Option, manager: str) -> list[str]:
+    (line,) = (command for command in option.commands[manager] if " install " in command)
+    return [
+        word for word in shlex.split(line.partition(" install ")[2]) if "==" in word or "<" in word or "-cu" in word
+    ]
+
+
+@pytest.mark.parametrize(("gpu", "driver", "python", "tensorflow"), SITUATIONS)
+def test_pip_and_uv_find_everything(gpu: str, driver: str, python: str, tensorflow: str | None, tmp_path: Path) -> None:
+    target = describe(MATRIX, gpu=(gpu,), driver=driver, python=python)
+    best = make_plan(MATRIX, target, specifier=read_specifier(tensorflow) if tensorflow else None).options[0]
+    assert (best.kind, best.python) == ("as-is", python)
+    platforms = [word for tag in TAGS for word in ("--platform", f"{tag}_x86_64")]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--dry-run",
+        "--use-feature=fast-deps",
+        "--ignore-installed",
+        "--target",
+        str(tmp_path),
+    ]
+    pip += ["--python-version", python, "--only-binary=:all:", *platforms, *requirements(best, "pip")]
+    run(pip, tmp_path)
+    wanted = tmp_path / "requirements.in"
+    wanted.write_text("\n".join(requirements(best, "uv")), encoding="utf-8")
+    uv = [sys.executable, "-m", "uv", "pip", "compile", "-q", "--no-header", "--python-version", python]
+    run([*uv, "--python-platform", "x86_64-manylinux_2_28", str(wanted)], tmp_path)
+
+
+def run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]

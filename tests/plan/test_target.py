@@ -1,0 +1,125 @@
+"""How a machine is described, and how its facts describe it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tfgpu_doctor.plan.target import (
+    Target,
+    TargetError,
+    TargetGpu,
+    describe,
+    from_facts,
+    read_capability,
+    read_driver,
+    read_python,
+)
+from tfgpu_doctor.records.facts import Facts, PciGpu, Unknown
+
+
+@pytest.mark.parametrize(
+    ("os", "machine", "platform"),
+    [
+        (None, None, "linux_x86_64"),
+        ("linux", "aarch64", "linux_aarch64"),
+        ("wsl2", None, "linux_x86_64"),
+        ("windows", None, "windows_amd64"),
+        ("macos", None, "macos_arm64"),
+        ("macos", "x86_64", "macos_x86_64"),
+        ("WSL2", None, "linux_x86_64"),
+    ],
+)
+def test_platform(os: str | None, machine: str | None, platform: str) -> None:
+    assert describe(MATRIX, os=os, machine=machine).platform == platform
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("8.9", "8.9"), ("89", "8.9"), ("sm_89", "8.9"), ("compute_120", "12.0"), (" 12.0 ", "12.0")]
+)
+def test_capabilities(text: str, read: str) -> None:
+    assert read_capability(text, MATRIX) == read
+
+
+@pytest.mark.parametrize("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
+def test_no_capability(text: str) -> None:
+    with pytest.raises(TargetError, match=r"is no compute capability of an NVIDIA GPU; there are 2\.0, "):
+        read_capability(text, MATRIX)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("570.86.10", "570.86.10"),
+        ("570.86", "570.86"),
+        ("570", "570"),
+        ("R570", "570"),
+        ("535.xx", "535"),
+        (" 470 ", "470"),
+    ],
+)
+def test_drivers(text: str, read: str) -> None:
+    assert read_driver(text) == read
+
+
+@pytest.mark.parametrize("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
+def test_no_driver(text: str) -> None:
+    with pytest.raises(TargetError, match="is no NVIDIA driver version such as"):
+        read_driver(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("3.12", "3.12"), ("3.12.4", "3.12"), ("cp312", "3.12"), ("python3.9", "3.9"), ("2.7", "2.7")]
+)
+def test_pythons(text: str, read: str) -> None:
+    assert read_python(text) == read
+
+
+@pytest.mark.parametrize("text", ["", "three", "3", "3.", "3.12rc1", "12"])
+def test_no_python(text: str) -> None:
+    with pytest.raises(TargetError, match="is no Python version such as"):
+        read_python(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("RTX 4009", "the nearest names are .*RTX 4090"),
+        ("GT 730", "was sold with several chips"),
+        ("RTX 6000", "can mean "),
+        ("Voodoo 2", "--compute-capability X.Y describes any"),
+    ],
+)
+def test_unknown_and_ambiguous_cards(name: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        describe(MATRIX, gpu=(name,))
+
+
+def test_a_live_machine() -> None:
+    target = from_facts(healthy(), MATRIX)
+    assert target.gpus and target.driver and target.glibc and target.python == "3.12"
+    assert from_facts(healthy(), MATRIX, python="3.9").python == "3.9"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("AD102 [GeForce RTX 4090]", "8.9"), ("GeForce RTX 4090", "8.9"), ("AD999", None), (None, None)],
+)
+def test_without_a_driver_the_bus_names_the_card(name: str | None, expected: str | None) -> None:
+    card = PciGpu(address="0000:01:00.0", device_id="10de:2684", name=name)
+    facts = spoil(healthy(), {"gpus": Unknown("no driver"), "host.pci_gpus": known((card,))})
+    found = from_facts(facts, MATRIX).gpus
+    assert [one.compute_capability for one in found] == ([expected] if expected else [])
+
+
+def test_what_is_unknown_stays_unknown() -> None:
+    assert from_facts(Facts(), MATRIX) == Target()
+
+
+def test_capabilities_each_once_ascending() -> None:
+    names: dict[str, Any] = {"gpus": tuple(TargetGpu(None, one) for one in ("12.0", "8.9", "8.9"))}
+    assert Target(**names).capabilities == ("8.9", "12.0")
+    two = spoil(healthy(), {"gpus": known((gpu(compute_capability="8.9"), gpu(compute_capability="8.9")))})
+    assert len(from_facts(two, MATRIX).gpus) == 2

@@ -1,0 +1,1 @@
+"""Two bench results beside each other."""

@@ -1,0 +1,98 @@
+"""What `tfgpu compare` says of two bench results: the records that become JSON.
+
+Times are seconds of one step: a sample over the steps that it holds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tfgpu_doctor.bench.results import Ratio
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.report import Tool
+
+SCHEMA: Literal["tfgpu.bench-compare/1"] = "tfgpu.bench-compare/1"
+
+Verdict = Literal["slower", "faster", "same", "cannot tell", "not comparable"]
+FailOnSpeed = Literal["slower", "faster", "change", "never"]
+
+
+class Side(Record, frozen=True):
+    """One of the two results."""
+
+    name: str
+    created: str
+    tool: str  # version that measured
+    workload: str
+    title: str
+    software: dict[str, str]
+
+
+class Measured(Record, frozen=True):
+    """One run, as it was judged."""
+
+    step_s: float  # the geometric mean of the medians of its processes
+    samples: int  # that count
+    processes: int  # that count
+    left_out: int  # samples during which something else wanted the CPUs
+    throughput: float | None  # at this time of a step
+    unit: str | None
+
+
+class FigureChange(Record, frozen=True):
+    """A figure beside the samples; it has no verdict, since its samples are not in the file."""
+
+    name: str
+    unit: str
+    base: float
+    new: float
+    ratio: Ratio | None  # NEW over BASE, with what both intervals allow at worst; None where BASE is 0
+
+
+class RunChange(Record, frozen=True):
+    """One case in both results."""
+
+    label: str
+    dtype: str
+    spread: str
+    parameters: dict[str, int | float | str | None]
+    step_name: str
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()  # why it cannot be told or compared
+    ratio: Ratio | None = None  # time of a step, NEW over BASE; above 1 is slower
+    base: Measured | None = None
+    new: Measured | None = None
+    lost: bool = False  # it had a speed in BASE and has failed in NEW
+    figures: tuple[FigureChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Alone(Record, frozen=True):
+    """A case that only one of the results has."""
+
+    label: str
+    dtype: str
+    parameters: dict[str, int | float | str | None]
+    measured: bool  # whether it has a speed
+
+
+class BenchComparison(Record, frozen=True):
+    """Two bench results beside each other."""
+
+    schema: Literal["tfgpu.bench-compare/1"]
+    tool: Tool
+    created: str  # UTC
+    base: Side
+    new: Side
+    factor: float  # a change counts when it is larger, and clear
+    across: tuple[str, ...]  # differences that were allowed
+    runs: tuple[RunChange, ...]
+    only_base: tuple[Alone, ...] = ()
+    only_new: tuple[Alone, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

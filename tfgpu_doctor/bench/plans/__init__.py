@@ -1,0 +1,1 @@
+"""What each workload measures: cases, sizes, references. The parent's side."""

@@ -1,0 +1,245 @@
+"""`tfgpu bench cnn`, the parent's side: cases, batches, and where the time of several GPUs goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfgpu_doctor.bench.cluster.membership import SPREAD as WORKERS
+from tfgpu_doctor.bench.cluster.membership import Cluster
+from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.workloads import cnn
+from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
+
+SPREAD = "replicas"
+# FLOP/s that even a weak CPU and a weak GPU train with: two cores of a cloud machine did 110e9 (mnist, float32). For
+# how long an answer may take, never for a result.
+SLOW, SLOW_GPU = 2e10, 5e11
+CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
+LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
+STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
+# How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
+NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
+POOR = 0.9  # efficiency below which a reason is worth a sentence
+WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
+TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
+XLA_NOTE = (
+    "XLA compiles forward and backward pass in every case; the sum of the gradients and the update are not compiled."
+)
+
+SHARED_NOTE = "Some workers share a machine: what they do together says nothing of several machines."
+
+
+@dataclass
+class Cnn:
+    """One run of the benchmark, from what was asked for."""
+
+    model: str = "mnist"
+    batch: int | None = None  # images on each device (weak scaling); None: the model's
+    global_batch: int | None = None  # images of all devices together (strong scaling), instead
+    dtypes: tuple[str, ...] = ("float32",)
+    xla: bool = False
+    selection: Selection = field(default_factory=Selection)
+    cluster: Cluster | None = None  # several machines; this one is the first, which leads
+    collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
+    workload: str = "cnn"
+    left_out: tuple[str, ...] = ()  # what is not measured, and why
+
+    @property
+    def each(self) -> int:
+        """Images on each device, where that is the same for all cases."""
+        return self.batch or MODELS[self.model].default_batch
+
+    def title(self) -> str:
+        """What is computed."""
+        height, width, _ = MODELS[self.model].image
+        images = f"{self.global_batch} images a step" if self.global_batch else f"{self.each} on each device"
+        return f"training {self.model}, {height} × {width} images, {images}" + (", XLA" if self.xla else "")
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share."""
+        size = {"global_batch": self.global_batch} if self.global_batch else {"batch": self.each}
+        several = {"workers": self.cluster.count} if self.cluster else {}
+        return {"model": self.model, **size, **several, "xla": int(self.xla), "seed": SEED}
+
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """What is not what it seems."""
+        said = (TF32_NOTE, *self.left_out) if "tf32" in self.dtypes else self.left_out
+        if self.xla:
+            said = (*said, XLA_NOTE)
+        return (*said, SHARED_NOTE) if self.cluster and self.cluster.share_a_host() else said
+
+    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Why several GPUs are not as many times as fast."""
+        return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """One group for each type.
+
+        Raises:
+            DeviceError: devices that are not there, or over which the images cannot be shared out.
+            TooLargeError: the images alone are more than the memory.
+        """
+        cases = self.without_slow_cpu(self.cases(session.found), session.cpus())
+        self.check_memory(cases, session.free(cases))
+        yield from (Group(entries) for entries in self.rounds(cases))
+
+    def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
+        """The cases of this machine, and before them that of all machines, where there are several.
+
+        The common case comes first, so that the others are not kept waiting.
+
+        Raises:
+            DeviceError: GPUs were asked for that are not there.
+        """
+        if self.cluster is None:
+            return self.selection.cases(found, (SPREAD,))
+        alone = self.selection.cases(found, (SPREAD,))  # also says what is not there
+        each = min(len(found) if self.selection.gpus is None else self.selection.gpus, len(found))
+        first = self.cluster.first_gpu(each, len(found))
+        own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
+        return (self.cluster.together(each, first), *own)
+
+    def without_slow_cpu(self, cases: tuple[Case, ...], cpus: float | None) -> tuple[Case, ...]:
+        """Leave the CPU out where it stands beside GPUs unasked, and its steps would take long."""
+        if self.selection.devices is not None or not any(case.gpus for case in cases):
+            return cases
+        seconds = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (cpus or 1))
+        if seconds < LONG:
+            return cases
+        self.left_out = (
+            f"The CPU is left out: one step would take it about {seconds:.0f} s. --devices cpu,gpu:0 measures it, too.",
+        )
+        return tuple(case for case in cases if case.gpus)
+
+    def rounds(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
+        """What is measured side by side, type by type; the CPU's float32 stands for its tf32.
+
+        Raises:
+            DeviceError: the images cannot be shared out evenly over the devices of a case.
+        """
+        done: set[tuple[str, str]] = set()
+        for dtype in self.dtypes:
+            entries = [(case, self.job(dtype, case)) for case in cases]
+            todo = tuple((case, job) for case, job in entries if (case.label, job.dtype_on(case)) not in done)
+            done |= {(case.label, job.dtype_on(case)) for case, job in todo}
+            if todo:
+                yield todo
+
+    def part(self, found: Sequence[GpuFound]) -> list[tuple[Case, Job]]:
+        """What a machine other than the first takes part in.
+
+        Raises:
+            DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
+        """
+        rounds = self.rounds(self.cases(found))
+        return [(case, job) for entries in rounds for case, job in entries if case.spread == WORKERS]
+
+    def batch_of(self, replicas: int) -> int:
+        """Images on each of so many devices.
+
+        Raises:
+            DeviceError: they cannot be shared out evenly.
+        """
+        if self.global_batch is None:
+            return self.each
+        if self.global_batch % replicas:
+            lower = self.global_batch // replicas * replicas
+            near = f"{lower} or {lower + replicas}" if lower else str(replicas)
+            raise DeviceError(
+                f"--global-batch-size {self.global_batch} cannot be shared out evenly over {replicas} devices; "
+                f"{near} can"
+            )
+        return self.global_batch // replicas
+
+    def job(self, dtype: str, case: Case) -> Job:
+        """What a case computes.
+
+        Raises:
+            DeviceError: the images cannot be shared out evenly over its devices.
+        """
+        replicas = len(case.devices)
+        each = self.batch_of(replicas)
+        images, flop = each * replicas, training_flop(self.model)
+        speed = SLOW_GPU if case.gpus and not case.virtual else SLOW
+        scaling = "strong" if self.global_batch else "weak"
+        parameters = {"model": self.model, "batch": each, "xla": self.xla}
+        several = case.spread == WORKERS and self.cluster is not None
+        if self.cluster and several:
+            parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
+            parameters["collectives"] = (self.collectives or "NCCL") if case.gpus else "RING"
+        return Job(
+            workload=self.workload,
+            parameters=parameters,
+            dtype=dtype,
+            unit=cnn.UNIT,
+            work=lambda case: float(images),
+            flop=lambda case: float(images * flop),
+            judge=cnn.judge,
+            scaling=lambda case: scaling if replicas > 1 else None,
+            step_name="step",
+            blocks=True,
+            figures=not case.virtual,  # figures are speeds
+            farewell=several,
+            explain=lambda why: self.explain(why, each),
+            patience=60 + flop * STEPS_AN_ANSWER * (images / speed + cnn.FEW / SLOW),
+            virtual_memory_mib=4096,
+        )
+
+    def explain(self, why: str, each: int) -> str:
+        """Why a case failed: a batch that is too large is told as that, whichever way it ended."""
+        if not any(sign in why for sign in NO_MEMORY):
+            return why
+        advice = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
+        how = why.splitlines()[0].split(": ")[0][:120]
+        if "SIGKILL" in why:  # perhaps by hand
+            return f"{how}; Linux ends a process so where memory runs out: try {advice}"
+        return f"{each} images on a device do not fit into its memory: try {advice} ({how})"
+
+    def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
+        """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.
+
+        Raises:
+            TooLargeError: they do not.
+        """
+        height, width, channels = MODELS[self.model].image
+        image = 4 * height * width * channels
+        for case in cases:
+            images = self.batch_of(len(case.devices)) * len(case.devices)
+            need = PROCESS + 3 * images * image  # NumPy's, the device's, a copy on the way
+            if need > SHARE * free[HOST]:
+                fits = int((SHARE * free[HOST] - PROCESS) / (3 * image)) // len(case.devices)
+                option = "--global-batch-size" if self.global_batch else "--batch-size"
+                raise TooLargeError(
+                    f"{images} images for {case.label} need {need / 2**30:.1f} GiB of {HOST}, of which "
+                    f"{free[HOST] / 2**30:.1f} GiB are free; try {option} {max(fits // 4, 1)}"
+                )
+
+
+def why_poor(run: Run) -> tuple[str, ...]:
+    """What the figures beside the samples say of a poor efficiency; the weightiest first."""
+    found = {figure.name: figure for figure in run.figures}
+    alone, together, reduce = (found.get(name) for name in ("gradients alone", "gradients together", "all-reduce"))
+    if not (alone and together and reduce) or run.median_s is None:
+        return ()
+    step = run.median_s / run.steps
+    bus = found.get("all-reduce bus bandwidth")
+    width = f", {bus.value / 1e9:.2g} GB/s of bus bandwidth" if bus else ""
+    reasons = [
+        (
+            reduce.value / step,
+            f"the sum of the gradients takes {reduce.value / step:.0%} of a step's time{width} ({reduce.note}): a "
+            "larger --batch-size weighs it less, and tfgpu bench transfer shows what the links give",
+        ),
+        (
+            (together.value - alone.value) / step,
+            f"the replicas hold one another up: forward and backward pass take {together.value / alone.value:.2f} "
+            "times as long together as one alone: the host launches the kernels of all of them, or they share power "
+            "and cooling; a larger --batch-size or --xla asks less of the host",
+        ),
+    ]
+    return tuple(text for share, text in sorted(reasons, reverse=True) if share > WEIGHTY)

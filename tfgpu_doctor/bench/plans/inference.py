@@ -1,0 +1,244 @@
+"""`tfgpu bench inference`, the parent's side: the SavedModel, what it takes, the batches, what the latencies say."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, TF32_NOTE
+from tfgpu_doctor.bench.plans.model_signature import SignatureError, resolve
+from tfgpu_doctor.bench.plans.sweep_reading import saturation
+from tfgpu_doctor.bench.results import Figure, Run
+from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor.bench.runner.workers import hello
+from tfgpu_doctor.bench.session import CannotRunError, Group, Session
+from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
+from tfgpu_doctor.bench.workloads import inference
+from tfgpu_doctor.bench.workloads.models import MODELS
+
+BATCHES = (1, 8, 32, 128)
+PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
+PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+WANTED = samples_for(0.99)  # 368
+
+
+@dataclass(frozen=True)
+class LatencyRule(StoppingRule):
+    """Enough samples for the last percentile, or the deadline. Latencies need not settle: their spread is a result."""
+
+    max_spread: float = math.inf
+    max_samples: int = 5000  # half a second of the shortest calls there are, 0.1 ms
+    wanted: int = WANTED
+
+    def done(self, samples: Sequence[float], elapsed: float) -> bool:
+        """Whether there are as many as were wanted, and as the rule asks for at least; or the deadline has come."""
+        if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
+            return True
+        return len(samples) >= self.wanted and self.unmet(samples) is None
+
+
+@dataclass
+class Inference:
+    """One run of the benchmark, from what was asked for."""
+
+    model: str | None = "mnist"  # of ours; None: `saved_model`
+    saved_model: str | None = None  # a folder
+    signature: str | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one item, by input; "" for the only one
+    batches: tuple[int, ...] = BATCHES
+    dtypes: tuple[str, ...] = ("float32",)
+    xla: bool = False
+    wanted: int = WANTED  # samples of each batch, if the deadline allows
+    selection: Selection = field(default_factory=Selection)
+    workload: str = "inference"
+    found: dict[str, Any] = field(default_factory=dict)  # the signature, as the worker described it
+    left_out: list[str] = field(default_factory=list)
+
+    def title(self) -> str:
+        """What is called."""
+        xla = ", compiled by XLA" if self.xla else ""
+        return f"{self._name()}, one call after the other{xla}"
+
+    def _name(self) -> str:
+        if self.saved_model is None:
+            return str(self.model)
+        return f"{Path(self.saved_model).resolve().name} ({self.found.get('name') or self.signature or 'SavedModel'})"
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share; the batches stand with the runs."""
+        return {"model": self._name(), "xla": "on" if self.xla else "off", "seed": inference.SEED}
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """One group for each type and batch, small batches first; the processes of a type stay over its batches."""
+        cases = self.selection.cases(session.found, ("replicas",))
+        done: set[tuple[str, str]] = set()
+        with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
+            prepared = self._prepare(session, Path(folder))
+            rule = LatencyRule(
+                min_samples=min(session.rule.min_samples, self.wanted),
+                min_seconds=session.rule.min_seconds,
+                deadline=session.rule.deadline / len(self.batches),
+                wanted=self.wanted,
+            )
+            for dtype in self.dtypes:
+                jobs = {batch: self._job(dtype, batch, prepared) for batch in self.batches}
+                kind = {case: (case.label, jobs[self.batches[0]].dtype_on(case)) for case in cases}
+                mine = [case for case in cases if kind[case] not in done]
+                done |= {kind[case] for case in mine}
+                for batch, job in jobs.items():
+                    possible = [case for case in mine if self._splits(case, batch)]
+                    keep = frozenset(kind[case] for case in possible if batch != self.batches[-1])
+                    if possible:
+                        yield Group(tuple((case, job) for case in possible), keep=keep, rule=rule)
+
+    def _splits(self, case: Case, batch: int) -> bool:
+        """Whether each device of a case gets a part of the batch; notes what is left out."""
+        count = len(case.devices)
+        if count == 1 or (batch >= count and not self.found.get("fixed")):
+            return True
+        said = f"batch {batch} is not split over {count} devices"
+        if said not in self.left_out:
+            self.left_out.append(said)
+        return False
+
+    # ------------------------------------------------------------------ what is made before anything is measured
+
+    def _prepare(self, session: Session, folder: Path) -> dict[str, dict[str, Any]]:
+        """The worker's parameters for each type, once models and right answers lie in `folder`.
+
+        Raises:
+            CannotRunError: the SavedModel cannot be used; the message says why.
+        """
+        session.progress("preparing the model", 0.0)
+        worker = session.start_worker()
+        try:
+            hello(worker)
+
+            def ask(task: str, **request: Any) -> dict[str, Any]:
+                return worker.ask(PREPARING, do="reference", workload=self.workload, task=task, **request)
+
+            prepared = self._own(ask, folder) if self.saved_model is None else self._users(ask, self.saved_model)
+            right = {**next(iter(prepared.values())), **({"folder": str(folder / "float64")} if self.model else {})}
+            ask("answers", parameters=right, batches=list(self.batches), file=str(folder / "answers.npz"))
+        except WorkerError as error:
+            what = "the model" if self.saved_model is None else self.saved_model
+            raise CannotRunError(f"{what} cannot be used: {_one_line(str(error))}") from error
+        finally:
+            worker.close()
+        return {dtype: {**one, "answers": str(folder / "answers.npz")} for dtype, one in prepared.items()}
+
+    def _own(self, ask: Any, folder: Path) -> dict[str, dict[str, Any]]:
+        """One export a type; float32 stands for tf32, which is how a device multiplies."""
+        prepared = {}
+        for dtype in ("float64", *self.dtypes):
+            stored = "float32" if dtype == "tf32" else dtype
+            place = str(folder / stored)
+            if not Path(place).exists():
+                ask("export", model=self.model, dtype=stored, folder=place)
+            prepared[dtype] = {
+                "folder": place,
+                "signature": "serving_default",
+                "inputs": [{"name": "images", "model": self.model, "batched": True}],
+                "reference": "float64",
+            }
+        del prepared["float64"]
+        return prepared
+
+    def _users(self, ask: Any, folder: str) -> dict[str, dict[str, Any]]:
+        """The user's, whose types are its own."""
+        described = ask("describe", folder=folder, signature=self.signature)
+        try:
+            specs, fixed = resolve(described, self.shapes)
+        except SignatureError as error:
+            raise CannotRunError(f"{folder}: {error}") from error
+        self.found = {"name": described["name"], "fixed": fixed}
+        if fixed and fixed not in self.batches:
+            raise CannotRunError(f"{folder}: the model takes batches of {fixed} only: add --batch-sizes {fixed}")
+        if fixed:
+            self.left_out += [f"batch {one}: the model takes {fixed} only" for one in self.batches if one != fixed]
+            self.batches = (fixed,)
+        inputs = {"folder": folder, "signature": described["name"], "inputs": specs, "reference": "float32"}
+        return dict.fromkeys(self.dtypes, inputs)
+
+    def _job(self, dtype: str, batch: int, prepared: Mapping[str, Mapping[str, Any]]) -> Job:
+        """What each case computes."""
+        model = MODELS.get(self.model or "") if self.saved_model is None else None
+        answers = prepared[dtype]["answers"]
+        return Job(
+            workload=self.workload,
+            parameters={**prepared[dtype], "batch": batch, "xla": self.xla},
+            dtype=dtype,
+            unit=inference.UNIT,
+            work=lambda case: float(batch),
+            flop=lambda case: float(batch * model.forward_flop) if model else None,
+            judge=inference.judge,
+            scaling=lambda case: "strong" if len(case.devices) > 1 else None,
+            point={"batch": batch},
+            step_name="call",
+            derive=percentiles,
+            patience=60 + (STEPS_AN_ANSWER * batch * model.forward_flop / SLOW if model else PREPARING),
+            verify=lambda ask, case: {"file": answers},
+        )
+
+    # ------------------------------------------------------------------ what the result says
+
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Where throughput saturates and what a call takes there, and what is missing."""
+        said = [f"Throughput: {one}." for one in saturation(runs, "batch", "batch")]
+        said += latencies(runs)
+        if any(run.spread == "replicas" for run in runs):
+            said.append("Replicas: every device holds the model and gets its share of each batch.")
+        if "tf32" in self.dtypes:
+            said.append(TF32_NOTE)
+        return (*said, *(f"Left out: {one}." for one in self.left_out))
+
+    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+        """How many samples a percentile needs, where there were too few."""
+        if not run.samples_s or any(figure.name == "p99" for figure in run.figures):
+            return ()
+        count, seconds = len(run.samples_s), WANTED * median(run.samples_s) * len(self.batches)
+        enough = (
+            f"--min-samples {WANTED}" if self.wanted < WANTED else f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
+        )
+        return (f"no 99th percentile: its 95 % interval needs {WANTED} samples, and here are {count}: try {enough}",)
+
+
+def latencies(runs: Sequence[Run]) -> Iterator[str]:
+    """Sentences: latency against throughput for each device and type, where there are several batches."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        found = {figure.name: figure.value for figure in run.figures}
+        if run.throughput is None or run.virtual or "p50" not in found:
+            continue
+        last = f", p99 {_latency(found['p99'])}" if "p99" in found else ""
+        told = f"{run.parameters['batch']}: {_latency(found['p50'])}{last}, {run.throughput.value:.3g}/s"
+        lines.setdefault((run.label, run.dtype), []).append(told)
+    for (label, dtype), points in lines.items():
+        if len(points) > 1:
+            yield f"Latency against throughput by batch, {label}, {dtype}: {'; '.join(points)}."
+
+
+def _latency(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def _one_line(text: str) -> str:
+    """The first line, and not too much of it."""
+    first = text.strip().split("\n")[0]
+    return first if len(first) <= 300 else f"{first[:300]}…"
+
+
+def percentiles(case: Case, samples: Sequence[float]) -> tuple[Figure, ...]:
+    """Latencies: the median, and what the samples support beside it. Intervals are for independent samples."""
+    found = []
+    for name, q in PERCENTILES:
+        interval = quantile_interval(samples, q)
+        if interval is not None or q == 0.5:
+            found.append(Figure(name=name, value=quantile(samples, q), unit="s", ci95=interval))
+    return tuple(found)

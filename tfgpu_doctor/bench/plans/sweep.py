@@ -1,0 +1,153 @@
+"""`tfgpu bench matpow --sweep`, the parent's side: one size after the other, in processes that stay.
+
+A size is left out where it does not fit into a memory, and on a device that would need longer for its samples than the
+deadline gives: a processor is done with at 4096 where a GPU has hardly begun. What is left out is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.plans import workload_size
+from tfgpu_doctor.bench.plans.matpow import MatPow, Reference
+from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner.runner import WARM_UPS
+from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.workloads import matpow
+
+AUTO = (256, 512, 1024, 2048, 4096, 8192, 16384)
+SMALLEST, LARGEST = 16, 131072
+DOTS = ("…", "...", "..")
+
+
+class SizesError(Exception):
+    """A list of sizes that cannot be read; the message says what can be written."""
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read --sweep: "256,512,1024", "256,…,16384" (doubling), or "auto"; ascending, each once.
+
+    Raises:
+        SizesError: a part is no size, or there are fewer than two.
+    """
+    if text.strip().lower() == "auto":
+        return AUTO
+    parts = [part.strip() for part in text.split(",")]
+    found: list[int] = []
+    for place, part in enumerate(parts):
+        if part in DOTS:
+            last = parts[place + 1] if place + 1 < len(parts) else ""
+            if not found or not last.isdecimal():
+                raise SizesError(f"--sweep: {part} stands between two sizes, as in 256,{part},16384")
+            while found[-1] * 2 < min(int(last), LARGEST):
+                found.append(found[-1] * 2)
+            continue
+        if not part.isdecimal() or not part.isascii() or not SMALLEST <= int(part) <= LARGEST:
+            raise SizesError(
+                f"--sweep: {part!r} is no size from {SMALLEST} to {LARGEST}; write for example 256,512,1024, or auto"
+            )
+        found.append(int(part))
+    if len(set(found)) < 2:
+        raise SizesError("--sweep needs two sizes at least; --size measures one")
+    return tuple(sorted(set(found)))
+
+
+@dataclass
+class Sweep:
+    """One sweep over sizes, from what was asked for."""
+
+    sizes: tuple[int, ...] = AUTO
+    power: int = 10
+    dtypes: tuple[str, ...] = ("float32",)
+    selection: Selection = field(default_factory=Selection)
+    spreads: tuple[str, ...] = ("terms", "rows")
+    workload: str = "matpow"
+    left_out: dict[str, list[int]] = field(default_factory=dict)  # by reason
+
+    def title(self) -> str:
+        """What is computed."""
+        return f"A^{self.power} and B^{self.power}, {len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}"
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share; the sizes stand with the runs."""
+        return {"sweep": "size", "power": self.power, "seed": matpow.SEED}
+
+    def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Where the GPU overtakes the CPU, and where each device saturates."""
+        return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
+
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """What is missing."""
+        return tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.left_out.items())
+
+    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Nothing beyond what holds for every workload."""
+        return ()
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """One group for each type and size, small sizes first; the processes of a type stay over its sizes."""
+        cases = self.selection.cases(session.found, self.spreads)
+        done: set[tuple[str, str]] = set()
+        with Reference() as reference:
+            for dtype in self.dtypes:
+                kind = {
+                    case: (case.label, self._job(dtype, self.sizes[0], reference, 2).dtype_on(case)) for case in cases
+                }
+                mine = [case for case in cases if kind[case] not in done]
+                done |= {kind[case] for case in mine}
+                for size in self.sizes:
+                    job = self._job(dtype, size, reference, max(case.terms for case in cases))
+                    possible = self._possible(session, mine, job, size)
+                    if possible:
+                        keep = frozenset(kind[case] for case in possible if size != self.sizes[-1])
+                        expected = [self._expected(session.runs, case, job, size) or 0.0 for case in possible]
+                        yield Group(tuple((case, job) for case in possible), max(expected), keep)
+
+    def _job(self, dtype: str, size: int, reference: Reference, terms: int) -> Job:
+        """What each case computes; logical devices get the memory that the largest size needs, as it is set once."""
+        plan = MatPow(size=size, power=self.power, spreads=self.spreads)
+        largest = plan.job(dtype, self.sizes[-1], reference, terms)
+        job = plan.job(dtype, size, reference, terms)
+        return replace(job, point={"size": size}, virtual_memory_mib=largest.virtual_memory_mib)
+
+    def _possible(self, session: Session, cases: Sequence[Case], job: Job, size: int) -> list[Case]:
+        """The cases for which there is memory and time; notes what is left out."""
+        possible: list[Case] = []
+        allowed = session.rule.deadline / (session.rule.min_samples + WARM_UPS)
+        for case in cases:
+            name = f"{case.label}, {job.dtype_on(case)}"
+            last = self._last(session.runs, case, job)
+            seconds = self._expected(session.runs, case, job, size)
+            if last is not None and last.failure:
+                self._leave_out(f"not tried on {name}, which failed at {last.parameters['size']}", size)
+            elif last is not None and seconds is not None and seconds > allowed:
+                by = f"by its speed at {last.parameters['size']}"
+                why = f"left out on {name}: too slow for --deadline {session.rule.deadline:g} {by}"
+                self._leave_out(why, size)
+            elif short := workload_size.shortage(
+                [*possible, case], size, job.dtype_on(case), session.free([*possible, case])
+            ):
+                where = workload_size.HOST if short[0] == workload_size.HOST else f"GPU {short[0]}"
+                self._leave_out(f"left out on {name}: does not fit into what is free of {where}", size)
+            else:
+                possible.append(case)
+        return possible
+
+    def _leave_out(self, why: str, size: int) -> None:
+        self.left_out.setdefault(why, []).append(size)
+
+    def _last(self, runs: Sequence[Run], case: Case, job: Job) -> Run | None:
+        """What the case was measured at last: the largest size until now."""
+        mine = [run for run in runs if run.label == case.label and run.dtype == job.dtype_on(case)]
+        return mine[-1] if mine else None
+
+    def _expected(self, runs: Sequence[Run], case: Case, job: Job, size: int) -> float | None:
+        """Seconds that a sample takes at the speed of the size before, which is an overestimate; None before any."""
+        last = self._last(runs, case, job)
+        if last is None or last.median_s is None or not last.flop:
+            return None
+        return last.median_s * matpow.flop(size, self.power, case.terms) / last.flop

@@ -1,0 +1,259 @@
+"""`tfgpu bench transfer`, the parent's side: which routes between which devices, which sizes, and what links allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.plans import interconnect, workload_size
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.workloads import routes, transfer
+from tfgpu_doctor.records.facts import Facts, Gpu, value_or
+
+DEFAULT_SIZES = (2**20, 2**24, 2**28)
+LEAST, MOST = 2**10, 2**36
+UNITS = {"": 1, "b": 1, **{f"{p}ib": 2 ** (10 * e) for e, p in enumerate("kmg", 1)}}
+UNITS |= {f"{p}b": 10 ** (3 * e) for e, p in enumerate("kmg", 1)}
+TOLERATED = 1.02  # of a link's speed, which is exact; clocks of hosts are not
+HALF = 0.5  # of a link's speed, below which something is wrong with it
+IN_SWITCH = 2.0  # NVLink switches that add (NVLink SHARP) let busbw exceed the links, at most twofold
+LARGE = 2**24  # bytes from which on a link, and not the latency, sets the speed
+TO_HOST = (routes.TO_DEVICE, routes.TO_DEVICE_PINNED, routes.FROM_DEVICE, routes.FROM_DEVICE_PINNED)
+NAMES = {routes.PEER: "{0} to {1}", routes.PEER_BACK: "{1} to {0}"}
+
+
+class SizesError(Exception):
+    """A list of sizes that cannot be read; the message says what can be written."""
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read --sizes "1MiB,256MiB": bytes, ascending, each once.
+
+    Raises:
+        SizesError: a part is no size.
+    """
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,12})\s*([a-z]*)", part.strip().lower(), re.ASCII)
+        size = int(match[1]) * UNITS[match[2]] if match and match[2] in UNITS else 0
+        if not LEAST <= size <= MOST or size % 4:
+            raise SizesError(
+                f"--sizes: {part.strip()!r} is no size from 1KiB to 64GiB in whole float32 numbers; "
+                "write for example 1MiB,16MiB,256MiB"
+            )
+        found.append(size)
+    return tuple(sorted(set(found)))
+
+
+@dataclass
+class Transfer:
+    """One run of the benchmark, from what was asked for."""
+
+    sizes: tuple[int, ...] = DEFAULT_SIZES
+    named: bool = False  # the sizes were asked for, and one that does not fit is an error
+    selection: Selection = field(default_factory=Selection)
+    workload: str = "transfer"
+    left_out: list[int] = field(default_factory=list)
+    environment: Facts | None = None
+
+    def title(self) -> str:
+        """What is moved."""
+        return "bytes between host and devices, between devices, and summed over all of them"
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What two results must share; routes and sizes stand with the runs."""
+        return {"sweep": "bytes", "seed": transfer.SEED}
+
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """What is measured, and how."""
+        return tuple(self._notes(runs))
+
+    def _notes(self, runs: Sequence[Run]) -> Iterator[str]:
+        measured = {str(run.parameters["route"]) for run in runs}
+        if routes.WITHIN in measured:
+            yield (
+                "memory copy: TensorFlow's DeepCopy within one memory, into new memory; B/s count bytes copied, which "
+                "are read and written. A size that fits into a cache measures the cache."
+            )
+        if routes.TO_DEVICE in measured:
+            yield (
+                "host to device, device to host: ordinary (pageable) host memory, as feeding an array and .numpy() use "
+                "it. Pinned: memory that TensorFlow allocates in a compiled function for what goes to or comes from a "
+                "GPU, by its source (InferAllocAttr); no call tells whether it is."
+            )
+        if any(route.startswith(routes.ALL_REDUCE) for route in measured):
+            yield (
+                "all-reduce: float32 summed over all devices, the sum on each; B/s are bus bandwidth, busbw = "
+                "algbw × 2(n-1)/n, where algbw is bytes on one device over the time"
+            )
+        yield from self._all_reduce(runs)
+        if self.left_out:
+            sizes = ", ".join(f"{size / 2**20:g} MiB" for size in self.left_out)
+            yield f"left out, because it does not fit into the memory that is free: {sizes}"
+
+    def _all_reduce(self, runs: Sequence[Run]) -> Iterator[str]:
+        """What summed, and the algorithm bandwidth at the largest size."""
+        last: dict[tuple[str, Scalar], Run] = {}
+        for run in runs:
+            if str(run.parameters["route"]).startswith(routes.ALL_REDUCE) and run.verified and run.verified.ok:
+                last[run.label, run.parameters["route"]] = run
+        for (label, route), run in last.items():
+            how = next((check.saw for check in run.verified.checks if check.name == "by"), "") if run.verified else ""
+            figure = next((one for one in run.figures if one.name == "algbw"), None)
+            size = int(run.parameters["bytes"] or 0) / 2**20
+            rate = f"; algbw {figure.value / 1e9:.3g} GB/s at {size:g} MiB" if figure and not run.virtual else ""
+            yield f"{label}, {route}: {how}{rate}"
+
+    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+        """What the links say of a speed: more than they carry, or less than half."""
+        return tuple(self._advice(run, runs))
+
+    def _advice(self, run: Run, runs: Sequence[Run]) -> Iterator[str]:
+        if run.throughput is None or run.virtual or not run.devices[0].startswith("/GPU"):
+            return
+        route, size = str(run.parameters["route"]), int(run.parameters["bytes"] or 0)
+        link = self._link(run, route)
+        if link is None or route == routes.WITHIN:
+            return
+        low, high = run.throughput.ci95
+        shown = f"{run.throughput.value / 1e9:.3g} GB/s"
+        carries = f"{link.name} can carry {link.speed / 1e9:.3g} GB/s at most"
+        most = IN_SWITCH if route == routes.ALL_REDUCE else TOLERATED
+        if low > most * link.speed:
+            yield f"{shown} is implausible: {carries}; the copy was elided, or the link is not what NVML says"
+        elif high < HALF * link.speed and size >= LARGE and self._is_best(run, runs) and self._should_be_fast(route):
+            fewer = f", and has only {link.now} now" if link.now else ""
+            yield (
+                f"{shown} is {100 * run.throughput.value / link.speed:.0f} % of the link: {carries}{fewer}; "
+                "tfgpu doctor says whether the link is degraded"
+            )
+
+    def _should_be_fast(self, route: str) -> bool:
+        """Whether the link alone should limit it: ordinary host memory and reductions on one device have reasons."""
+        return route not in (routes.TO_DEVICE, routes.FROM_DEVICE, routes.ALL_REDUCE_ONE)
+
+    @staticmethod
+    def _is_best(run: Run, runs: Sequence[Run]) -> bool:
+        alike = [one for one in runs if (one.label, one.parameters["route"]) == (run.label, run.parameters["route"])]
+        best = max(one.throughput.value for one in alike if one.throughput)
+        return run.throughput is not None and run.throughput.value >= best
+
+    def _link(self, run: Run, route: str) -> interconnect.Link | None:
+        gpus = self._gpus(run)
+        if len(gpus) < len(run.devices):
+            return None
+        return interconnect.pcie(gpus[0]) if route in TO_HOST else interconnect.between(gpus)
+
+    def _gpus(self, run: Run) -> list[Gpu]:
+        """What is known of the GPUs of a run, by the bus ids that TensorFlow's log told."""
+        known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in self._facts()}
+        return [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+
+    def _facts(self) -> tuple[Gpu, ...]:
+        return value_or(self.environment.gpus, ()) if self.environment else ()
+
+    # ------------------------------------------------------------------ what is run
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """One group for each route and size, on all devices that have the route; pairs of devices one after the other.
+
+        Raises:
+            DeviceError: devices were asked for that are not there.
+            sizing.TooLargeError: a size that was asked for does not fit, or none does.
+        """
+        self.environment = session.environment
+        stages = list(_stages(self.selection.cases(session.found, ("together",))))
+        for cases, its in stages:
+            sizes = self._fitting(session, cases)
+            todo = [(route, size) for route in its for size in sizes]
+            for place, (route, size) in enumerate(todo):
+                having = [case for case in cases if _has(case, route)]
+                later = {one for one, _ in todo[place + 1 :]}
+                keep = frozenset((case.label, "float32") for case in cases for one in later if _has(case, one))
+                if having:
+                    yield Group(tuple((case, self._job(route, size, case)) for case in having), keep=keep)
+
+    def _job(self, route: str, size: int, case: Case) -> Job:
+        name = NAMES[route].format(*_ends(case)) if route in NAMES else route
+        return Job(
+            workload=self.workload,
+            parameters={"route": route, "bytes": size},
+            dtype="float32",
+            unit=transfer.UNIT,
+            work=lambda case: transfer.work(route, size, len(case.devices)),
+            bytes_moved=lambda case: transfer.bytes_moved(route, size, len(case.devices)),
+            judge=transfer.judge,
+            point={"route": name, "bytes": size},
+            step_name="sum" if route.startswith(routes.ALL_REDUCE) else "copy",
+            blocks=True,
+            figures=route.startswith(routes.ALL_REDUCE),
+            virtual_memory_mib=transfer.BUFFERS * max(self.sizes) // 2**20 + 256,
+        )
+
+    def _fitting(self, session: Session, cases: Sequence[Case]) -> tuple[int, ...]:
+        """The sizes for which the processes of `cases` have memory, which are there at once.
+
+        Raises:
+            sizing.TooLargeError: a size that was asked for does not fit, or none does.
+        """
+        free = session.free(cases)
+        fitting = tuple(size for size in self.sizes if not _short(cases, size, free))
+        left_out = [size for size in self.sizes if size not in fitting]
+        self.left_out += [size for size in left_out if size not in self.left_out]
+        if fitting and not (self.named and left_out):
+            return fitting
+        where, need = _short(cases, left_out[0], free)[0]
+        place = workload_size.HOST if where == workload_size.HOST else f"GPU {where}"
+        raise workload_size.TooLargeError(
+            f"--sizes {left_out[0] / 2**20:g}MiB needs {need / 2**30:.1f} GiB of {place} for {len(cases)} "
+            f"process{'es' * (len(cases) > 1)}, of which {free[where] / 2**30:.1f} GiB are free; give smaller sizes"
+        )
+
+
+def _stages(cases: Sequence[Case]) -> Iterator[tuple[list[Case], tuple[str, ...]]]:
+    """Cases that are measured side by side with their routes: single devices, each pair of them, and all together."""
+    yield [case for case in cases if len(case.devices) == 1], (routes.WITHIN, *TO_HOST)
+    for case in cases:
+        if len(case.devices) > 1:
+            yield from (([pair], (routes.PEER, routes.PEER_BACK)) for pair in _pairs(case))
+            together = replace(case, label=case.label.removesuffix(", together"))
+            yield [together], (routes.ALL_REDUCE, routes.ALL_REDUCE_ONE)
+
+
+def _has(case: Case, route: str) -> bool:
+    """Whether a route exists there: the host has no other host."""
+    return bool(case.gpus) or route not in TO_HOST
+
+
+def _pairs(case: Case) -> Iterator[Case]:
+    """Each pair of physical devices; of logical ones the first two, since the others are like them."""
+    if case.virtual:
+        kind = "GPU" if case.gpus else "CPU"
+        yield replace(case, label=f"virtual {kind} 0 and 1", devices=case.devices[:2])
+        return
+    for one, other in combinations(case.gpus, 2):
+        yield replace(case, label=f"GPU {one} and GPU {other}", devices=("/GPU:0", "/GPU:1"), gpus=(one, other))
+
+
+def _ends(case: Case) -> tuple[str, str]:
+    """What the two devices of a pair are called."""
+    numbers = case.gpus if len(case.gpus) == 2 else (0, 1)
+    kind = "CPU" if case.devices[0].startswith("/CPU") else "GPU"
+    return f"{kind} {numbers[0]}", f"{kind} {numbers[1]}"
+
+
+def _short(cases: Sequence[Case], size: int, free: dict[str | int, int]) -> list[tuple[str | int, int]]:
+    """The memories that do not hold what all cases need, and the need."""
+    needs: dict[str | int, int] = {workload_size.HOST: 0}
+    for case in cases:
+        each = transfer.BUFFERS * size
+        needs[workload_size.HOST] += workload_size.PROCESS + each * (1 if case.gpus else len(case.devices))
+        for gpu in case.gpus:
+            count = len(case.devices) // len(case.gpus)
+            needs[gpu] = needs.get(gpu, 0) + each * count + workload_size.CONTEXT
+    return [(memory, need) for memory, need in needs.items() if need > workload_size.SHARE * free.get(memory, 2**62)]

@@ -1,0 +1,1 @@
+"""Drives the worker processes of a benchmark and samples them in turns."""

@@ -1,0 +1,206 @@
+"""Drives the worker processes of a benchmark: one for each case, sampled in turns, verified, with deadlines."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.bench.devices import Case
+from tfgpu_doctor.bench.jobs import Job
+from tfgpu_doctor.bench.results import Figure
+from tfgpu_doctor.bench.runner.load import busy_seconds
+from tfgpu_doctor.bench.runner.measurement import Measurement
+from tfgpu_doctor.bench.runner.nvml import Telemetry, bus_ids
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.workers import PATIENCE, Key, Workers, prepare
+from tfgpu_doctor.bench.statistics import StoppingRule, median
+
+WARM_UPS = 2
+BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
+STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
+PROFILED = 10  # steps that a trace holds at most
+TRACE = ".xplane.pb"  # what TensorBoard's profile plugin opens
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+
+Clock = Callable[[], float]
+
+
+def measure(
+    group: Sequence[tuple[Case, Job]],
+    workers: Workers,
+    *,
+    rule: StoppingRule,
+    processes: int = 1,
+    cpus: float | None = None,
+    expected: float | None = None,
+    keep: Collection[Key] = (),
+    profile: Path | None = None,
+    progress: Callable[[str, float], None] = lambda label, done: None,
+    save: Callable[[Sequence[Measurement]], object] = lambda measurements: None,
+    clock: Clock = time.monotonic,
+) -> list[Measurement]:
+    """Measure all cases of a group side by side.
+
+    Args:
+        processes: how many processes each case gets, one after the other; they share the time and the samples.
+        cpus: that a process may use, where known: a case goes on until enough samples were undisturbed by others.
+        expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
+            third of the deadline is warmed up only once, and given time.
+        keep: processes that will be needed again; the others end with their case.
+        profile: a folder for traces of some more steps of each case.
+        save: called whenever there is something worth keeping.
+    """
+    measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
+    least = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
+    rule = rule.share(processes)
+    warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
+
+    def end(one: Measurement) -> None:
+        one.end()
+        if one.failure or one.key not in keep or not one.last:
+            workers.drop(one.key)
+
+    try:
+        for start in range(processes):
+            alive = [one for one in measurements if not one.failure]
+            for one in alive:
+                one.begin(last=start == processes - 1)
+                progress(f"{_name(one)}: starting", start / processes)
+                try:
+                    one.worker = workers.take(one.key)
+                    _warm_up(one, one.worker, max(least, one.job.patience), warm_ups)
+                    _verify(one, one.worker, max(least, one.job.patience))
+                except WorkerError as error:
+                    one.fail(one.job.explain(str(error)))
+                    end(one)
+                save(measurements)
+            while any(not one.done for one in alive):
+                for one in alive:
+                    if not one.done:
+                        _turn(one, rule, max(least, one.job.patience), clock, profile)
+                        progress(_name(one), (start + _share(one, rule)) / processes)
+                        if one.done:
+                            end(one)
+                save(measurements)
+    finally:
+        for one in measurements:
+            one.last = True
+            one.end()
+    return measurements
+
+
+def _name(one: Measurement) -> str:
+    point = ", ".join(f"{name} {value}" for name, value in one.job.point.items())
+    return " ".join(part for part in (one.case.label, one.dtype, point) if part)
+
+
+def _warm_up(one: Measurement, worker: Worker, patience: float, count: int) -> None:
+    """Put the inputs on the devices and compute what need not be quick yet."""
+    cold = dict(prepare(worker, one.case, one.job)["cold"])
+    warmup: list[float] = []
+    steps, one.steps = one.steps, 1
+    for _ in range(count):
+        _take(one, worker, 1, patience, warmup, [])
+    if len(one.begun) > 1:  # what is told of the start is that of the first process, and all samples have its steps
+        one.steps = steps
+        return
+    one.cold, one.warmup = cold, warmup
+    if one.job.blocks:
+        one.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
+    one.telemetry = Telemetry(bus_ids(worker.log()) if one.case.gpus else {})
+
+
+def _take(one: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]) -> None:
+    """Take a block of samples, of the warm-up or of those that count."""
+    telemetry = one.telemetry if into is one.samples else None
+    if telemetry:
+        telemetry.start()
+    throttled: tuple[str, ...] = ()
+    started, busy = time.monotonic(), busy_seconds()
+    try:
+        # not by count: several samples are asked for only where all of them take about BLOCK seconds
+        answer = worker.ask(patience, do="sample", count=count, steps=one.steps)
+    finally:
+        if telemetry:
+            throttled = telemetry.pause()
+    elapsed, everybody = time.monotonic() - started, busy_seconds() - busy
+    if "busy" in answer:
+        one.others.add(elapsed, everybody, answer["busy"])
+    one.placed_on = tuple(answer["placed_on"])
+    if answer["misplaced"] or set(one.placed_on) != set(one.case.devices):
+        raise WorkerError(answer["misplaced"] or f"computed on {', '.join(one.placed_on)}")
+    for found in answer["rechecked"]:
+        _judge(one, found)
+    if throttled:
+        one.throttled += range(len(into), len(into) + len(answer["samples"]))
+    into += answer["samples"]
+    loads += answer["loads"]
+    if into is one.samples and answer.get("waited") is not None:
+        # threads also wait for one another, so that it is at most what others used meanwhile
+        others = max(everybody - answer["busy"], 0.0) / elapsed
+        one.waits += [min(answer["waited"], others)] * len(answer["samples"])
+
+
+def _verify(one: Measurement, worker: Worker, patience: float) -> None:
+    """Judge the last result; later ones must be the same, or right themselves."""
+    asked = one.job.verify(partial(worker.ask, patience), one.case)
+    _judge(one, worker.ask(patience, do="verify", **asked))
+
+
+def _judge(one: Measurement, answer: dict[str, Any]) -> None:
+    one.verified = one.job.judge(answer, one.dtype, one.job.parameters)
+    if not one.verified.ok:
+        raise WorkerError(f"the result is wrong: {one.verified.why}")
+
+
+def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock, profile: Path | None = None) -> None:
+    """Let one case take a block of samples; it ends when it has enough."""
+    assert one.worker is not None
+    typical = median(one.samples) if one.samples else median(one.warmup) * one.steps
+    count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.current), 500))
+    started = clock()
+    try:
+        _take(one, one.worker, count, patience, one.samples, one.loads)
+        one.elapsed += clock() - started
+        if rule.done(one.current, one.elapsed) and not (
+            one.disturbed(rule, one.begun[-1]) and one.elapsed < rule.deadline and len(one.current) < rule.max_samples
+        ):
+            if one.last:
+                _finish(one, one.worker, patience, profile)
+            one.end()
+    except WorkerError as error:
+        one.fail(one.job.explain(str(error)))
+
+
+def _finish(one: Measurement, worker: Worker, patience: float, profile: Path | None) -> None:
+    """What is asked behind the last sample: figures, a trace, and to tell others that this is the end."""
+    if one.job.figures:
+        answer = worker.ask(patience, do="figures")
+        one.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
+        one.said = tuple(answer.get("said", ()))
+    if profile is not None:
+        folder = profile / _SEPARATORS.sub("-", _name(one)).strip("-")
+        try:
+            files = worker.ask(patience, do="profile", folder=str(folder), steps=min(one.steps, PROFILED))["files"]
+            why = "" if any(file.endswith(TRACE) for file in files) else f"no {TRACE} was written"
+        except WorkerError as error:  # what was measured stands
+            why = str(error)
+        if why:
+            one.said = (*one.said, f"no trace: {why}")
+    if one.job.farewell:
+        worker.ask(patience, do="farewell")
+
+
+def _share(one: Measurement, rule: StoppingRule) -> float:
+    """How far a case is, from 0 to 1."""
+    if one.done:
+        return 1.0
+    by_count = len(one.current) / rule.min_samples
+    by_time = sum(one.current) / rule.min_seconds
+    return min(max(min(by_count, by_time), one.elapsed / rule.deadline), 0.99)

@@ -1,0 +1,251 @@
+"""Which change explains a finding: undo it, diagnose again, and see whether the finding goes away. Pure.
+
+Rules are pure, so that a machine which never existed can be diagnosed: the BAD one with the GOOD one's driver, or with
+its NumPy. Single changes are tried before pairs, pairs before the smallest set that a bounded search finds. Changes of
+state, which somebody made, come before what was only observed, since a symptom always "explains" itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, cast
+
+from tfgpu_doctor.compare.differences import Difference
+from tfgpu_doctor.compare.places import Place, elements, exchange
+from tfgpu_doctor.compare.records import Explanation
+from tfgpu_doctor.compare.words import NEGATIVE
+from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import RULES, Rule
+from tfgpu_doctor.findings.derived import DERIVED
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import Facts, Record, Unknown, look_up
+from tfgpu_doctor.records.report import Severity
+
+MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
+_MOST_ALONE = 24  # changes that are tried each alone
+_MOST_IN_PAIRS = 14  # changes that are tried in pairs
+_MOST_ALTERNATIVES = 3
+_REAL = ("changed", "added", "removed")
+
+
+# ------------------------------------------------------------------------------------------ what rules read
+
+
+class _Traced:
+    """Facts that remember which of them were asked for."""
+
+    def __init__(self, record: Any, prefix: str, seen: set[str]) -> None:
+        self._record, self._prefix, self._seen = record, prefix, seen
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._record, name)
+        if isinstance(value, Record):
+            return _Traced(value, f"{self._prefix}{name}.", self._seen)
+        self._seen.add(self._prefix + name)
+        return value
+
+
+def reads(finding: str, matrix: Matrix, *machines: Facts) -> frozenset[str]:
+    """Paths of the facts that the rules of a finding read; derived facts count as those that they are made of."""
+    seen: set[str] = set()
+    for one in (rule for rule in RULES if rule.id == finding):
+        for path in (*one.needs, *one.wants):
+            if not path.startswith("derived."):
+                seen.add(path)
+                continue
+            for facts in (*machines, Facts()):
+                traced = cast(Facts, _Traced(facts, "", seen))
+                DERIVED[path.removeprefix("derived.")](Context(traced, matrix))
+    return frozenset(seen)
+
+
+def is_open(finding: str, facts: Facts, matrix: Matrix, require_gpus: int | None = None) -> bool:
+    """Whether these facts leave it open that the finding holds: no rule of it has all that it needs."""
+    context = Context(facts, matrix, require_gpus)
+
+    def fetched(path: str) -> Any:
+        name = path.removeprefix("derived.")
+        return DERIVED[name](context) if name != path else look_up(facts, path)
+
+    def is_open_to(rule: Rule) -> bool:
+        needs, wants = ([isinstance(fetched(path), Unknown) for path in paths] for paths in (rule.needs, rule.wants))
+        return any(needs) or (not needs and bool(wants) and all(wants))
+
+    return all(is_open_to(rule) for rule in RULES if rule.id == finding)
+
+
+# ------------------------------------------------------------------------------------------- undoing changes
+
+
+@dataclass(frozen=True)
+class Group:
+    """Differences that one act brings about, undone together."""
+
+    name: str
+    members: tuple[Difference, ...]
+
+    @property
+    def is_state(self) -> bool:
+        """Whether something in it can be changed by somebody."""
+        return any(one.grade == "state" and one.status in _REAL for one in self.members)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether both reports know how it differs."""
+        return any(one.status in _REAL for one in self.members)
+
+    def told(self, read: frozenset[str]) -> tuple[str, ...]:
+        """The ids of its changes, the most telling first."""
+        members = [one for one in self.members if one.status in _REAL] or list(self.members)
+        if self.is_state:
+            members = [one for one in members if one.grade == "state"]
+
+        def rank(one: Difference) -> tuple[bool, bool]:
+            return one.id != self.name and one.id != f"{self.name}.version", one.places[0].path not in read
+
+        return tuple(one.id for one in sorted(members, key=rank))
+
+
+def grouped(differences: Iterable[Difference]) -> tuple[Group, ...]:
+    """Put differences into their groups."""
+    groups: dict[str, list[Difference]] = {}
+    for one in differences:
+        groups.setdefault(one.group, []).append(one)
+    return tuple(Group(name, tuple(members)) for name, members in groups.items())
+
+
+class Laboratory:
+    """Diagnoses one machine with changes undone; `base` has the findings, `source` the values to put back."""
+
+    def __init__(
+        self, base: Facts, source: Facts, matrix: Matrix, groups: Iterable[Group], *, require_gpus: int | None = None
+    ) -> None:
+        """Take the two machines and what differs between them."""
+        self._base, self._source, self._matrix = base, source, matrix
+        self._require_gpus = require_gpus
+        self._groups = {group.name: group for group in groups if group.is_real}
+        self._seen: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
+        self._errors = self._diagnosed(frozenset())[0]
+        self._reads: dict[str, frozenset[str]] = {}
+
+    def open_in_source(self, diagnosis: Diagnosis) -> set[str]:
+        """Findings of the base that the source lacks the facts to judge, so that nobody can call them new or gone.
+
+        No rule of the finding has what it needs there, or the finding stays with everything undone that both know.
+        """
+        everything = frozenset(self._groups)
+        return {
+            one.id
+            for one in diagnosis.findings
+            if is_open(one.id, self._source, self._matrix, self._require_gpus) or not self._is_gone(one.id, everything)
+        }
+
+    def explain(self, finding: str) -> Explanation:
+        """Find the smallest set of changes without which `finding` would not be there."""
+        read = self._read_by(finding)
+        ordered = sorted(self._groups.values(), key=lambda group: not _touches(group, read))
+        states = [group.name for group in ordered if group.is_state]
+        others = [group.name for group in ordered if not group.is_state]
+        sets = self._singles(finding, states[:_MOST_ALONE]) or self._together(finding, states)
+        if sets:
+            return self._explanation(finding, "undone", sets)
+        sets = self._singles(finding, others[:_MOST_ALONE]) or self._together(finding, [*states, *others])
+        if sets:
+            return self._explanation(finding, "seen", sets)
+        touching = frozenset(group.name for group in ordered if _touches(group, read))
+        return self._explanation(finding, "read", [touching])
+
+    # ------------------------------------------------------------------------------------------- searching
+
+    def _singles(self, finding: str, names: list[str]) -> list[frozenset[str]]:
+        return [one for one in map(frozenset, zip(names, strict=True)) if self._is_gone(finding, one)]
+
+    def _pairs(self, finding: str, names: list[str]) -> list[frozenset[str]]:
+        tried = combinations(names[:_MOST_IN_PAIRS], 2)
+        return [pair for pair in map(frozenset, tried) if self._is_gone(finding, pair)]
+
+    def _together(self, finding: str, names: list[str]) -> list[frozenset[str]]:
+        """Sets of which every member is needed; pairs where there are some."""
+        if not names or not self._is_gone(finding, frozenset(names)):
+            return []
+        smallest = self._needed(finding, frozenset(), names, is_grown=False)
+        return (self._pairs(finding, names) if len(smallest) > 2 else []) or [smallest]
+
+    def _needed(self, finding: str, undone: frozenset[str], names: list[str], *, is_grown: bool) -> frozenset[str]:
+        """Those of `names` that must be undone beside `undone`; the first ones rather than the last.
+
+        QuickXplain (Junker, AAAI 2004): halves instead of one after the other, so that hundreds of changes take dozens
+        of diagnoses.
+        """
+        if is_grown and self._is_gone(finding, undone):
+            return frozenset()
+        if len(names) == 1:
+            return frozenset(names)
+        first, second = names[: len(names) // 2], names[len(names) // 2 :]
+        of_second = self._needed(finding, undone | frozenset(first), second, is_grown=True)
+        of_first = self._needed(finding, undone | of_second, first, is_grown=bool(of_second))
+        return of_first | of_second
+
+    def _is_gone(self, finding: str, undone: frozenset[str]) -> bool:
+        """Whether the finding is not there, and not merely no longer judged."""
+        if len(self._seen) >= MOST_DIAGNOSES and undone not in self._seen:
+            return False
+        found, undetermined = self._diagnosed(undone)
+        return finding not in found and finding not in undetermined
+
+    def _diagnosed(self, undone: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """Ids of the findings, and of the checks that cannot be made, with the changes of these groups undone."""
+        if undone not in self._seen:
+            members = [one for name in undone for one in self._groups[name].members]
+            places = [place for one in members for place in one.places if self._is_known(place)]
+            facts = exchange(self._base, self._source, places)
+            diagnosis = diagnose(facts, self._matrix, require_gpus=self._require_gpus)
+            found = frozenset(one.id for one in diagnosis.findings if one.severity is not Severity.NOTE)
+            notes = frozenset(one.id for one in diagnosis.findings) - found
+            self._seen[undone] = (found | notes, frozenset(one.id for one in diagnosis.undetermined))
+        return self._seen[undone]
+
+    def _is_known(self, place: Place) -> bool:
+        """A value that the other report does not know cannot be put back."""
+        fact = look_up(self._source, place.path)
+        if place.key is not None and place.field is not None and not isinstance(fact, Unknown):
+            item = (elements(self._source, place.path) or {}).get(place.key)
+            fact = getattr(item, place.field, None)
+        return not isinstance(fact, Unknown) or fact.reason.partition(":")[0] in NEGATIVE
+
+    # ------------------------------------------------------------------------------------------- answering
+
+    def _read_by(self, finding: str) -> frozenset[str]:
+        if finding not in self._reads:
+            self._reads[finding] = reads(finding, self._matrix, self._base, self._source)
+        return self._reads[finding]
+
+    def _explanation(self, finding: str, how: Any, sets: list[frozenset[str]]) -> Explanation:
+        read = self._read_by(finding)
+
+        def rank(names: frozenset[str]) -> tuple[int, bool, int]:
+            return len(self._brought(names)), not any(_touches(self._groups[n], read) for n in names), len(names)
+
+        best, *rest = sorted(sets, key=rank)
+        return Explanation(
+            finding=finding,
+            how=how,
+            changes=self._told(best, read),
+            alternatives=tuple(self._told(names, read) for names in rest[:_MOST_ALTERNATIVES]),
+            side_effects=tuple(sorted(self._brought(best))) if how == "undone" else (),
+        )
+
+    def _told(self, names: frozenset[str], read: frozenset[str]) -> tuple[str, ...]:
+        ordered = (name for name in self._groups if name in names)
+        return tuple(change for name in ordered for change in self._groups[name].told(read))
+
+    def _brought(self, names: frozenset[str]) -> frozenset[str]:
+        """Findings that are there only with these changes undone."""
+        return self._diagnosed(names)[0] - self._errors
+
+
+def _touches(group: Group, read: frozenset[str]) -> bool:
+    return any(place.path in read for one in group.members for place in one.places)

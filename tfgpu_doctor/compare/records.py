@@ -1,0 +1,88 @@
+"""What `tfgpu compare` says of two reports: the records that become JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.report import MatrixInfo, Severity, Tool, Verdict
+
+SCHEMA = "tfgpu.compare/1"
+
+# changed, added, removed: the machine differs; unexamined, lost: only one report knows (not GOOD, not BAD)
+Status = Literal["changed", "added", "removed", "unexamined", "lost"]
+# explains: undone alone, or with others, it takes a finding away; connected: a rule whose findings differ reads it
+Weight = Literal["explains", "connected", "can-matter", "noise"]
+
+
+class Side(Record, frozen=True):
+    """One of the two reports."""
+
+    name: str
+    created: str
+    tool: str  # version that wrote it
+    matrix: str  # revision that judged it then
+    verdict: Verdict  # by today's rules
+
+
+class Change(Record, frozen=True):
+    """One thing that differs between the two machines."""
+
+    id: str  # "python.packages.numpy", "driver.version", "variables.LD_LIBRARY_PATH"
+    layer: str  # of the stack, as the doctor names it
+    status: Status
+    text: str  # "numpy 1.26.4 → 2.1.0"
+    good: str | None
+    bad: str | None
+    weight: Weight
+    findings: tuple[str, ...] = ()  # ids of the findings that it explains, or whose rules read it
+
+
+class FindingChange(Record, frozen=True):
+    """A finding of either report. `unjudged`: the other report lacks the facts to tell whether it held there."""
+
+    id: str
+    status: Literal["new", "gone", "remains", "unjudged"]
+    inside: Literal["good", "bad", "both"]  # the reports that have it
+    severity: Severity
+    root_cause: bool
+    title: str
+    before: str | None = None  # the title in GOOD, when both have the finding and it reads otherwise there
+    follows_from: str | None = None  # the root cause of the same report that it is a consequence of
+
+
+class Explanation(Record, frozen=True):
+    """Why a finding is new or gone.
+
+    `how` is "undone" when diagnosing the facts again with these changes undone takes the finding away, and without any
+    one of them it does not; "seen" when only what was observed differs, and nothing that anyone changed; "read" when
+    that was not found out, and the changes are those that the finding's rule reads.
+    """
+
+    finding: str
+    how: Literal["undone", "seen", "read"]
+    changes: tuple[str, ...]  # ids, the most telling first
+    alternatives: tuple[tuple[str, ...], ...] = ()  # other changes that would do as well
+    side_effects: tuple[str, ...] = ()  # findings that undoing them would bring
+
+
+class Comparison(Record, frozen=True):
+    """What changed between two reports, what of it matters, and what it explains."""
+
+    schema: str
+    tool: Tool
+    matrix: MatrixInfo
+    created: str  # UTC
+    good: Side
+    bad: Side
+    machines: tuple[str, ...]  # how the two machines differ, when they are not the same one
+    notes: tuple[str, ...]  # what to know before reading on: findings that today's rules judge otherwise
+    changes: tuple[Change, ...]
+    findings: tuple[FindingChange, ...]
+    explanations: tuple[Explanation, ...]
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

@@ -1,0 +1,1 @@
+"""Which findings hold: the engine that runs the signs and puts root causes first. Pure."""

@@ -1,0 +1,81 @@
+"""Leave findings out of a report, or keep only some. Pure.
+
+Everything is diagnosed first: a cause that is left out takes its consequences with it, so that skipping `gpu.none` on a
+machine without a GPU does not turn "TensorFlow lists no GPU" into a riddle.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+import msgspec
+
+from tfgpu_doctor.diagnosis.engine import works
+from tfgpu_doctor.findings.declaration import RULES, matches
+from tfgpu_doctor.records.report import Finding, Report, judge
+
+
+class SelectionError(ValueError):
+    """No check has that id; the message names those that are near."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check as the list of them shows it."""
+
+    id: str
+    severity: str
+    title: str
+
+
+def checks() -> tuple[Check, ...]:
+    """Every id once, in alphabetical order, with the severity and the title that it has as a rule."""
+    # the titles of rules over facts speak of a machine, those of the others of a text
+    over_facts_first = sorted(RULES, key=lambda one: ".said_" in one.decide.__module__)
+    first = {one.id: one for one in reversed(over_facts_first)}
+    return tuple(Check(one.id, one.severity.value, one.title) for _, one in sorted(first.items()))
+
+
+def verify(patterns: tuple[str, ...]) -> None:
+    """Make sure that every pattern ("gpu.none", "env.*") means some check.
+
+    Raises:
+        SelectionError: one means none.
+    """
+    known = [one.id for one in checks()]
+    for pattern in patterns:
+        if not any(matches(one, (pattern,)) for one in known):
+            near = difflib.get_close_matches(pattern, known, n=2, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise SelectionError(f"no check is called {pattern!r}{hint} (tfgpu doctor --list-checks shows all)")
+
+
+def chosen(only: tuple[str, ...], skip: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids of the checks that match `only` (all, when it is empty) and not `skip`."""
+    return tuple(one.id for one in checks() if (not only or matches(one.id, only)) and not matches(one.id, skip))
+
+
+def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...]) -> Report:
+    """The report with the findings that match `only` (all, when it is empty) and not `skip`."""
+    if not only and not skip:
+        return report
+
+    def is_chosen(finding_id: str) -> bool:
+        return (not only or matches(finding_id, only)) and not matches(finding_id, skip)
+
+    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences}
+    kept = tuple(one for one in report.findings if is_chosen(one.id) and (one.root_cause or one.id not in gone))
+    ids = {one.id for one in kept}
+    findings = tuple(_without(one, ids) for one in kept)
+    return msgspec.structs.replace(
+        report,
+        findings=findings,
+        undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
+        verdict=judge(findings, works=works(report.facts)),
+    )
+
+
+def _without(finding: Finding, ids: set[str]) -> Finding:
+    """The finding with those of its consequences that are still there."""
+    return msgspec.structs.replace(finding, consequences=tuple(one for one in finding.consequences if one in ids))

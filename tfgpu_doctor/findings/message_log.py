@@ -1,0 +1,123 @@
+"""What programs printed, as the rules ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tfgpu_doctor.records.facts import Message
+from tfgpu_doctor.records.report import Evidence
+
+# Python cannot go on after these: whoever meets one does not ask about a GPU first of all
+STOPS_IMPORT = (
+    "numpy-abi",
+    "protobuf-abi",
+    "keras-generation",
+    "keras-mismatch",
+    "dll-load-failed",
+    "glibc-too-old",
+    "illegal-instruction",
+    "cpu-instructions-missing",
+    "module-not-found",
+    "undefined-symbol",
+    "wrong-architecture",
+    "shadowed",
+    "no-attribute",
+    "package-removed",
+    "no-distribution",
+    "wheel-not-supported",
+    "conda-unsatisfiable",
+    "tf-internals-missing",
+    "estimator-mismatch",
+    *("keras-needs-tensorflow", "symbolic-to-numpy", "addon-mismatch", "small-dependency", "requires-python"),
+)
+
+# kinds that tell where and how, and no failure
+_CIRCUMSTANCES = frozenset(
+    {
+        *("harmless", "import-line", "traceback", "loader-path", "kernel-version", "libcuda-version", "small-batch"),
+        *("notebook", "other-environment", "tensorflow-installed", "asked-for-extra", "log-era", "conda-build"),
+        *("container-start", "cuda-capability", "library-opened", "cudnn-loaded", "nccl-version", "memory-left"),
+        *("small-model", "time-on-device", "time-on-both", "cpu-busy", "shm-listed", "several-gpus-asked", "job-hangs"),
+        *("peer-access-none", "other-holder", "no-cudnn-kernel", "other-backend", "index-unreachable", "jetson"),
+        *("memory-total", "cudart-ignorable", "gpu-few-multiprocessors"),
+        *("smi-version", "input-bottleneck", "mig", "started-elsewhere", "image-without-cudnn", "conda-tensorflow"),
+        *(
+            "exception",
+            "allocation-not-a-failure",
+            "emulated",
+            "said-to-be-there",
+            "source-build",
+            "gpu-created",
+            "no-gpu-registered",
+            "built-without-cuda",
+            "power-capped",
+            "no-gpu-present",
+            "windows-build",
+            "no-known-devices",
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """Messages by kind."""
+
+    messages: tuple[Message, ...]
+    from_text: bool  # somebody pasted them; no probe has looked at the machine
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Message]]:
+        kinds: dict[str, list[Message]] = {}
+        for message in self.messages:
+            kinds.setdefault(message.kind, []).append(message)
+        return kinds
+
+    def all(self, *kinds: str) -> tuple[Message, ...]:
+        """Every message of these kinds, in the order of the kinds."""
+        return tuple(message for kind in kinds for message in self._by_kind.get(kind, ()))
+
+    def first(self, *kinds: str) -> Message | None:
+        """The first message of the first kind that was said."""
+        return next(iter(self.all(*kinds)), None)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any of these kinds was said."""
+        return any(kind in self._by_kind for kind in kinds)
+
+    def values(self, kind: str, name: str) -> tuple[str, ...]:
+        """A value of every message of a kind that has it."""
+        return tuple(m.values[name] for m in self._by_kind.get(kind, ()) if name in m.values)
+
+    @property
+    def complains(self) -> bool:
+        """Whether any program says that something failed, so that what is merely stated is not the question."""
+        return any(kind not in _CIRCUMSTANCES for kind in self._by_kind)
+
+    def speaks_only_of(self, *kinds: str) -> bool:
+        """Whether nothing fails but what these kinds say."""
+        return all(kind in _CIRCUMSTANCES or kind in kinds for kind in self._by_kind)
+
+    @property
+    def stops_import(self) -> bool:
+        """Whether TensorFlow could not even be imported or installed."""
+        return self.has(*STOPS_IMPORT)
+
+    def libraries(self, *kinds: str) -> Iterator[tuple[str, Message]]:
+        """File names of the libraries that messages speak of, without their folders."""
+        for message in self.all(*kinds):
+            if name := message.values.get("library"):
+                yield name.replace("\\", "/").rsplit("/", 1)[-1], message
+
+
+def heard(*messages: Message | None, need: str | None = None, most: int = 4) -> tuple[Evidence, ...]:
+    """Messages as evidence, each line once."""
+    found: dict[int, Evidence] = {}
+    for message in messages:
+        if message is not None:
+            again = f", {message.count} times" if message.count > 1 else ""
+            whose = f"{message.source}, " if message.source else ""
+            found.setdefault(message.line, Evidence(message.text, f"{whose}line {message.line}{again}", need))
+    return tuple(found.values())[:most]

@@ -1,0 +1,1 @@
+"""Parsed text and messages become the same facts that the probes fill. Pure."""

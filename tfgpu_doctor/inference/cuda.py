@@ -1,0 +1,177 @@
+"""CUDA and cuDNN of a pasted text: stated, printed by nvcc, installed by a command, named in a sentence or a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, known, stated_at
+from tfgpu_doctor.records.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
+
+_INSTALLED_BY = re.compile(
+    r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
+)
+# the distributions' own package: "nvidia-cuda-toolkit 12.2.1", "nvidia-cuda-toolkit/jammy 11.5.1-1ubuntu1"
+_OF_DISTRIBUTION = re.compile(
+    r"(?<![\w-])nvidia-cuda-toolkit(?:/\w+)?[ =:-]{1,30}(?P<version>\d{1,2}(?:\.\d{1,3}){1,2})\b"
+)
+_CUDA_SENTENCE = re.compile(
+    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\b(?:up|down)graded to\b|\b(?:went|moved|switched) to\b|\bset ?up\b|^"
+    r"|, |\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
+    r"|GPU)(?: ?toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
+    r"|\bCUDA(?: ?toolkit)? (?:(?:is|was|has been) )?(?:re)?(?:installed|upgraded|updated|set up) (?:as|to|in|with) v?"
+    r"(?P<made>\d{1,2}\.\d)\b|\bCUDA(?: ?toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is "
+    r"|was )?(?:already )?(?:installed|there)\b"
+    r"|[/\\]cuda(?:-|[/\\]v)(?P<path>\d{1,2}\.\d)\b",
+    re.IGNORECASE,
+)
+_CUDNN_SENTENCE = re.compile(
+    r"(?:\binstall\w*|\bha(?:ve|s)\b|\busing\b|\bwith\b|\buse\b|^|\bprovides\b|\bcontains\b|\bships\b|\bonly\b"
+    r"|\bmy\b)[^.;]{0,40}?\b(?:lib)?cuDNN(?: ver\w*)?(?: is)?[ *_:=.-]*v?"
+    r"(?P<version>\d{1,2}(?:\.\d+){0,2})\b(?!-(?:windows|linux|osx))",  # not the CUDA in an archive's name
+    re.IGNORECASE,
+)
+_RUNTIME_FILE = re.compile(
+    r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[.;,]\s+|\b(?:but|and)\b")
+_SENTENCE = 400  # a line that is longer is a program's
+_OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
+_ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
+_HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
+_AROUND = 20  # characters before and after that may turn a statement into a wish
+# a sentence about what a program wants or a page says, no statement of what is there
+NOT_HERE = re.compile(
+    r"looking for|looks? (?:\w+ )?for|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
+    r"|Download and install|built (?:for"
+    r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
+    r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
+    re.IGNORECASE,
+)
+
+
+def cuda(text: Pasted) -> Cuda:
+    """The toolkits that tools, files, somebody's words, a command or a path tell of."""
+    printed = [one for one in text.versions if one.component == "cuda"]
+    kits = [
+        Toolkit(path=one.via, version=one.version, source=f"line {one.line}: {one.via}", via=one.via) for one in printed
+    ]
+    stated = text.all_stated("cuda")
+    if printed:  # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
+        stated = [one for one in stated if one.value != text.smi.cuda_version]
+    kits += [Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated") for one in stated]
+    kits += _mentioned_toolkits(text, bool(kits))
+    kits += _listed_runtimes(text)
+    kits += _named_files(text)
+    nvcc = next((one for one in printed if one.via == "nvcc"), None)
+    return Cuda(
+        toolkits=Known(_distinct(kits), kits[0].source) if kits else NOT_SAID,
+        nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_SAID,
+    )
+
+
+def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
+    """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
+    for one in text.libraries:
+        version = ".".join((one.version or "").split(".")[:2])
+        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
+            yield Toolkit(
+                path=one.path or one.soname, version=version, source=f"line {one.line}: {one.via}", via=one.via
+            )
+
+
+def _named_files(text: Pasted) -> Iterator[Toolkit]:
+    """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
+    told = text.said("library-not-opened", "loader-error", "library-opened")
+    sought = {message.line: message.values.get("library", "") for message in told}
+    for line in text.lines:
+        if len(line.text) > _SENTENCE:
+            continue
+        for match in _files_there(line.text):
+            if match[0] in sought.get(line.number, ""):
+                continue
+            digits = match["digits"] or ""
+            version = match["version"] or f"{digits[:-1]}.{digits[-1]}"
+            yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
+
+
+def _files_there(line: str) -> Iterator[re.Match[str]]:
+    """The files of each clause that is no wish: "it wants libcudart.so.10.1, my file is libcudart.so.10.2.89"."""
+    for clause in _CLAUSE.split(line):
+        if not NOT_HERE.search(clause):
+            yield from _RUNTIME_FILE.finditer(clause)
+
+
+def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
+    """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
+    for line in text.lines:
+        for match in _INSTALLED_BY.finditer(line.text):
+            if match["name"] != "cudnn":
+                yield Toolkit(
+                    path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
+                )
+        if packaged := _OF_DISTRIBUTION.search(line.text):
+            where = f"line {line.number}: nvidia-cuda-toolkit {packaged['version']}"
+            yield Toolkit(path="nvidia-cuda-toolkit", version=packaged["version"], source=where, via="stated")
+        if text.libraries and _HEADER.search(line.text):
+            continue
+        if not stated and (said := _said_to_be_there(_CUDA_SENTENCE, line.text)):
+            version = said["version"] or said["there"] or said["made"] or said["path"]
+            yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")
+
+
+def _said_to_be_there(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    """What a sentence says is installed; not what somebody wants, asks for or is told to install."""
+    match = pattern.search(line)
+    around = line[max(match.start() - _AROUND, 0) : match.end() + _AROUND] if match else ""
+    return None if NOT_HERE.search(around) else match
+
+
+def cudnn(text: Pasted) -> Cudnn:
+    """The cuDNN that was loaded, and those that are stated or installed by a command."""
+    stated = text.all_stated("cudnn")
+    files = tuple(
+        CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
+        for one in text.versions
+        if one.component == "cudnn"
+    )
+    files += tuple(CudnnFile(path=stated_at(one), version=one.value, source="stated") for one in stated)
+    files += tuple(
+        CudnnFile(path=f"line {one.line}: {one.path or one.soname}", version=one.version, source=one.via)
+        for one in text.libraries
+        if one.found and one.component == "cudnn" and one.version
+    )
+    for line in text.lines:
+        for match in _INSTALLED_BY.finditer(line.text):
+            if match["name"] == "cudnn":
+                files += (CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda"),)
+        if not stated and (said := _said_to_be_there(_CUDNN_SENTENCE, line.text)):
+            files += (CudnnFile(path=f"line {line.number}", version=said["version"], source="stated"),)
+    runtime = next(iter(text.said("cudnn-version-differs")), None)
+    loaded = next(iter(text.said("cudnn-loaded")), None)
+    found = runtime.values["runtime"] if runtime else _packed(loaded.values["version"]) if loaded else None
+    return Cudnn(
+        installed=Known(files, files[0].path) if files else NOT_SAID,
+        runtime=known(_dotted(found), runtime or loaded),
+    )
+
+
+def _distinct(kits: list[Toolkit]) -> tuple[Toolkit, ...]:
+    seen: dict[str | None, Toolkit] = {}
+    for kit in kits:
+        seen.setdefault(kit.version, kit)
+    return tuple(seen.values())
+
+
+def _dotted(version: str | None) -> str | None:
+    """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
+    version = version.strip(".") if version else None
+    return _packed(version) if version and version.isdecimal() else version
+
+
+def _packed(number: str) -> str:
+    """CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)."""
+    value = int(number)
+    base = 10_000 if value >= 90_000 else 1_000
+    return f"{value // base}.{value % base // 100}.{value % 100}"

@@ -1,0 +1,205 @@
+"""What was done around a failure, in the form of messages: how a container was started, what was installed where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tfgpu_doctor.inference.parsed_text import Pasted
+from tfgpu_doctor.records.facts import Message
+
+# TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
+# tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on
+_ERAS = (
+    ("12", re.compile(r"external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")),
+    ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
+)
+_CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
+_NOTEBOOK = re.compile(
+    r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
+    r"|\bpycharm\b|\bvs ?code\b",
+    re.IGNORECASE,
+)
+_FROM_SOURCE = re.compile(
+    r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
+)
+_BUILT_BY_USER = re.compile(
+    r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
+    r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
+    re.IGNORECASE,
+)
+_JETSON = re.compile(r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b", re.IGNORECASE)
+_TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
+_OF_USER = re.compile(
+    r"/\.local/lib/python\d\.\d{1,2}/site-packages/tensorflow(?=/)"
+    r"|AppData\\Roaming\\Python\\Python\d{2,3}\\site-packages\\tensorflow(?=\\)"
+)
+_OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.*site-packages)", re.IGNORECASE)
+_PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
+_ANSWER_WITHIN = 3  # lines between the question for the version and the answer
+_NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
+# what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
+_ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
+_FAMILY = ("tensorflow", "tf-nightly", "tf-keras", "keras", "tensorboard", "nvidia-tensorflow")
+_EVENTS = {
+    "no-version": "no-distribution",
+    "no-match": "no-distribution",
+    "wheel-refused": "wheel-not-supported",
+    "uv-no-wheels": "no-distribution",
+    "no-extra": "no-such-extra",
+    "removed": "package-removed",
+    "build-failed": "build-failed",
+    "conflict": "requirement-conflict",
+    "installed": "tensorflow-installed",
+    "satisfied": "tensorflow-installed",
+    "externally-managed": "externally-managed",
+    "conda-unsatisfiable": "conda-unsatisfiable",
+    "unresolvable": "conda-unsatisfiable",
+    "conda-not-found": "conda-not-found",
+    "conda-no-provider": "conda-unsatisfiable",
+}
+
+
+def circumstances(text: Pasted) -> Iterator[Message]:
+    """What was done around the failure, in the form of messages."""
+    where = text.where
+    for line, asked in where.starts:
+        yield Message("container-start", line, text.text_of(line), {"gpus": "yes" if asked else "no"})
+    if where.building:
+        yield Message("image-build", where.building, text.text_of(where.building))
+    if where.hides_all:
+        yield Message("hides-every-gpu", where.hides_all, text.text_of(where.hides_all))
+    for one in text.libraries:
+        if not one.found and one.via == "ldd":
+            yield Message("library-not-opened", one.line, text.text_of(one.line), {"library": one.soname})
+    for command in text.commands:
+        if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
+            yield Message("tensorflow-installed", command.line, text.text_of(command.line))
+    yield from _of_installers(text)
+    yield from _of_packages(text)
+    yield from _eras(text)
+    yield from _two_packages(text)
+    yield from _source_build(text)
+    if jetson := text.find(_JETSON):
+        yield Message("jetson", jetson[1], text.text_of(jetson[1]))
+    pythons = {".".join(one.value.split(".")[:2]): one for one in text.all_stated("python")}
+    if len(pythons) > 1:
+        last = list(pythons.values())[-1]
+        yield Message("other-environment", last.line, text.text_of(last.line))
+    yield from _version_printed(text)
+    yield from _of_the_user(text)
+    if notebook := text.find(_NOTEBOOK):
+        yield Message("notebook", notebook[1], text.text_of(notebook[1]))
+    for gpu in text.seen.gpus:
+        if gpu.created:
+            values = {"capability": gpu.compute_capability} if gpu.compute_capability else {}
+            yield Message("gpu-created", gpu.line, text.text_of(gpu.line), values)
+    if text.seen.build.is_cuda_build is False and text.seen.build.line:
+        yield Message("built-without-cuda", text.seen.build.line, text.text_of(text.seen.build.line))
+
+
+def _of_installers(text: Pasted) -> Iterator[Message]:
+    for event in text.events:
+        values: dict[str, str] = {}
+        kind = _EVENTS.get(event.kind)
+        if event.kind in ("no-version", "no-match"):
+            values = {"requirement": event.requirement}
+            if event.kind == "no-version":
+                values["versions"] = ", ".join(event.versions) or "none"
+        elif event.kind == "wheel-refused":
+            values = {"package": event.name, "version": event.version, "tags": " ".join(event.tags)}
+        elif event.kind == "conflict":
+            values = {
+                "package": event.name,
+                "need": event.requirement,
+                "other": event.other,
+                "has": event.other_version or "",
+            }
+        elif event.kind in _NAMES_ONE:
+            values = {"package": event.name, "version": event.version}
+        if kind and (event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY)):
+            yield Message(kind, event.line, text.text_of(event.line), values)
+
+
+def _of_packages(text: Pasted) -> Iterator[Message]:
+    """What the lists show of TensorFlow itself: conda's variant, and a second one beside it."""
+    found = {}
+    for one in text.listed:
+        if one.name in (
+            "tensorflow",
+            "tensorflow-gpu",
+            "tensorflow-base",
+            "tensorflow-cpu",
+            "tf-nightly",
+            "tensorflow-mkl",
+            "tensorflow-eigen",
+        ):
+            found[one.name, one.manager] = one
+            if one.build and (variant := _CONDA_VARIANT.search(one.build)):
+                yield Message(
+                    "conda-build",
+                    one.line,
+                    text.text_of(one.line),
+                    {"variant": variant.lastgroup or "", "version": one.version},
+                )
+        if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
+            found["tensorflow", "conda"] = one
+            version = f"{select[1]}.{select[2]}.0"
+            yield Message("conda-tensorflow", one.line, text.text_of(one.line), {"version": version})
+    halves = [found[key] for key in (("tensorflow", "conda"), ("tensorflow-gpu", "conda")) if key in found]
+    if len({half.channel for half in halves if half.channel}) == 2:  # a metapackage, and what it names from elsewhere
+        yield Message("two-tensorflows", halves[0].line, text.text_of(halves[0].line))
+    managers = {manager for _, manager in found}
+    stated = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
+    if len(managers) == 2 or (
+        "conda" in managers and stated and any(n.startswith("_tflow") for n in (o.name for o in text.listed))
+    ):
+        first = next(iter(found.values()))
+        yield Message("two-tensorflows", first.line, text.text_of(first.line))
+
+
+def _two_packages(text: Pasted) -> Iterator[Message]:
+    """One TensorFlow loads a library of another: the folders of traceback and loader differ."""
+    missed = text.said("undefined-symbol")
+    folders = {found["folder"] for message in missed if (found := _TF_FOLDER.search(message.text))}
+    others = {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders
+    if folders and others:
+        yield Message("two-tensorflows", missed[0].line, missed[0].text)
+
+
+def _source_build(text: Pasted) -> Iterator[Message]:
+    """TensorFlow was compiled by its user: the form says so, or a sentence."""
+    built = [one.line for one in text.all_stated("install") if _FROM_SOURCE.fullmatch(one.value.strip())]
+    if not built and (found := text.find(_BUILT_BY_USER)):
+        built = [found[1]]
+    if built:
+        yield Message("source-build", built[0], text.text_of(built[0]))
+
+
+def _version_printed(text: Pasted) -> Iterator[Message]:
+    """TensorFlow prints another release of itself than the list of packages has."""
+    listed = {one.version for one in text.listed if one.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")}
+    printed = [one for one in text.all_stated("tensorflow") if _PRINTED_VERSION.fullmatch(one.raw)]
+    asked = [line.number for line in text.lines if "__version__" in line.text]
+    for one in printed:
+        by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
+        if by_tensorflow and len(listed) == 1 and not any(_same_minor(one.value, version) for version in listed):
+            yield Message("other-version-runs", one.line, text.text_of(one.line), {"version": one.value})
+
+
+def _of_the_user(text: Pasted) -> Iterator[Message]:
+    """An environment's Python runs the TensorFlow of the user's own folder, which comes before the environment's."""
+    own = text.find(_OF_USER)
+    if own and text.find(_OF_ENVIRONMENT):
+        yield Message("other-version-runs", own[1], text.text_of(own[1]), {"folder": own[0][0]})
+
+
+def _same_minor(one: str, other: str) -> bool:
+    return one.split(".")[:2] == other.split(".")[:2]
+
+
+def _eras(text: Pasted) -> Iterator[Message]:
+    for cuda, pattern in _ERAS:
+        if found := text.find(pattern):
+            yield Message("log-era", found[1], text.text_of(found[1]), {"cuda": cuda})
+            return

@@ -1,0 +1,156 @@
+"""The driver and the GPUs of a pasted text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, at, known
+from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.tools import nvidia_smi_csv, tensorflow_devices
+from tfgpu_doctor.parsers.tools.cuda_results import CURESULTS
+from tfgpu_doctor.records.facts import CallResult, Driver, Fact, Gpu, Known, LibraryFile, Message, SmiResult
+
+_APART = re.compile(r"\bindex\b")
+_LISTED = re.compile(
+    r"\s*(?:GPU (?P<index>\d{1,2}): (?P<name>[^()]{1,80}?)|(?P<mig>MIG) \S{1,20} +Device +\d+:) "
+    r"\(UUID: (?P<uuid>[\w/-]{1,80})\)"
+)
+
+
+def driver(text: Pasted) -> Driver:
+    """What nvidia-smi, TensorFlow's diagnostics and the kernel say of the driver."""
+    kernel = next((m for m in text.said("kernel-version")), None)
+    module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
+    running = known(module is not None or None, kernel) if kernel else NOT_SAID
+    if stopped := text.said("kernel-driver-not-running", "smi-no-driver"):
+        running = Known(False, at(stopped[0])) if module is None else running
+    return Driver(
+        version=_driver_version(text, module, kernel),
+        cuda_supported=Known(text.smi.cuda_version, text.smi_at) if text.smi.cuda_version else NOT_SAID,
+        kernel_module=known(_trimmed(module), kernel),
+        kernel_module_loaded=running,
+        libcuda=_libcuda(text),
+        nvml_init=_nvml(text),
+        cuda_init=_cuinit(text),
+        nvidia_smi=_smi_result(text),
+        xid_events=known(tuple(m.text for m in text.said("xid")) or None, *text.said("xid")[:1]),
+    )
+
+
+def _driver_version(text: Pasted, module: str | None, kernel: Message | None) -> Fact[str]:
+    if text.smi.driver_version:
+        return Known(text.smi.driver_version, text.smi_at)
+    if module and kernel:
+        return Known(_trimmed(module) or module, at(kernel))
+    return text.stated_fact("driver")
+
+
+def _libcuda(text: Pasted) -> Fact[tuple[LibraryFile, ...]]:
+    for message in text.said("library-not-opened", "loader-error", "libcuda-not-loaded"):
+        name = message.values.get("library", "")
+        if message.kind == "libcuda-not-loaded" or re.search(r"libcuda\.so|nvcuda\.dll", name):
+            return Known((), at(message))
+    version = next(iter(text.said("libcuda-version")), None)
+    if version and text.where.os != "wsl2":
+        file = LibraryFile(path="libcuda.so.1", version=_trimmed(version.values["version"]))
+        return Known((file,), at(version))
+    return NOT_SAID
+
+
+# the texts of the runtime API's errors, and their numbers in the driver API (CUDA's driver_types.h and cuda.h)
+_STATUS = {
+    "initialization error": "3",
+    "system not yet initialized": "802",
+    "OS call failed": "304",
+    "unknown error": "999",
+}
+
+
+def _nvml(text: Pasted) -> Fact[CallResult]:
+    for message in text.said("nvml-mismatch"):
+        return Known(CallResult(code=18, message="Driver/library version mismatch"), at(message))
+    return NOT_SAID
+
+
+def _cuinit(text: Pasted) -> Fact[CallResult]:
+    for message in text.said("cuinit-failed"):
+        values = message.values
+        number = (
+            values.get("code") or values.get("result") or values.get("number") or _STATUS.get(values.get("status", ""))
+        )
+        code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
+        if code is not None:
+            words = next((n for n, c in CURESULTS.items() if c == code), None)
+            return Known(CallResult(code=code, message=message.text[-120:], name=words), at(message))
+    if stub := text.said("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
+        return Known(CallResult(code=34, message="the stub library"), at(stub[0]))
+    if compat := text.said("forward-compatibility"):
+        return Known(CallResult(code=804, message="forward compatibility refused"), at(compat[0]))
+    return NOT_SAID
+
+
+def _smi_result(text: Pasted) -> Fact[SmiResult]:
+    if text.smi_line is None and not text.smi.failure:
+        return NOT_SAID
+    result = SmiResult(
+        exit_code=1 if text.smi.failure else 0,
+        output=text.smi.failure or "",
+        driver_version=text.smi.driver_version,
+        cuda_version=text.smi.cuda_version,
+    )
+    return Known(result, text.smi_at)
+
+
+def gpus(text: Pasted) -> Fact[Any]:
+    """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
+    if text.smi.gpus:
+        return Known(text.smi.gpus, text.smi_at)
+    if queried := _queried_gpus(text):
+        return queried
+    if listed := tuple(_listed_gpus(text)):
+        return Known(listed, "nvidia-smi -L")
+    logged = tensorflow_devices.gpu_facts(text.seen)
+    return Known(logged, f"line {text.seen.gpus[0].line}: TensorFlow's log") if logged else NOT_SAID
+
+
+def _queried_gpus(text: Pasted) -> Fact[Any] | None:
+    """The table of ``nvidia-smi --query-gpu``: a header of its columns, and rows of as many cells."""
+    for place, line in enumerate(text.lines):
+        commas = line.text.count(",")
+        if not commas or not nvidia_smi_csv.is_header(line.text):
+            continue
+        rows = itertools.takewhile(partial(_has_commas, commas), text.lines[place + 1 :])
+        found = nvidia_smi_csv.parse("\n".join([line.text, *(row.text for row in rows)]))
+        # -l repeats its rows; without a column that tells GPUs apart there may be a single one
+        known = {gpu.index: gpu for gpu in reversed(found)} if _APART.search(line.text) else dict(enumerate(found[:1]))
+        if known:
+            gpus = tuple(known[index] for index in sorted(known))
+            return Known(gpus, f"line {line.number}: {nvidia_smi_csv.SOURCE}")
+    return None
+
+
+def _has_commas(number: int, row: Line) -> bool:
+    return row.text.count(",") == number
+
+
+def _listed_gpus(text: Pasted) -> Iterator[Gpu]:
+    """Rows of ``nvidia-smi -L``, with the MIG instances below each."""
+    rows = [(match, line.number) for line in text.lines if (match := _LISTED.match(line.text))]
+    for place, (match, line) in enumerate(rows):
+        if match["index"]:
+            below = itertools.takewhile(lambda row: row[0]["mig"], rows[place + 1 :])
+            yield Gpu(
+                index=int(match["index"]),
+                name=Known(match["name"], f"line {line}"),
+                uuid=Known(match["uuid"], f"line {line}"),
+                mig_instances=Known(tuple(row[0]["uuid"] for row in below), f"line {line}"),
+            )
+
+
+def _trimmed(version: str | None) -> str | None:
+    """ "375.66.0" as TensorFlow prints it is the driver's "375.66"."""
+    return re.sub(r"^(\d{3}\.\d{2,3})\.0$", r"\1", version) if version else None

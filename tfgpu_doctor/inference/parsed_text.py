@@ -1,0 +1,117 @@
+"""One pasted text and what the parsers found in it; the files beside it turn that into facts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.messages.template import SHOWN
+from tfgpu_doctor.parsers.text import issue_form, own_report, platform_hints
+from tfgpu_doctor.parsers.text.issue_form import Stated
+from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.tools import (
+    install_commands,
+    library_listings,
+    nvidia_smi,
+    pip_install,
+    pip_list,
+    system_outputs,
+    tensorflow_devices,
+    toolkit_outputs,
+)
+from tfgpu_doctor.records.facts import Fact, Known, Message, Unknown
+
+NOT_SAID = Unknown("the text does not say")
+_IN_PASSING = {
+    "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
+    "gpu": re.compile(
+        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla )*(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
+        r"(?: ?Ti| ?SUPER| Ada| Laptop)*|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
+        r"|(?<=GPU )[2-5]0[5-9]0"
+        r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40|K80|K40|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
+    ),
+}
+# lines of programs, and what others say of other machines
+_NO_SENTENCE = re.compile(
+    r"\]: |\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl"
+    r"|site-packages|^\s*[\w.\[\]-]+==|== "
+)
+_SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
+
+
+class Pasted:
+    """The lines, and what each parser found."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        """Let every parser read the lines once."""
+        own, self.lines = own_report.split(excerpt.lines)
+        self.stated = issue_form.parse(self.lines)
+        self.seen = tensorflow_devices.parse(self.lines)
+        self.listed = pip_list.parse(self.lines)
+        self.events = pip_install.parse(self.lines)
+        self.commands = install_commands.parse(self.lines)
+        self.system = system_outputs.parse(self.lines)
+        self.versions = toolkit_outputs.parse(self.lines)
+        self.libraries = library_listings.parse(self.lines)
+        self.where = platform_hints.read(self.lines, self._system_name())
+        self.messages = (*own, *catalogue.read(self.lines))
+        self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
+        self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
+
+    def _system_name(self) -> str | None:
+        """What a tool prints of the system, before what somebody states."""
+        return self.system.os.value if self.system.os else self.stated_value("os")
+
+    @property
+    def smi_at(self) -> str:
+        """Where nvidia-smi's output begins."""
+        return f"line {self.smi_line}: nvidia-smi"
+
+    def said(self, *kinds: str) -> list[Message]:
+        """The messages of these kinds."""
+        return [message for message in self.messages if message.kind in kinds]
+
+    def all_stated(self, key: str) -> list[Stated]:
+        """Everything that is stated of "os", "python", "tensorflow", "cuda", "cudnn", "driver" or "gpu"."""
+        stated = [one for one in self.stated if one.key == key and one.value]
+        return stated or self._in_passing(key)
+
+    def _in_passing(self, key: str) -> list[Stated]:
+        """The Python or the card that a sentence names, where no form and no list does."""
+        pattern = _IN_PASSING.get(key)
+        found = self.find(pattern, but=_NO_SENTENCE) if pattern else None
+        return [Stated(key, found[0]["value"], found[0][0], found[1])] if found else []
+
+    def stated_value(self, key: str) -> str | None:
+        """The first of it."""
+        return next((one.value for one in self.all_stated(key)), None)
+
+    def stated_fact(self, key: str) -> Fact[str]:
+        """The first of it as a fact."""
+        return next((Known(one.value, stated_at(one)) for one in self.all_stated(key)), NOT_SAID)
+
+    def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
+        """The first line of that form, and none of the form `but`."""
+        lines = (line for line in self.lines if but is None or not but.search(line.text))
+        return next(((m, line.number) for line in lines if (m := pattern.search(line.text))), None)
+
+    def text_of(self, number: int) -> str:
+        """A line by its number, as evidence."""
+        return next(line.text.strip() for line in self.lines if line.number == number)[:SHOWN]
+
+
+def known(value: Any, *messages: Message | None) -> Fact[Any]:
+    """A fact that a message tells; unknown where there is none."""
+    first = next((message for message in messages if message is not None), None)
+    return Known(value, at(first)) if first is not None and value is not None else NOT_SAID
+
+
+def at(message: Message) -> str:
+    """Where a message stands."""
+    return f"line {message.line}"
+
+
+def stated_at(stated: Stated) -> str:
+    """Where something is stated."""
+    return f"line {stated.line}, as stated"

@@ -1,0 +1,320 @@
+"""Pasted text → the same facts that the probes find, each with the line that tells it.
+
+What somebody writes about a machine ("CUDA 12.4") and what a program prints about it become facts of the same
+fields;
+the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.Message`. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from tfgpu_doctor.inference.cuda import NOT_HERE, cuda, cudnn
+from tfgpu_doctor.inference.derived_messages import circumstances
+from tfgpu_doctor.inference.driver import driver, gpus
+from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, stated_at
+from tfgpu_doctor.parsers.text.issue_form import Stated
+from tfgpu_doctor.parsers.text.issue_form_values import names_no_gpu
+from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.tools import tensorflow_devices
+from tfgpu_doctor.parsers.tools.system_outputs import Seen
+from tfgpu_doctor.records.facts import (
+    Build,
+    Fact,
+    Facts,
+    Host,
+    Known,
+    Package,
+    PciGpu,
+    Python,
+    TensorFlow,
+    TfDevice,
+    Unknown,
+    value_or,
+)
+
+T = TypeVar("T")
+_ARM = re.compile(r"arm64|aarch64|\bm[1-4]\b|apple silicon|jetson|jetpack")
+_NOT_NVIDIA = re.compile(
+    r"\b(?:amd|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega|none|cpu only|no gpu)",
+    re.IGNORECASE,
+)
+_NVIDIA = re.compile(
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|\b[avhtlpk]\d{1,3}\b|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
+    re.IGNORECASE,
+)
+_LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
+_PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
+# the line of a system's "About" page, or of neofetch
+_OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
+# the graphics of a machine whose owner never speaks of NVIDIA
+_ONLY_GRAPHICS = re.compile(
+    r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD |ATI )?Radeon)\b.{0,40}",
+    re.IGNORECASE,
+)
+_NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
+_NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^>]+>|\.\.\.|^\[|path/to")
+_LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
+_TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
+_WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
+_GPU_PACKAGE = re.compile(
+    r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
+    r"|tensorflow-rocm|tensorflow-directml|intel-tensorflow)\b"
+)
+_PLAIN_PACKAGE = re.compile(r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?tensorflow(?![-\w])")
+_SITE = re.compile(
+    r"[/\\](?:lib[/\\])?python(?P<version>[23]\.\d{1,2})[/\\](?:site|dist)-packages"
+    r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]",
+    re.IGNORECASE,
+)
+# what print(tf.__version__) and print(tf.config.list_physical_devices("GPU")) leave in a log
+_TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
+_BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
+_PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
+_TF_PINNED = re.compile(
+    r"\b(?:install|create|add)\b.{0,80}\btensorflow(?:-gpu"
+    r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
+)
+_NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
+_SHOWN_BESIDE = re.compile(r"list_physical_devices\(['\"]GPU['\"]\).{0,20}# ?.{0,40}?(?<!\[)\[\](?!\])")
+_OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
+_BARE_LIST = re.compile(r"^\[\]$")
+_TF_SENTENCE = re.compile(
+    r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?\(?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
+    re.IGNORECASE,
+)
+
+
+def read(excerpt: Excerpt) -> Facts:
+    """All that the text tells.
+
+    >>> from tfgpu_doctor.parsers import lines
+    >>> facts = read(lines.read([b"CUDA: 12.4\\nfailed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device"]))
+    >>> facts.cuda.toolkits.value[0].version, facts.driver.cuda_init.value.code
+    ('12.4', 100)
+    """
+    text = Pasted(excerpt)
+    return Facts(
+        host=_host(text),
+        driver=driver(text),
+        gpus=gpus(text),
+        cuda=cuda(text),
+        cudnn=cudnn(text),
+        python=_python(text),
+        variables=_variables(text),
+        tensorflow=_tensorflow(text),
+        messages=Known((*text.messages, *circumstances(text)), "the text"),
+    )
+
+
+def _host(text: Pasted) -> Host:
+    where = text.where
+    stated = next(iter(text.all_stated("os")), None)
+    source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
+    system = text.system
+    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_SAID
+    if isinstance(container, Unknown) and system.in_docker and system.in_docker.value:
+        container = Known("docker", f"line {system.in_docker.line}")
+    return Host(
+        os=Known(where.os, source) if where.os else NOT_SAID,
+        kernel=_of(system.kernel),
+        machine=_of(system.machine),
+        distribution=Known(stated.raw[:80], stated_at(stated)) if stated else _of(system.distribution),
+        distribution_id=_of(system.distribution_id) if system.distribution_id else _first_word(stated),
+        distribution_version=_of(system.distribution_version),
+        cpu_model=_of(system.cpu_model),
+        cpu_flags=_of(system.cpu_flags),
+        container=container,
+        pci_gpus=_cards(text),
+    )
+
+
+def _of(seen: Seen[T] | None) -> Fact[T]:
+    return Known(seen.value, f"line {seen.line}") if seen else NOT_SAID
+
+
+def _cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
+    """The NVIDIA cards that lspci lists, else those that somebody names."""
+    cards = text.system.cards
+    if not cards and (line := _empty_lspci(text)):
+        return Known((), f"line {line}: lspci shows none of NVIDIA's")
+    if not cards:
+        return _stated_cards(text)
+    found = tuple(
+        PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
+        for one in cards
+        if one.vendor == "nvidia"
+    )
+    return Known(found, f"line {cards[0].line}: lspci")
+
+
+def _empty_lspci(text: Pasted) -> int | None:
+    """The line of an ``lspci | grep -i nvidia`` that found nothing: a prompt follows at once."""
+    for place, line in enumerate(text.lines[:-1]):
+        if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
+            return line.number
+    return None
+
+
+def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
+    """The cards that somebody names, which is no proof that a driver sees them; none, when they are all others'."""
+    named = text.all_stated("gpu")
+    cards = [
+        one
+        for one in named
+        if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
+    ]
+    if cards:
+        found = tuple(PciGpu(address="", device_id="", name=one.value) for one in cards[:1])
+        return Known(found, stated_at(cards[0]))
+    if named:
+        return Known((), stated_at(named[0]))
+    shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
+    if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
+        shown = text.find(_ONLY_GRAPHICS)
+    return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_SAID
+
+
+def _python(text: Pasted) -> Python:
+    version = text.stated_fact("python")
+    if text.system.python:
+        version = _of(text.system.python)  # what the interpreter prints of itself
+    if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
+        digits = wheel[0]["python"]
+        version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name")
+    if isinstance(version, Unknown) and (site := text.find(_SITE)):
+        digits = site[0]["digits"] or ""
+        version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path")
+    bits = _of(text.system.python_bits)
+    if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
+        bits = Known(32, f"line {path[1]}: a path")
+    return Python(version=version, bits=bits, wheel_platform=_platform(text), packages=_packages(text))
+
+
+def _packages(text: Pasted) -> Fact[tuple[Package, ...]]:
+    found: dict[tuple[str, str], Package] = {}
+    lines = [one.line for one in text.listed]
+    for one in text.listed:
+        if one.version:
+            found[one.name, one.version] = Package(
+                name=one.name, version=one.version, location=f"line {one.line}", installer=one.manager
+            )
+    for event in text.events:
+        if event.kind in ("installed", "satisfied") and event.version:
+            lines.append(event.line)
+            found[event.name, event.version] = Package(
+                name=event.name, version=event.version, location=f"line {event.line}", installer="pip"
+            )
+    return Known(tuple(found.values()), f"line {min(lines)}: packages") if found else NOT_SAID
+
+
+def _platform(text: Pasted) -> Fact[str]:
+    said = " ".join(one.raw for one in text.all_stated("os")).lower()
+    machine = text.system.machine.value if text.system.machine else ""
+    arm = machine in ("arm64", "aarch64") or _ARM.search(said) is not None
+    platform = {
+        "windows": "windows_amd64",
+        "macos": "macos_arm64" if arm else "macos_x86_64",
+    }.get(text.where.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
+    return Known(platform, "the text" if text.where.os else "assumed, for the text does not say")
+
+
+def _tensorflow(text: Pasted) -> TensorFlow:
+    version = text.stated_fact("tensorflow")
+    if isinstance(version, Unknown):
+        found = (
+            text.find(_TF_IMAGE)
+            or text.find(_LIBTENSORFLOW)
+            or text.find(_WHEEL)
+            or text.find(_TF_SENTENCE, but=NOT_HERE)
+            or text.find(_TF_PINNED, but=_NO_INSTALL)
+        )
+        version = Known(found[0]["version"], f"line {found[1]}") if found else _listed_version(text)
+    if isinstance(version, Unknown) and text.find(_TF_LOG) and (bare := text.find(_BARE_VERSION)):
+        version = Known(bare[0]["version"], f"line {bare[1]}, a version that stands alone beside TensorFlow's log")
+    return TensorFlow(
+        version=version,
+        distribution=_distribution(text, value_or(version, None)),
+        build=_build(text),
+        devices=_devices(text),
+    )
+
+
+def _distribution(text: Pasted, version: str | None) -> Fact[str]:
+    found = text.find(_GPU_PACKAGE)
+    if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
+        found = None  # from 2.1 on the two packages hold the same build
+    if found and (version is None or _may_be(found[0]["name"], version)):
+        return Known(found[0]["name"], f"line {found[1]}")
+    if plain := text.find(_PLAIN_PACKAGE):
+        return Known("tensorflow", f"line {plain[1]}")
+    names = {one.name: one.line for one in text.listed}
+    if "tensorflow" in names and "tensorflow-gpu" not in names and not text.said(*_OF_A_GPU_BUILD):
+        return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
+    if version is not None and re.match(r"1\.|2\.0", version):
+        return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name")
+    return NOT_SAID
+
+
+def _listed_version(text: Pasted) -> Fact[str]:
+    """The version in a list of packages, or of what pip has just installed."""
+    for name in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-base", "tf-nightly"):
+        for package in value_or(_packages(text), ()):
+            if package.name == name:
+                return Known(package.version, f"{package.location}: {name}")
+    return NOT_SAID
+
+
+def _build(text: Pasted) -> Fact[Build]:
+    built = text.seen.build
+    if built.is_cuda_build is None:
+        return NOT_SAID
+    build = Build(
+        is_cuda_build=built.is_cuda_build,
+        is_rocm_build=bool(built.is_rocm_build),
+        cuda_version=built.cuda_version,
+        cudnn_version=built.cudnn_version,
+        compute_capabilities=built.compute_capabilities,
+    )
+    return Known(build, f"line {built.line}: TensorFlow's build")
+
+
+def _devices(text: Pasted) -> Fact[Any]:
+    listed = tensorflow_devices.device_facts(text.seen)
+    source = "TensorFlow's list of devices"
+    if any(device.kind == "GPU" for device in listed) and text.seen.gpu_count != 0:
+        return Known(listed, source)
+    if text.seen.gpu_count:
+        counted = tuple(
+            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.seen.gpu_count, 64))
+        )
+        return Known(counted, f"line {text.seen.some_gpu}: {source}")
+    if text.seen.gpu_count == 0:
+        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.seen.no_gpu}: {source}")
+    if shown := text.find(_SHOWN_BESIDE):
+        return Known((), f"line {shown[1]}: what the command printed, as a remark beside it")
+    if text.find(_TF_LOG) and (bare := text.find(_BARE_LIST)):
+        return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log")
+    return NOT_SAID
+
+
+def _variables(text: Pasted) -> Fact[dict[str, str]]:
+    found = {name: value for name, (value, _) in text.where.variables.items() if not _PLACEHOLDER.search(value)}
+    lines = ", ".join(str(line) for name, (_, line) in text.where.variables.items() if name in found)
+    return Known(found, f"line {lines}") if found else NOT_SAID
+
+
+def _first_word(stated: Stated | None) -> Fact[str]:
+    words = re.findall(
+        r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
+        (stated.value if stated else "").lower(),
+    )
+    return Known(words[0], stated_at(stated)) if words and stated else NOT_SAID
+
+
+def _may_be(package: str, version: str) -> bool:
+    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11."""
+    number = re.match(r"(\d+)\.(\d+)", version)
+    return number is None or package != "tensorflow-gpu" or (int(number[1]), int(number[2])) <= (2, 11)

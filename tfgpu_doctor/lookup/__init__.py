@@ -1,0 +1,1 @@
+"""Questions to the matrix, in every direction. Pure."""

@@ -1,0 +1,187 @@
+"""What the matrix says of a CUDA toolkit and of a cuDNN line, joined with what refers to them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import field
+from packaging.version import Version
+
+from tfgpu_doctor.lookup.releases import QueryError, same_as_far_as_given
+from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
+from tfgpu_doctor.matrix.rows import spelled_out
+from tfgpu_doctor.matrix.schema import Architecture, numbers
+from tfgpu_doctor.records.facts import Record
+
+_VERSION = re.compile(r"(?:cuda|cudnn|v)?[ -]?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})", re.IGNORECASE)
+
+
+class CudaAnswer(Record, frozen=True, kw_only=True):
+    """A CUDA toolkit. None is unknown; of minor_compat_*, that there is no such compatibility."""
+
+    version: str
+    driver_branch: str | None  # that the toolkit's installer brings, Linux
+    min_driver_linux: str | None
+    min_driver_windows: str | None
+    minor_compat_min_linux: str | None
+    minor_compat_min_windows: str | None
+    compute_capabilities: tuple[str, ...]  # ascending
+    first_compute_capability: str | None
+    last_compute_capability: str | None
+    tensorflow: tuple[str, ...]  # published releases built for it, any package and platform, newest first
+    cudnn: tuple[str, ...]  # lines made for its major version, newest first
+    sources: dict[str, str]  # field → where it was read
+
+
+class CudnnAnswer(Record, frozen=True, kw_only=True):
+    """A cuDNN line."""
+
+    version: str
+    cuda_majors: tuple[str, ...]
+    min_compute_capability: str
+    min_compute_capability_by_cuda: dict[str, str]
+    tensorflow: tuple[str, ...]  # published releases compiled against it, newest first
+    last_for: tuple[str, ...]  # architectures that no later line supports, oldest first
+    last_for_compute_capabilities: tuple[str, ...]
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
+    """Join a toolkit with the releases and the cuDNN lines for it."""
+    data = matrix.data
+    capabilities = tuple(sorted(row.compute_capabilities, key=numbers))
+    keys = {
+        "min_driver_linux": row.source,
+        "min_driver_windows": row.source,
+        "minor_compat_min_linux": row.minor_compat_source,
+        "minor_compat_min_windows": row.minor_compat_source,
+        "compute_capabilities": row.capabilities_source,
+    }
+    return CudaAnswer(
+        version=row.version,
+        driver_branch=row.min_driver_linux.split(".")[0] if row.min_driver_linux else None,
+        min_driver_linux=row.min_driver_linux,
+        min_driver_windows=row.min_driver_windows,
+        minor_compat_min_linux=row.minor_compat_min_linux,
+        minor_compat_min_windows=row.minor_compat_min_windows,
+        compute_capabilities=capabilities,
+        first_compute_capability=capabilities[0] if capabilities else None,
+        last_compute_capability=capabilities[-1] if capabilities else None,
+        tensorflow=_built_for(matrix, "cuda", row.version),
+        cudnn=tuple(
+            line.version for line in _newest_first(data.cudnn) if row.version.split(".")[0] in line.cuda_majors
+        ),
+        sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
+    )
+
+
+def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
+    """The row of exactly the toolkit that `text` names: "12.5", "12.5.1".
+
+    Raises:
+        QueryError: no version, or none that the matrix has; with the nearest that it has.
+    """
+    version = read_version(text, "CUDA", "12.5")
+    rows = {row.version: row for row in matrix.data.cuda}
+    row = rows.get(version) or rows.get(re.sub(r"^(\d+\.\d+)\.0$", r"\1", version))
+    if row is not None:
+        return row
+    updates = [one for one in rows if same_as_far_as_given(one, version)]
+    if updates and "." in version:
+        return rows[min(updates, key=numbers)]  # the minor version stands in the file by its updates only
+    raise QueryError(_unknown("CUDA", version, list(rows), updates))
+
+
+def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> CudnnAnswer:
+    """Join a cuDNN line with the releases compiled against it and the architectures that it is the last for."""
+    dropped = [one for one in matrix.data.architectures if last_cudnn(matrix, one.compute_capability) == row.version]
+    newest = next(iter(_newest_first(matrix.data.cudnn))).version
+    if row.version == newest:
+        dropped = []
+    capabilities = sorted((one.compute_capability for one in dropped), key=numbers)
+    return CudnnAnswer(
+        version=row.version,
+        cuda_majors=row.cuda_majors,
+        min_compute_capability=row.min_compute_capability,
+        min_compute_capability_by_cuda=dict(row.min_compute_capability_by_cuda),
+        tensorflow=_built_for(matrix, "cudnn", row.version),
+        last_for=_whole(matrix.data.architectures, capabilities),
+        last_for_compute_capabilities=tuple(capabilities),
+        sources={"min_compute_capability_by_cuda": spelled_out(matrix.data, row.source)},
+    )
+
+
+def find_cudnn(matrix: Matrix, text: str) -> CudnnRelease:
+    """The line of a cuDNN version: "9.3", "9.3.0.75".
+
+    Raises:
+        QueryError: no version, or of a line that the matrix does not have; with the nearest that it has.
+    """
+    version = read_version(text, "cuDNN", "9.3")
+    row = matrix.cudnn(version) if "." in version else None
+    if row is None:
+        known = [line.version for line in _newest_first(matrix.data.cudnn)]
+        line = ".".join(version.split(".")[:2])
+        raise QueryError(_unknown("cuDNN", line, known, [one for one in known if same_as_far_as_given(one, line)]))
+    return row
+
+
+def last_cudnn(matrix: Matrix, compute_capability: str, cuda_major: str | None = None) -> str | None:
+    """The newest cuDNN line that supports a compute capability, with any CUDA or with one major version of it."""
+    for line in _newest_first(matrix.data.cudnn):
+        floors = line.min_compute_capability_by_cuda
+        asked = [floors[cuda_major]] if cuda_major in floors else [] if cuda_major else list(floors.values())
+        if any(numbers(floor) <= numbers(compute_capability) for floor in asked):
+            return line.version
+    return None
+
+
+def _newest_first(lines: Iterable[CudnnRelease]) -> list[CudnnRelease]:
+    return sorted(lines, key=lambda line: numbers(line.version), reverse=True)
+
+
+def _whole(architectures: Sequence[Architecture], capabilities: list[str]) -> tuple[str, ...]:
+    """Names of the architectures whose newest compute capability is among `capabilities`, oldest first."""
+    newest: dict[str, str] = {}
+    for one in sorted(architectures, key=lambda row: numbers(row.compute_capability)):
+        newest[one.name] = one.compute_capability
+    return tuple(name for name, capability in newest.items() if capability in capabilities)
+
+
+def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
+    """The releases and candidates whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
+    found = {
+        row.version
+        for row in matrix.releases()
+        if (built := getattr(row, name)) is not None
+        and same_as_far_as_given(built, version)
+        and not Version(row.version).is_devrelease
+    }
+    return tuple(sorted(found, key=Version, reverse=True))
+
+
+def read_version(text: str, what: str, example: str) -> str:
+    """Read a version number; "v12.5" and "CUDA 12.5" will do.
+
+    Raises:
+        QueryError: something else.
+    """
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise QueryError(f"{text.strip()!r} is no {what} version such as {example}")
+    return match[1]
+
+
+def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> str:
+    if inside:
+        minors = dict.fromkeys(".".join(one.split(".")[:2]) for one in inside)
+        return f"{what} {version} is a series; name one of {', '.join(minors)}"
+    near = sorted(sorted(known, key=lambda one: _distance(one, version))[:5], key=numbers, reverse=True)
+    return f"the matrix knows no {what} {version}; the nearest are {', '.join(near)}"
+
+
+def _distance(one: str, other: str) -> tuple[int, ...]:
+    """Within the same major version first, then by minor, then by patch."""
+    here, there = ((*numbers(version), 0, 0, 0)[:3] for version in (one, other))
+    return tuple(abs(a - b) for a, b in zip(here, there, strict=True))

@@ -1,0 +1,165 @@
+"""What the matrix says of a GPU, by its name or its compute capability. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+from packaging.version import Version
+
+from tfgpu_doctor.lookup.cuda_cudnn import last_cudnn
+from tfgpu_doctor.lookup.releases import Filters, QueryError, known_broken, only_with, releases
+from tfgpu_doctor.matrix.compatibility import arm_only, driver_branches
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.rows import spelled_out
+from tfgpu_doctor.matrix.schema import Architecture, Peak, numbers
+from tfgpu_doctor.plan.alternatives import offers
+from tfgpu_doctor.plan.constraints import Wanted
+from tfgpu_doctor.plan.target import Target, TargetGpu
+from tfgpu_doctor.records.facts import Record
+
+
+class GpuRow(Record, frozen=True, kw_only=True):
+    """A GPU in the list of all."""
+
+    name: str
+    compute_capability: str
+    architecture: str | None
+    first_driver_branch: str | None  # None: unknown
+    last_driver_branch: str | None  # None: still supported
+
+
+class Broken(Record, frozen=True, kw_only=True):
+    """A known issue that keeps releases from running on a card although they hold code for it."""
+
+    id: str
+    title: str
+    tensorflow: tuple[str, ...]  # newest first
+
+
+class GpuAnswer(Record, frozen=True, kw_only=True):
+    """A GPU, or all GPUs of a compute capability, and what runs on them."""
+
+    name: str | None  # None: asked for by compute capability
+    names: tuple[str, ...]  # of all GPUs of that compute capability
+    compute_capability: str
+    architecture: str | None
+    first_driver_branch: str | None  # None: unknown
+    last_driver_branch: str | None  # None: still supported
+    first_cuda: str | None  # first toolkit that makes SASS for it; None: unknown
+    last_cuda: str | None  # last one; None: still supported
+    last_cudnn: dict[str, str]  # CUDA major version → last cuDNN line that supports it
+    platform: str  # of the releases below
+    newest_tensorflow: str | None
+    tensorflow: tuple[str, ...]  # stable releases whose SASS runs on it, newest first
+    tensorflow_ptx: tuple[str, ...]  # that would have to be compiled from PTX at first use
+    broken: tuple[Broken, ...]
+    elsewhere: tuple[str, ...]  # where no wheel runs on it: "TensorFlow 2.19.1 from conda-forge"
+    peak: dict[str, float] | None  # dense FLOP per clock cycle and multiprocessor, by type; None: unknown
+    sources: dict[str, str]  # field → where it was read
+
+
+def all_gpus(matrix: Matrix) -> tuple[GpuRow, ...]:
+    """Every GPU of the matrix, in its order: the newest architectures first."""
+    architectures = {row.compute_capability: row for row in matrix.data.architectures}
+    rows = []
+    for group in matrix.data.gpus:
+        card = architectures.get(group.compute_capability)
+        rows += [
+            GpuRow(
+                name=name,
+                compute_capability=group.compute_capability,
+                architecture=card.name if card else None,
+                first_driver_branch=group.first_driver_branch or (card.first_driver_branch if card else None),
+                last_driver_branch=group.last_driver_branch or (card.last_driver_branch if card else None),
+            )
+            for name in group.names
+        ]
+    return tuple(rows)
+
+
+def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platform: str | None = None) -> GpuAnswer:
+    """Join a GPU with everything that supports it.
+
+    Args:
+        capability: its compute capability, one that the matrix has.
+        name: its name as the matrix has it, for what differs between models.
+        platform: of the TensorFlow releases; by default Linux with the processor that such a GPU is sold with.
+    """
+    architecture = matrix.architecture(capability)
+    if architecture is None:
+        known = ", ".join(row.compute_capability for row in matrix.data.architectures)
+        raise QueryError(f"the matrix knows no compute capability {capability}; it has {known}")
+    platform = platform or default_platform(name, capability)
+    asked = Filters(platform=platform, compute_capability=capability, gpu=name)
+    fits = releases(matrix, asked)
+    first, last = driver_branches(matrix, capability, name)
+    peak = matrix.peak(capability, name)
+    return GpuAnswer(
+        name=name,
+        names=tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names),
+        compute_capability=capability,
+        architecture=architecture.name,
+        first_driver_branch=first,
+        last_driver_branch=last,
+        first_cuda=architecture.min_cuda,
+        last_cuda=architecture.max_cuda,
+        last_cudnn=_last_cudnn(matrix, architecture),
+        platform=platform,
+        newest_tensorflow=next((row.version for row in fits if not row.yanked), None),
+        tensorflow=_versions(row.version for row in fits),
+        tensorflow_ptx=_versions(row.version for row in only_with(matrix, asked, ptx=True)),
+        broken=_broken(matrix, asked),
+        elsewhere=tuple(_elsewhere(matrix, capability, name, platform)) if not fits else (),
+        peak=_rates(peak) if peak else None,
+        sources=_sources(matrix, architecture.source, peak, name),
+    )
+
+
+def _elsewhere(matrix: Matrix, capability: str, name: str | None, platform: str) -> Iterable[str]:
+    """conda-forge's builds and containers that hold kernels for it."""
+    machine = "aarch64" if platform.endswith("aarch64") else "x86_64"
+    target = Target(gpus=(TargetGpu(name, capability),), machine=machine)
+    return (option.title for option in offers(Wanted(matrix, target)))
+
+
+def default_platform(name: str | None, capability: str) -> str:
+    """Linux, with the processor that a GPU of this name, as the matrix has it, is sold with."""
+    return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
+
+
+def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:
+    """For the CUDA major versions that know the card."""
+    first, last = (int(edge.split(".")[0]) if edge else None for edge in (card.min_cuda, card.max_cuda))
+    majors = sorted({major for line in matrix.data.cudnn for major in line.cuda_majors}, key=numbers)
+    found = {
+        major: last_cudnn(matrix, card.compute_capability, major)
+        for major in majors
+        if (first or 0) <= int(major) <= (last or int(major))
+    }
+    return {major: version for major, version in found.items() if version is not None}
+
+
+def _broken(matrix: Matrix, asked: Filters) -> tuple[Broken, ...]:
+    titles: dict[str, str] = {}
+    versions: dict[str, list[str]] = {}
+    for row, issue in known_broken(matrix, asked):
+        titles[issue.id] = issue.title
+        versions.setdefault(issue.id, []).append(row.version)
+    return tuple(Broken(id=id, title=titles[id], tensorflow=_versions(versions[id])) for id in titles)
+
+
+def _rates(peak: Peak) -> dict[str, float]:
+    rates = structs.asdict(peak)
+    return {name: rate for name, rate in rates.items() if isinstance(rate, (int, float))}
+
+
+def _sources(matrix: Matrix, architecture: str, peak: Peak | None, name: str | None) -> dict[str, str]:
+    known = matrix.gpu(name) if name is not None else None
+    named = {"name": known.source, "compute_capability": known.source} if known else {}
+    keyed = {"architecture": architecture, **({"peak": peak.source} if peak else {})}
+    return {**named, **{one: spelled_out(matrix.data, key) for one, key in keyed.items()}}
+
+
+def _versions(versions: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(dict.fromkeys(versions), key=Version, reverse=True))

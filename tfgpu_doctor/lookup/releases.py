@@ -1,0 +1,233 @@
+"""Which releases satisfy a set of filters, and why none does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import structs
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.schema import PLATFORMS, numbers
+from tfgpu_doctor.records.facts import Record
+
+# the libraries of the toolkit that a program cannot do without; CUPTI only profiles, the others come on their own
+TOOLKIT = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse")
+
+
+class QueryError(ValueError):
+    """A question about something that the matrix does not know; the message names what is near it."""
+
+
+class Filters(Record, frozen=True, kw_only=True):
+    """What a release must satisfy. None asks nothing; numbers are compared as far as they are given."""
+
+    platform: str | None = "linux_x86_64"  # None: every platform
+    package: str | None = None  # None: tensorflow, and with a GPU-side filter every package
+    python: str | None = None  # "3.12"
+    cuda: str | None = None  # "11", "11.8", "12.5.1"
+    cudnn: str | None = None  # "8", "8.6"
+    driver: str | None = None  # "470.82.01"; "470" is the newest of that branch
+    compute_capability: str | None = None
+    gpu: str | None = None  # a name that Matrix.gpu knows
+    gpu_only: bool = False  # implied by the filters on CUDA, cuDNN, driver and card
+    ptx: bool = False  # releases that run on the card by PTX alone, too
+    pre: bool = False  # release candidates and nightlies, too
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether only builds that hold CUDA code count."""
+        asked = (self.cuda, self.cudnn, self.driver, self.compute_capability, self.gpu)
+        return self.gpu_only or any(one is not None for one in asked)
+
+
+class Lifted(Record, frozen=True, kw_only=True):
+    """What there is without one of the filters."""
+
+    filter: str  # field of Filters
+    value: str  # that it had
+    rows: tuple[Release, ...]  # never empty
+
+
+# ------------------------------------------------------------------------------------------------------ searching
+
+
+def releases(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
+    """Every release that satisfies all filters, newest first; at one version `tensorflow` comes first.
+
+    What is unknown satisfies no filter. Names and numbers in `filters` are taken to be well formed (cli/matrix.py
+    reads them).
+    """
+    package = filters.package or (None if filters.needs_gpu else "tensorflow")
+    checks = _checks(matrix, filters)
+    rows = (
+        row
+        for row in matrix.releases(filters.platform, package)
+        if (row.gpu or not filters.needs_gpu)
+        and (filters.pre or not Version(row.version).is_prerelease)
+        and all(check(row) for check in checks)
+    )
+    return newest_first(rows)
+
+
+def newest_first(rows: Iterable[Release]) -> tuple[Release, ...]:
+    """Sort by version, then package (`tensorflow` first), then platform."""
+    ordered = sorted(rows, key=lambda row: (row.package != "tensorflow", row.package, PLATFORMS.index(row.platform)))
+    return tuple(sorted(ordered, key=lambda row: Version(row.version), reverse=True))
+
+
+def _checks(matrix: Matrix, filters: Filters) -> list[Callable[[Release], bool]]:
+    """One decision for each filter that is given."""
+    checks: list[Callable[[Release], bool]] = []
+    python, cuda, cudnn, driver = filters.python, filters.cuda, filters.cudnn, filters.driver
+    if python is not None:
+        checks.append(lambda row: python in row.python)
+    if cuda is not None:
+        checks.append(lambda row: row.cuda is not None and same_as_far_as_given(row.cuda, cuda))
+    if cudnn is not None:
+        line = ".".join(cudnn.split(".")[:2])  # rows have major and minor
+        checks.append(lambda row: row.cudnn is not None and same_as_far_as_given(row.cudnn, line))
+    if driver is not None:
+        checks.append(lambda row: driver_runs(row, driver))
+    for card in cards(matrix, filters):
+        first, last = driver_branches(matrix, card, filters.gpu)
+        checks.append(lambda row, card=card: _runs_here(matrix, row, card, filters))  # type: ignore[misc]
+        checks.append(lambda row, first=first, last=last: _drivable(row, driver, first, last))  # type: ignore[misc]
+    return checks
+
+
+def cards(matrix: Matrix, filters: Filters) -> tuple[str, ...]:
+    """The compute capabilities that are asked for, by number and by name."""
+    named = matrix.gpu(filters.gpu) if filters.gpu is not None else None
+    asked = (filters.compute_capability, named.compute_capability if named else None)
+    return tuple(dict.fromkeys(one for one in asked if one is not None))
+
+
+def _runs_here(matrix: Matrix, row: Release, card: str, filters: Filters) -> bool:
+    how = kernels_for(matrix, row, card)
+    return (how == "sass" or (how == "ptx" and filters.ptx)) and broken_on(matrix, row, card, filters.python) is None
+
+
+def broken_on(matrix: Matrix, row: Release, card: str, python: str | None = None) -> KnownIssue | None:
+    """The error among the known issues of a release that keeps it from running on a card."""
+    issues = matrix.issues_for(row, python=python, compute_capabilities=[card])
+    return next((one for one in issues if one.severity == "error" and one.affects == "run"), None)
+
+
+# -------------------------------------------------------------------------------------------------------- drivers
+
+
+def same_as_far_as_given(version: str, wanted: str) -> bool:
+    """Whether "12.5.1" is what "12", "12.5" or "12.5.1" ask for; "11.8" is also 11.8.0, but "7" no certain minor."""
+    asked, have = numbers(wanted), numbers(version)
+    if len(have) >= 2:
+        have = (*have, *(0,) * len(asked))
+    return have[: len(asked)] == asked
+
+
+def min_driver(row: Release) -> str | None:
+    """The oldest driver that a release runs on, on its own platform; None: unknown, or no GPU build."""
+    return row.min_driver_windows if row.platform.startswith("windows") else row.min_driver_linux
+
+
+def driver_runs(row: Release, driver: str) -> bool:
+    """Whether a driver is known to run a release."""
+    minimum = min_driver(row)
+    return minimum is not None and driver_reaches(driver, minimum)
+
+
+def _drivable(row: Release, driver: str | None, first: str | None, last: str | None) -> bool:
+    """Whether the driver knows the card; without one, whether any driver that does is new enough for the release."""
+    if driver is not None:
+        return drives(driver, first, last)
+    needed = min_driver(row)
+    return needed is None or drives(needed, None, last)
+
+
+# ------------------------------------------------------------------------------------------- what else there is
+
+
+def explain_empty(matrix: Matrix, filters: Filters) -> tuple[Lifted, ...]:
+    """For each filter whose lifting alone would give results, what it would give.
+
+    The rest stays as it is; what was about GPUs stays about GPUs.
+    """
+    found = []
+    for name in ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "package", "platform"):
+        value = getattr(filters, name)
+        if value is None:
+            continue
+        rows = releases(matrix, structs.replace(filters, **{name: None, "gpu_only": filters.needs_gpu}))
+        if rows:
+            found.append(Lifted(filter=name, value=value, rows=rows))
+    return tuple(found)
+
+
+def only_with(matrix: Matrix, filters: Filters, **changes: bool) -> tuple[Release, ...]:
+    """The releases that `ptx=True` or `pre=True` would add."""
+    have = set(map(_key, releases(matrix, filters)))
+    return tuple(row for row in releases(matrix, structs.replace(filters, **changes)) if _key(row) not in have)
+
+
+def known_broken(matrix: Matrix, filters: Filters) -> tuple[tuple[Release, KnownIssue], ...]:
+    """Releases with code for the card that satisfy all else, but are known not to work on it, each with the issue."""
+    asked = cards(matrix, filters)
+    others = structs.replace(filters, compute_capability=None, gpu=None, gpu_only=filters.needs_gpu)
+    found = []
+    for row in releases(matrix, others) if asked else ():
+        issues = [issue for card in asked if (issue := broken_on(matrix, row, card, filters.python))]
+        if issues and all(kernels_for(matrix, row, card) != "no" for card in asked):
+            found.append((row, issues[0]))
+    return tuple(found)
+
+
+def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
+    """Releases built for an earlier minor of the CUDA (and cuDNN) asked for that open libraries of the same names.
+
+    That the names are the same is read off the library sets: a build of this minor or a later one opens them, too.
+    """
+    wanted = filters.cuda
+    if wanted is None or len(numbers(wanted)) < 2:
+        return ()
+    everything = releases(matrix, Filters(platform=filters.platform, package=filters.package, gpu_only=True))
+    near = [row for row in everything if row.cuda and numbers(row.cuda)[0] == numbers(wanted)[0]]
+    proofs = [row for row in near if row.cuda and _padded(row.cuda) >= _padded(wanted)]
+    others = structs.replace(filters, cuda=None, cudnn=None, gpu_only=True)
+    return tuple(
+        row
+        for row in releases(matrix, others)
+        if row.cuda
+        and numbers(row.cuda)[0] == numbers(wanted)[0]
+        and _padded(row.cuda) < _padded(wanted)
+        and not same_as_far_as_given(row.cuda, wanted)
+        and _takes_cudnn(row, filters.cudnn)
+        and any(_same_names(row, proof) for proof in proofs)
+    )
+
+
+def _takes_cudnn(row: Release, cudnn: str | None) -> bool:
+    """cuDNN at run time may be a later minor than the one compiled against, of the same major."""
+    if cudnn is None:
+        return True
+    return (
+        row.cudnn is not None
+        and row.cudnn.split(".")[0] == cudnn.split(".")[0]
+        and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
+    )
+
+
+def _same_names(one: Release, other: Release) -> bool:
+    if one.platform != other.platform:
+        return False
+    here, there = ({lib.component: lib.soname for lib in row.libraries} for row in (one, other))
+    common = [name for name in TOOLKIT if name in here and name in there]
+    return "cudart" in common and all(here[name] == there[name] for name in common)
+
+
+def _padded(version: str) -> tuple[int, ...]:
+    return (*numbers(version), 0, 0, 0)[:3]
+
+
+def _key(row: Release) -> tuple[str, str, str]:
+    return row.package, row.version, row.platform

@@ -1,0 +1,226 @@
+"""Small linters that hold the tables of the matrix against each other. A finding names the row and the valid values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.lint_tables import (
+    cudnn_floors,
+    driver_branches,
+    drivers,
+    official,
+    peak_products,
+    peak_rates,
+    toolkit_architectures,
+)
+from tfgpu_doctor.matrix.rows import concerns
+from tfgpu_doctor.matrix.schema import LibrarySet, MatrixFile, ReleaseRow, Wheel, numbers
+
+_SOURCED = (
+    "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
+    "conda_forge", "tensorflow",
+)  # fmt: skip
+
+Linter = Callable[[MatrixFile], Iterator[str]]
+
+
+def contradictions(data: MatrixFile) -> Iterator[str]:
+    """Everything the linters find."""
+    for lint in LINTERS:
+        yield from lint(data)
+
+
+def used_sources(data: MatrixFile) -> dict[str, str]:
+    """Every source key that a row names → the first place that does."""
+    used: dict[str, str] = {}
+    for table in _SOURCED:
+        for index, row in enumerate(getattr(data, table)):
+            for name in ("source", "minor_compat_source", "capabilities_source"):
+                key = getattr(row, name, None)
+                if key is not None:
+                    used.setdefault(key, f"{table}[{index}].{name}")
+    return used
+
+
+def sources(data: MatrixFile) -> Iterator[str]:
+    """Every source key is a row of `sources`, and every one of those is used."""
+    used = used_sources(data)
+    for key, place in used.items():
+        if key not in data.sources:
+            yield f"{place}: no source {key!r}; there are {_listed(data.sources)}"
+    for key in data.sources:
+        if key not in used and key != "wheel":
+            yield f"sources.{key}: no row uses it"
+
+
+def unique(data: MatrixFile) -> Iterator[str]:
+    """No row stands twice. A GPU's name may, under several compute capabilities: it was sold with several chips."""
+    keys: dict[str, list[str]] = {
+        "architectures": [row.compute_capability for row in data.architectures],
+        "peaks": [f"{row.compute_capability} {row.products or ''}".strip() for row in data.peaks],
+        "gpus": [f"{name.lower()} of {row.compute_capability}" for row in data.gpus for name in row.names],
+        "cuda": [row.version for row in data.cuda],
+        "cudnn": [row.version for row in data.cudnn],
+        "official": [row.version for row in data.official],
+        "libraries": [row.id for row in data.libraries],
+        "known_issues": [row.id for row in data.known_issues],
+        "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
+    }
+    for table, names in keys.items():
+        for name, times in Counter(names).items():
+            if times > 1:
+                yield f"{table}: {name!r} stands {times} times"
+
+
+def order(data: MatrixFile) -> Iterator[str]:
+    """Newest first in the tables of versions, ascending in lists of Pythons and compute capabilities."""
+    yield from _sorted("cuda", [row.version for row in data.cuda], falling=True)
+    yield from _sorted("cudnn", [row.version for row in data.cudnn], falling=True)
+    yield from _sorted("official", [row.version for row in data.official], falling=True)
+    yield from _sorted("architectures", [row.compute_capability for row in data.architectures])
+    yield from _sorted("peaks", [row.compute_capability for row in data.peaks])
+    for toolkit in data.cuda:
+        yield from _sorted(f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities)
+    for build in data.official:
+        yield from _sorted(f"official {build.version}.python", build.python)
+    for package in {row.package for row in data.tensorflow}:
+        versions = [Version(row.version) for row in data.tensorflow if row.package == package]
+        if versions != sorted(versions, reverse=True):
+            yield f"tensorflow: the rows of {package} are not ordered newest first"
+    for name, wheel in _wheels(data):
+        for listed in ("python", "sass", "ptx"):
+            yield from _sorted(f"{name}.{listed}", getattr(wheel, listed))
+
+
+def capabilities_known(data: MatrixFile) -> Iterator[str]:
+    """Peaks and GPU names speak of known compute capabilities."""
+    known = {row.compute_capability for row in data.architectures}
+    for table in ("peaks", "gpus"):
+        for row in getattr(data, table):
+            if row.compute_capability not in known:
+                yield f"{table}: compute capability {row.compute_capability} is none of {_listed(known)}"
+
+
+def gpu_wheels(data: MatrixFile) -> Iterator[str]:
+    """CUDA, cuDNN, architectures and libraries of a GPU wheel agree with each other and the other tables."""
+    toolkits = {row.version: row for row in data.cuda}
+    cudnn = {row.version: row for row in data.cudnn}
+    libraries = {row.id: row for row in data.libraries}
+    for name, wheel in _wheels(data):
+        if wheel.cuda is None:
+            continue
+        toolkit = toolkits.get(wheel.cuda) or toolkits.get(".".join(wheel.cuda.split(".")[:2]))
+        if toolkit is None:
+            yield f"{name}.cuda: {wheel.cuda} is none of {_listed(toolkits)}"
+            continue
+        for capability in (*wheel.sass, *wheel.ptx):
+            if capability not in toolkit.compute_capabilities:
+                known = _listed(toolkit.compute_capabilities)
+                yield f"{name}: CUDA {toolkit.version} does not compile for {capability}, only for {known}"
+        major = wheel.cuda.split(".")[0]
+        if wheel.cudnn and wheel.cudnn not in cudnn:
+            yield f"{name}.cudnn: {wheel.cudnn} is none of {_listed(cudnn)}"
+        elif wheel.cudnn and major not in cudnn[wheel.cudnn].cuda_majors:
+            made = _listed(cudnn[wheel.cudnn].cuda_majors)
+            yield f"{name}.cudnn: {wheel.cudnn} is made for CUDA {made}, not for {wheel.cuda}"
+        if wheel.libraries is None:
+            continue  # unknown
+        if wheel.libraries not in libraries:
+            yield f"{name}.libraries: {wheel.libraries!r} is none of {_listed(libraries)}"
+        else:
+            yield from _sonames(name, wheel, libraries[wheel.libraries], major)
+
+
+def cpu_wheels(data: MatrixFile) -> Iterator[str]:
+    """A wheel without CUDA has nothing that belongs to CUDA."""
+    for name, wheel in _wheels(data):
+        if wheel.cuda is None:
+            for part in ("cudnn", "sass", "ptx", "libraries", "extra", "pip_nvidia"):
+                if getattr(wheel, part):
+                    yield f"{name}.{part}: given for a wheel without CUDA"
+
+
+def wheel_names(data: MatrixFile) -> Iterator[str]:
+    """The wheel that was read is one of that package and version."""
+    for row in data.tensorflow:
+        for platform, wheel in row.wheels.items():
+            start = f"{row.package.replace('-', '_')}-{row.version}-"
+            if row.source == "wheel" and not (wheel.wheel or "").startswith(start):
+                yield f"{_name(row, platform)}.wheel: {wheel.wheel} does not start with {start}"
+
+
+def issues(data: MatrixFile) -> Iterator[str]:
+    """A known issue's condition can be read and speaks of at least one release."""
+    packages = {row.package for row in data.tensorflow}
+    for issue in data.known_issues:
+        where = issue.condition
+        specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
+        bad = [text for text in specifiers if text and not _specifier(text)]
+        for text in bad:
+            yield f"known_issues {issue.id}.condition: {text!r} is no version specifier such as '>=2.16,<2.18'"
+        for package in where.packages:
+            if package not in packages:
+                yield f"known_issues {issue.id}.condition.packages: {package!r} is none of {_listed(packages)}"
+        low, high = where.min_compute_capability, where.max_compute_capability
+        if low and high and numbers(low) > numbers(high):
+            yield f"known_issues {issue.id}.condition: min_compute_capability {low} is above the maximum {high}"
+        # a release without any wheel (tensorflow-gpu 2.12) counts as well
+        if not bad and not any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",)):
+            yield f"known_issues {issue.id}.condition: no release fits it"
+
+
+LINTERS: tuple[Linter, ...] = (
+    sources, unique, order, drivers, toolkit_architectures, driver_branches, peak_rates, peak_products, cudnn_floors,
+    capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------- helpers
+
+
+def _wheels(data: MatrixFile) -> Iterator[tuple[str, Wheel]]:
+    for row in data.tensorflow:
+        for platform, wheel in row.wheels.items():
+            yield _name(row, platform), wheel
+
+
+def _name(row: ReleaseRow, platform: str) -> str:
+    return f"{row.package} {row.version} {platform}"
+
+
+def _sonames(name: str, wheel: Wheel, opened: LibrarySet, major: str) -> Iterator[str]:
+    """The numbers in libcudart.so.12 or cudart64_110.dll, and libcudnn.so.9 or cudnn64_9.dll, are the right majors.
+
+    A build that links its libraries may hold a static cudart (Windows up to 1.10).
+    """
+    for component, wanted in (("cudart", major), ("cudnn", wheel.cudnn.split(".")[0] if wheel.cudnn else None)):
+        library = opened.libraries.get(component)
+        if wanted is None or (library is None and opened.linked):
+            continue
+        found = re.search(r"(?:\.so\.|64_|^lib[a-z]+\.)(\d+)", library or "")
+        if found is None or not found.group(1).startswith(wanted):
+            yield f"{name}.libraries: {wheel.libraries} opens {library}, not {component} of major version {wanted}"
+
+
+def _sorted(name: str, versions: Iterable[str], *, falling: bool = False) -> Iterator[str]:
+    given = list(versions)
+    wanted = sorted(given, key=numbers, reverse=falling)
+    if given != wanted:
+        yield f"{name}: {_listed(given)} should be ordered {_listed(wanted)}"
+
+
+def _specifier(text: str) -> bool:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return False
+    return True
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(values)

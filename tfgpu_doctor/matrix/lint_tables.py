@@ -1,0 +1,165 @@
+"""Linters for the tables that are entered by hand: architectures, peaks, toolkits, cuDNN, TensorFlow's own table.
+
+A finding names the row and, where there are such, the valid values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, MatrixFile, numbers
+
+# CUDA 11.0 came with an older driver than the 450.80.02 that NVIDIA then gave for all of CUDA 11
+_OWN_OLDEST_DRIVER = ("11.0",)
+
+
+def drivers(data: MatrixFile) -> Iterator[str]:
+    """Toolkits of a major version share the oldest driver, ship none that is older, and none older than before."""
+    by_family: dict[str, CudaToolkit] = {}
+    for row in data.cuda:
+        first = by_family.setdefault(_family(row), row)
+        for os in ("linux", "windows"):
+            minimum, shipped = getattr(row, f"minor_compat_min_{os}"), getattr(row, f"min_driver_{os}")
+            same = getattr(first, f"minor_compat_min_{os}")
+            if minimum != same:
+                yield f"cuda {row.version}.minor_compat_min_{os}: {minimum}, but CUDA {first.version} has {same}"
+            # 12.0 GA shipped 527.41 for Windows, below the 528.33 that NVIDIA then gave for all of CUDA 12
+            if shipped and minimum and numbers(shipped)[0] < numbers(minimum)[0] - 1:
+                yield f"cuda {row.version}.min_driver_{os}: {shipped} is older than minor_compat_min_{os} {minimum}"
+    for os in ("linux", "windows"):
+        yield from _falling(f"min_driver_{os}", data.cuda)
+
+
+def _family(row: CudaToolkit) -> str:
+    minor = ".".join(row.version.split(".")[:2])
+    return minor if minor in _OWN_OLDEST_DRIVER else minor.split(".")[0]
+
+
+def _falling(column: str, toolkits: Iterable[CudaToolkit]) -> Iterator[str]:
+    """A newer toolkit brings no older driver; `toolkits` stand newest first."""
+    rows = [row for row in toolkits if getattr(row, column)]
+    for newer, older in pairwise(rows):
+        if numbers(getattr(newer, column)) < numbers(getattr(older, column)):
+            yield (
+                f"cuda {newer.version}.{column}: {getattr(newer, column)} is older than the "
+                f"{getattr(older, column)} of CUDA {older.version}"
+            )
+
+
+def toolkit_architectures(data: MatrixFile) -> Iterator[str]:
+    """A toolkit compiles for exactly those architectures whose min_cuda to max_cuda holds it."""
+    known = {row.compute_capability: row for row in data.architectures}
+    for toolkit in data.cuda:
+        listed = set(toolkit.compute_capabilities)
+        for capability in sorted(listed - known.keys(), key=numbers):
+            yield f"cuda {toolkit.version}.compute_capabilities: {capability} is none of {_listed(known)}"
+        for capability, row in known.items():
+            expected = _compiles(toolkit, row)
+            if expected is not None and expected != (capability in listed):
+                says = "lacks" if expected else "has"
+                span = f"{row.min_cuda} to {row.max_cuda or 'today'}"
+                yield f"cuda {toolkit.version}.compute_capabilities: {says} {capability}, which goes from {span}"
+
+
+def driver_branches(data: MatrixFile) -> Iterator[str]:
+    """The first driver branch of an architecture is the one shipped with its first toolkit; no span runs backwards."""
+    shipped = {row.version: row.min_driver_linux for row in data.cuda}
+    for row in data.architectures:
+        driver = shipped.get(row.min_cuda or "")
+        branch = driver.split(".")[0] if driver else row.first_driver_branch
+        if row.first_driver_branch and row.first_driver_branch != branch:
+            yield (
+                f"architectures {row.compute_capability}.first_driver_branch: {row.first_driver_branch}, but CUDA "
+                f"{row.min_cuda} shipped {driver}"
+            )
+        for first, last in (("min_cuda", "max_cuda"), ("first_driver_branch", "last_driver_branch")):
+            low, high = getattr(row, first), getattr(row, last)
+            if low and high and numbers(low) > numbers(high):
+                yield f"architectures {row.compute_capability}.{first}: {low} is newer than {last} {high}"
+
+
+def peak_rates(data: MatrixFile) -> Iterator[str]:
+    """Tensor rates keep NVIDIA's proportions: bfloat16 like float16, TF32 half of it; no rate is zero."""
+    for row in data.peaks:
+        name = f"peaks {row.compute_capability} {row.products or ''}".strip()
+        if row.bfloat16 and row.bfloat16 != row.float16:
+            yield f"{name}.bfloat16: {row.bfloat16:g}, but float16 is {row.float16 or 0:g}"
+        if row.tf32 and row.float16 and 2 * row.tf32 != row.float16:
+            yield f"{name}.tf32: {row.tf32:g} is not half of float16 {row.float16:g}"
+        for rate in ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16"):
+            value = getattr(row, rate)
+            if value is not None and value <= 0:
+                yield f"{name}.{rate}: {value:g} is no rate; leave it out where it is unknown"
+
+
+def peak_products(data: MatrixFile) -> Iterator[str]:
+    """The first product line whose name fits counts, so that "L40S" must stand before "L40"."""
+    before: dict[str, list[str]] = {}
+    for row in data.peaks:
+        if row.products is None:
+            continue
+        earlier = before.setdefault(row.compute_capability, [])
+        for other in earlier:
+            if other.lower() in row.products.lower():
+                yield f"peaks {row.compute_capability} {row.products}: never used, since {other!r} stands before it"
+        earlier.append(row.products)
+
+
+def cudnn_floors(data: MatrixFile) -> Iterator[str]:
+    """A cuDNN serves cards for which a toolkit of that major compiles; a later one serves none that were dropped."""
+    floors: dict[str, tuple[str, str]] = {}  # CUDA major → (version, floor) of the next newer cuDNN
+    for row in data.cudnn:
+        for major, floor in row.min_compute_capability_by_cuda.items():
+            compiled = _compiled(data, major)
+            if compiled and floor not in compiled:
+                yield f"cudnn {row.version}: CUDA {major} compiles for {_listed(compiled)}, not for {floor}"
+            later, its_floor = floors.get(major, (row.version, floor))
+            if numbers(its_floor) < numbers(floor):
+                yield f"cudnn {later}: goes down to {its_floor} with CUDA {major}, but {row.version} only to {floor}"
+            floors[major] = (row.version, floor)
+
+
+def official(data: MatrixFile) -> Iterator[str]:
+    """TensorFlow's own table speaks of known versions that go together; it names some cuDNN by its major alone."""
+    toolkits = {row.version for row in data.cuda}
+    for row in data.official:
+        if row.cuda and row.cuda not in toolkits:
+            yield f"official {row.version}.cuda: {row.cuda} is none of {_listed(_newest_first(toolkits))}"
+        if not row.cudnn:
+            continue
+        meant = [one for one in data.cudnn if row.cudnn in (one.version, one.version.split(".")[0])]
+        majors = {major for one in meant for major in one.cuda_majors}
+        if not meant:
+            known = _newest_first(one.version for one in data.cudnn)
+            yield f"official {row.version}.cudnn: {row.cudnn} is none of {_listed(known)}"
+        elif row.cuda and row.cuda.split(".")[0] not in majors:
+            made = _listed(sorted(majors, key=numbers))
+            yield f"official {row.version}.cudnn: {row.cudnn} is made for CUDA {made}, not for {row.cuda}"
+
+
+# ---------------------------------------------------------------------------------------------------- helpers
+
+
+def _compiles(toolkit: CudaToolkit, row: Architecture) -> bool | None:
+    """Whether the architecture table says that a toolkit makes SASS for it; None when it does not say."""
+    version = numbers(toolkit.version)[:2]
+    if row.max_cuda and version > numbers(row.max_cuda):
+        return False
+    if row.min_cuda is None:
+        return None
+    return version >= numbers(row.min_cuda)
+
+
+def _compiled(data: MatrixFile, major: str) -> list[str]:
+    """Compute capabilities for which toolkits of a major version make SASS, ascending."""
+    of_major = (row for row in data.cuda if row.version.split(".")[0] == major)
+    return sorted({one for row in of_major for one in row.compute_capabilities}, key=numbers)
+
+
+def _newest_first(versions: Iterable[str]) -> list[str]:
+    return sorted(versions, key=numbers, reverse=True)
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(values)

@@ -1,0 +1,300 @@
+"""The only reader of compat_matrix.yaml: loads it strictly typed and answers questions about it.
+
+Loading must stay under 60 ms. Measured on two cores with 900 rows in one file (355 kB): PyYAML's CSafeLoader 133 ms
+(import included), ryaml 19 ms, py-yaml12 17 ms, yaml-rs 18 ms. yaml-rs is used since it refuses duplicate keys, which
+py-yaml12 does not, and has wheels for every platform, which ryaml has not (glibc 2.28 or later only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.matrix.gpu_names import NameIndex
+from tfgpu_doctor.matrix.rows import Gpu, Library, Release, build_release, spelled_out, within
+from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, CudnnRelease, KnownIssue, MatrixFile, Peak, ReleaseRow
+
+__all__ = [
+    "Architecture",
+    "CudaToolkit",
+    "CudnnRelease",
+    "Gpu",
+    "KnownIssue",
+    "Library",
+    "Matrix",
+    "MatrixError",
+    "Peak",
+    "Release",
+    "bundled_path",
+]
+
+FILE_NAME = "compat_matrix.yaml"
+_SEVERITIES = ("error", "warning", "note")
+
+
+class MatrixError(Exception):
+    """The matrix cannot be read, or contradicts itself; the message names the file and the row."""
+
+
+def bundled_path() -> Path:
+    """The matrix that came with this package: inside it in a wheel, beside it in a source tree."""
+    here = Path(__file__).resolve().parent.parent
+    inside = here / FILE_NAME
+    return inside if inside.is_file() else here.parent / FILE_NAME
+
+
+class Matrix:
+    """The compatibility matrix. Look-ups return None for what it does not know."""
+
+    def __init__(self, data: MatrixFile, path: str, revision: str | None = None) -> None:
+        self.data = data
+        self.path = path
+        self.revision = revision or data.revision
+        self.layers: tuple[str, ...] = ()  # files laid over the bundled matrix
+        self._releases: dict[tuple[str, str, str], Release] = {}
+
+    @classmethod
+    def load(cls, *layers: str | None) -> Matrix:
+        """Read the bundled matrix, and lay the files at `layers` over it, the last on top.
+
+        With files of the user's it is also held against itself by :meth:`check`; the tests do that for ours.
+
+        Raises:
+            MatrixError: a file cannot be read, is not valid YAML, does not fit the schema, or contradicts the rest.
+        """
+        matrix = cls(_read(bundled_path()), str(bundled_path()))
+        files = [layer for layer in layers if layer is not None]
+        if not files:
+            return matrix
+        from tfgpu_doctor.matrix.overlay import layered
+
+        for file in files:
+            above = _read(Path(file))
+            matrix = cls(layered(matrix.data, above), file, f"{matrix.revision}+{above.revision}")
+        matrix.layers = tuple(files)
+        matrix.check()
+        return matrix
+
+    def check(self) -> None:
+        """Hold the tables against each other.
+
+        Raises:
+            MatrixError: with a line for each contradiction; it names the row and the valid values.
+        """
+        from tfgpu_doctor.matrix.lint import contradictions
+
+        found = list(contradictions(self.data))
+        if found:
+            raise MatrixError("\n".join(f"{self.path}: {one}" for one in found))
+
+    # ------------------------------------------------------------------ TensorFlow
+
+    def tensorflow(self, version: str, platform: str, package: str = "tensorflow") -> Release | None:
+        """The row of a release; for an unknown patch, the nearest known one of the same minor version.
+
+        The row's own `version` tells which. A local version ("2.14.0+nv23.11") is another build than the published
+        wheels, so it is known only where a row has exactly that version.
+        """
+        from packaging.version import InvalidVersion, Version
+
+        try:
+            wanted = Version(version)
+        except InvalidVersion:
+            return None
+        ranked = [
+            ((known != wanted, known.is_prerelease, abs(known.micro - wanted.micro), known.is_postrelease), row)
+            for row in self._rows.get(_normalised(package), ())
+            if platform in row.wheels and (known := Version(row.version)).release[:2] == wanted.release[:2]
+            if known == wanted or not (known.local or wanted.local)
+        ]
+        return self._release(min(ranked, key=lambda pair: pair[0])[1], platform) if ranked else None
+
+    def releases(self, platform: str | None = None, package: str | None = None) -> tuple[Release, ...]:
+        """All rows, newest version first."""
+        from packaging.version import Version
+
+        rows = self.data.tensorflow if package is None else self._rows.get(_normalised(package), ())
+        return tuple(
+            self._release(row, name)
+            for row in sorted(rows, key=lambda row: Version(row.version), reverse=True)
+            for name in row.wheels
+            if platform is None or name == platform
+        )
+
+    def issues_for(
+        self,
+        release: Release,
+        *,
+        python: str | None = None,
+        compute_capabilities: Iterable[str] = (),
+        cudnn: str | None = None,
+        ptxas: str | None = None,
+        extra: bool = False,
+        beside: Mapping[str, str] | None = None,
+        cpu_flags: Iterable[str] = (),
+    ) -> tuple[KnownIssue, ...]:
+        """Known issues of a release whose whole condition holds; a condition on something unknown does not hold.
+
+        Args:
+            extra: CUDA comes from the pip extra, and the loader finds it by the RUNPATH alone.
+            beside: the distributions in its environment and their versions.
+            cpu_flags: what the processor can, as /proc/cpuinfo names it; empty: unknown.
+        """
+        cards, flags = tuple(compute_capabilities), frozenset(cpu_flags)
+        here = {"python": python, "cudnn": cudnn, "ptxas": ptxas}
+        others = {_normalised(name): version for name, version in (beside or {}).items()}
+        return tuple(
+            issue
+            for issue in release.known_issues
+            if _holds(issue, here, cards, extra) and _stands_beside(issue, others) and _cpu_lacks(issue, flags)
+        )
+
+    def issue_for(self, release: Release, **conditions: Any) -> KnownIssue | None:
+        """The gravest of :meth:`issues_for`, which takes the same, that affects an installed release; else None."""
+        running = (issue for issue in self.issues_for(release, **conditions) if issue.affects == "run")
+        return min(running, key=lambda issue: _SEVERITIES.index(issue.severity), default=None)
+
+    # ---------------------------------------------------------------- other tables
+
+    def cuda(self, version: str) -> CudaToolkit | None:
+        """The row of a toolkit; an update without a row of its own is answered by its minor version's."""
+        rows = {row.version: row for row in self.data.cuda}
+        return rows.get(".".join(version.split(".")[:3])) or rows.get(_minor(version))
+
+    def cudnn(self, version: str) -> CudnnRelease | None:
+        """The cuDNN line of a version: "9.3" and "9.3.0.75" alike."""
+        return next((row for row in self.data.cudnn if row.version == _minor(version)), None)
+
+    def architecture(self, compute_capability: str) -> Architecture | None:
+        """What a compute capability is called and supported by."""
+        return next((row for row in self.data.architectures if row.compute_capability == compute_capability), None)
+
+    def peak(self, compute_capability: str, name: str | None = None) -> Peak | None:
+        """FLOP per cycle and multiprocessor; `name` tells product lines apart (GeForce at half tensor rate)."""
+        rows = [row for row in self.data.peaks if row.compute_capability == compute_capability]
+        own = (row for row in rows if row.products and name and row.products.lower() in name.lower())
+        return next(own, None) or next((row for row in rows if row.products is None), None)
+
+    def gpu(self, name: str) -> Gpu | None:
+        """A GPU by its name, as the driver or a person writes it: "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx 4090".
+
+        None for an unknown name, and for one that means GPUs of several compute capabilities (:meth:`gpu_candidates`).
+        """
+        found = self.gpu_candidates(name)
+        return found[0] if len({one.compute_capability for one in found}) == 1 else None
+
+    def gpu_candidates(self, name: str) -> tuple[Gpu, ...]:
+        """All GPUs that a name can mean, the nearest first: "RTX 6000" is a card of Turing, of Ada and of Blackwell."""
+        return tuple(gpu for known in self._gpu_names.find(name) for gpu in self._gpus[known])
+
+    def nearest_gpus(self, name: str) -> tuple[str, ...]:
+        """Up to three known names that are written most like an unknown one."""
+        return self._gpu_names.nearest(name)
+
+    # --------------------------------------------------------------------- private
+
+    @cached_property
+    def _gpu_names(self) -> NameIndex:
+        return NameIndex(self._gpus)
+
+    @cached_property
+    def _gpus(self) -> dict[str, tuple[Gpu, ...]]:
+        """Name → the models of that name, one for each compute capability that it was sold with."""
+        models: dict[str, tuple[Gpu, ...]] = {}
+        for row in self.data.gpus:
+            card = self.architecture(row.compute_capability)
+            for name in row.names:
+                model = Gpu(
+                    name=name,
+                    compute_capability=row.compute_capability,
+                    source=spelled_out(self.data, row.source),
+                    first_driver_branch=row.first_driver_branch or (card.first_driver_branch if card else None),
+                    last_driver_branch=row.last_driver_branch or (card.last_driver_branch if card else None),
+                )
+                models[name] = (*models.get(name, ()), model)
+        return models
+
+    @cached_property
+    def _rows(self) -> dict[str, list[ReleaseRow]]:
+        rows: dict[str, list[ReleaseRow]] = {}
+        for row in self.data.tensorflow:
+            rows.setdefault(row.package, []).append(row)
+        return rows
+
+    def _release(self, row: ReleaseRow, platform: str) -> Release:
+        key = (row.package, row.version, platform)
+        if key not in self._releases:
+            wheel = row.wheels[platform]  # type: ignore[index]  # a platform is a str to those who ask
+            toolkit = self.cuda(wheel.cuda) if wheel.cuda else None
+            self._releases[key] = build_release(row, platform, wheel, self.data, toolkit)
+        return self._releases[key]
+
+
+def _read(file: Path) -> MatrixFile:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"{file}: not UTF-8: {error.reason} at byte {error.start}") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        raise MatrixError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    return parse(text, str(file))
+
+
+def parse(text: str, path: str) -> MatrixFile:
+    """Read the text of a matrix; `path` is for messages.
+
+    Raises:
+        MatrixError: no valid YAML, or not of the schema; the message has the place.
+    """
+    import yaml_rs
+
+    try:
+        # yaml-rs takes even a quoted "2026-11-21" for a date unless told not to
+        return msgspec.convert(yaml_rs.loads(text, parse_datetime=False), MatrixFile)
+    except ValueError as error:  # msgspec.ValidationError and yaml_rs.YAMLDecodeError are ValueErrors
+        raise MatrixError(f"{path}: {error}") from error
+
+
+def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...], extra: bool) -> bool:
+    where = issue.condition
+    if where.extra and not extra:
+        return False
+    if not all(_within(version, getattr(where, name)) for name, version in here.items()):
+        return False
+    low, high = where.min_compute_capability, where.max_compute_capability
+    if low is None and high is None:
+        return True
+    return any(
+        (low is None or _capability(card) >= _capability(low))
+        and (high is None or _capability(card) <= _capability(high))
+        for card in cards
+    )
+
+
+def _stands_beside(issue: KnownIssue, others: Mapping[str, str]) -> bool:
+    return all(_within(others.get(_normalised(name)), wanted) for name, wanted in issue.condition.beside.items())
+
+
+def _cpu_lacks(issue: KnownIssue, flags: frozenset[str]) -> bool:
+    wanted = issue.condition.cpu_lacks
+    return wanted is None or (bool(flags) and wanted not in flags)
+
+
+def _within(version: str | None, specifier: str | None) -> bool:
+    return specifier is None or (version is not None and within(version, specifier))
+
+
+def _capability(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+def _normalised(package: str) -> str:
+    return package.lower().replace("_", "-")
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

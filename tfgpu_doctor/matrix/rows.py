@@ -1,0 +1,206 @@
+"""What the matrix answers with: rows of several tables joined into one record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import field, structs
+
+from tfgpu_doctor.matrix.schema import CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
+from tfgpu_doctor.records.facts import Record
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+BUILD_INFO = "tensorflow/python/platform/build_info.py"
+CUDNN_HEADER = "cudnn_version.h, or the exact pin of the extra"
+DSO_LOADER = "dso_loader.h and cuda_config.h"
+
+
+class Library(Record, frozen=True, kw_only=True):
+    """A library that TensorFlow opens by name."""
+
+    soname: str  # "libcudart.so.12", "cudart64_110.dll"
+    component: str  # "cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse", "cupti", "cudnn", ...
+
+
+class Gpu(Record, frozen=True, kw_only=True):
+    """A GPU model."""
+
+    name: str
+    compute_capability: str
+    source: str
+    first_driver_branch: str | None = None  # of this model, or else of its architecture, a lower bound; None: unknown
+    last_driver_branch: str | None = None  # None: unknown, or still supported
+
+
+class Release(Record, frozen=True, kw_only=True):
+    """One TensorFlow package of one version on one platform."""
+
+    version: str
+    package: str
+    platform: str
+    gpu: bool  # the wheel holds CUDA code
+    cuda: str | None = None  # compiled against; None for a CPU build
+    cudnn: str | None = None  # major.minor compiled against; the one at run time may be a later minor
+    python: tuple[str, ...] = ()  # with wheels, ascending
+    sass: tuple[str, ...] = ()  # sm_XX of build_info
+    ptx: tuple[str, ...] = ()  # compute_XX of build_info; kernels written in CUDA C++ have SASS for it, too
+    libraries: tuple[Library, ...] = ()
+    linked: bool = False  # the import itself needs them (before 1.14); else it opens them, and without them has no GPU
+    pip_nvidia: dict[str, str] = field(default_factory=dict)  # distribution → specifier, of the extra
+    extra: str | None = None  # "and-cuda"
+    min_driver_linux: str | None = None  # minor-version compatibility counted in
+    min_driver_windows: str | None = None  # for WSL2 as well
+    numpy: str | None = None  # specifiers of the oldest Python's wheel
+    protobuf: str | None = None
+    keras: str | None = None
+    ml_dtypes: str | None = None
+    bounds_by_python: dict[str, dict[str, str]] = field(default_factory=dict)  # where a newer Python's differ
+    glibc: str | None = None
+    macos: str | None = None
+    redirects: str | None = None  # an empty wheel that requires this one: "tensorflow-intel==2.13.0"
+    yanked: str | None = None
+    known_issues: tuple[KnownIssue, ...] = ()  # by version, package and platform; Matrix.issues_for weighs the rest
+    sources: dict[str, str] = field(default_factory=dict)  # field → where it was read
+
+    @property
+    def prerelease(self) -> bool:
+        """A release candidate or a nightly build."""
+        return re.search(r"rc|dev", self.version.partition("+")[0]) is not None
+
+
+def build_release(
+    row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile, toolkit: CudaToolkit | None
+) -> Release:
+    """Join a wheel's row with the tables it refers to."""
+    official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
+    bounds = _provider(data, platform, wheel) or wheel
+    named = next((one for one in data.libraries if one.id == wheel.libraries), None)
+    opened = named.libraries if named else {}
+    return Release(
+        version=row.version,
+        package=row.package,
+        platform=platform,
+        gpu=wheel.cuda is not None,
+        cuda=wheel.cuda,
+        cudnn=wheel.cudnn or (official.cudnn if official and wheel.cuda else None),
+        python=wheel.python,
+        sass=wheel.sass,
+        ptx=wheel.ptx,
+        libraries=tuple(Library(soname=soname, component=component) for component, soname in opened.items()),
+        linked=named is not None and named.linked,
+        pip_nvidia=wheel.pip_nvidia,
+        extra=wheel.extra,
+        min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
+        min_driver_windows=toolkit.oldest_driver_windows if toolkit else None,
+        numpy=bounds.numpy,
+        protobuf=bounds.protobuf,
+        keras=bounds.keras,
+        ml_dtypes=bounds.ml_dtypes,
+        bounds_by_python=bounds.bounds_by_python,
+        glibc=wheel.glibc,
+        macos=wheel.macos,
+        redirects=wheel.redirects,
+        yanked=wheel.yanked,
+        known_issues=tuple(_issues(row, platform, wheel, data)),
+        sources=dict(_sources(row, wheel, bounds, data, toolkit, official)),
+    )
+
+
+def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
+    """Whether an issue speaks of this release by version, package and platform.
+
+    A local version ("2.17.0+nv25.2") is another build than the published wheels, so only an issue that names it does.
+    """
+    where = issue.condition
+    return (
+        row.package in where.packages
+        and (not where.platforms or platform in where.platforms)
+        and ("+" not in row.version or "+" in where.versions)
+        and within(row.version, where.versions)
+    )
+
+
+@lru_cache(maxsize=4096)  # few versions and specifiers, asked for every row
+def within(version: str, specifier: str) -> bool:
+    """Whether a version meets a specifier; release candidates count."""
+    return _specifier(specifier).contains(_version(version), prereleases=True)
+
+
+@lru_cache(maxsize=512)
+def _specifier(text: str) -> SpecifierSet:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(text)
+
+
+@lru_cache(maxsize=2048)
+def _version(text: str) -> Version:
+    from packaging.version import Version
+
+    return Version(text)
+
+
+def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:
+    """The issues of a release, each with its source spelled out; a card matters only to a wheel with CUDA."""
+    for issue in data.known_issues:
+        where = issue.condition
+        about_cards = where.min_compute_capability or where.max_compute_capability
+        if concerns(issue, row, platform) and (wheel.cuda or not about_cards):
+            yield structs.replace(issue, source=spelled_out(data, issue.source))
+
+
+def spelled_out(data: MatrixFile, key: str) -> str:
+    """The address of a source, or its title when it has none."""
+    source = data.sources[key]
+    return source.url or source.title
+
+
+def _provider(data: MatrixFile, platform: str, wheel: Wheel) -> Wheel | None:
+    """The wheel that an empty one redirects to; its bounds are what an installation has to meet."""
+    package, _, version = (wheel.redirects or "").partition("==")
+    for row in data.tensorflow:
+        if row.package == package and row.version == version:
+            return {str(name): one for name, one in row.wheels.items()}.get(platform)
+    return None
+
+
+def _sources(
+    row: ReleaseRow,
+    wheel: Wheel,
+    bounds: Wheel,
+    data: MatrixFile,
+    toolkit: CudaToolkit | None,
+    official: OfficialRow | None,
+) -> Iterator[tuple[str, str]]:
+    if row.source != "wheel":
+        for name in ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries"):
+            yield name, spelled_out(data, row.source)
+        return
+    yield "python", "names of the wheels on the package index"
+    for name in ("numpy", "protobuf", "keras", "ml_dtypes"):
+        yield name, f"{bounds.wheel}: METADATA"
+    if wheel.glibc:
+        yield "glibc", f"{wheel.wheel}: platform tag"
+    yield "gpu", f"{wheel.wheel}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO)
+    if wheel.cuda is None:
+        return
+    yield "cuda", f"{wheel.wheel}: {BUILD_INFO}"
+    for name in ("sass", "ptx"):
+        yield name, f"{wheel.wheel}: " + (".nv_fatbin of its libraries" if wheel.kernels else BUILD_INFO)
+    yield "libraries", f"{wheel.wheel}: {DSO_LOADER}"
+    if wheel.cudnn:
+        yield "cudnn", f"{wheel.wheel}: {CUDNN_HEADER}"
+    elif official:
+        yield "cudnn", data.sources[official.source].title
+    if wheel.extra:
+        yield "pip_nvidia", f"{wheel.wheel}: METADATA"
+    if toolkit:
+        key = toolkit.minor_compat_source or toolkit.source
+        yield "min_driver_linux", data.sources[key].title
+        yield "min_driver_windows", data.sources[key].title

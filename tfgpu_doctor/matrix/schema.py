@@ -1,0 +1,249 @@
+"""Typed rows of compat_matrix.yaml, as they stand in the file. msgspec validates them: an unknown key is an error.
+
+Versions, compute capabilities and driver numbers are strings ("3.10" is no number), so the file must quote them.
+A `None` means unknown or not applicable, as the field's comment says; it never means "no".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, field
+
+from tfgpu_doctor.records.facts import Record
+
+PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
+
+Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64"]
+Severity: TypeAlias = Literal["error", "warning", "note"]
+Numbers: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")]  # "12", "12.5", "535.104.05"
+Capability: TypeAlias = Annotated[str, Meta(pattern=r"^[1-9][0-9]?\.[0-9]$")]  # compute capability "8.9"
+# "2.15.1", "2.22.0rc0", "2.15.0.post1", "2.23.0.dev20261026", "2.17.0+nv25.2" (somebody's own build)
+ReleaseVersion: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post|\.dev)[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?$")
+]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Turn "12.5.1" into (12, 5, 1), for comparing."""
+    return tuple(int(part) for part in version.split("."))
+
+
+class Source(Record, frozen=True, kw_only=True):
+    """Where a value can be read again."""
+
+    title: Text
+    url: Annotated[str, Meta(pattern=r"^https://\S+$")] | None = None  # None: the title says all ("wheel")
+
+
+class Architecture(Record, frozen=True, kw_only=True):
+    """One compute capability: what compiles for it and what drives it."""
+
+    compute_capability: Capability
+    name: Text  # "Ada Lovelace"
+    min_cuda: Numbers | None  # first toolkit that makes SASS for it; None: unknown, older than our toolkits
+    max_cuda: Numbers | None = None  # last one; None: still supported
+    first_driver_branch: Numbers | None = None  # None: unknown
+    last_driver_branch: Numbers | None = None  # None: still supported
+    source: SourceKey
+
+
+class Peak(Record, frozen=True, kw_only=True):
+    """Dense FLOP per clock cycle and multiprocessor (a fused multiply-add counts two); a missing type is unknown."""
+
+    compute_capability: Capability
+    products: Text | None = None  # product line that differs, "GeForce"; None: all others
+    float64: float | None = None
+    float64_tensor: float | None = None
+    float32: float | None = None
+    tf32: float | None = None
+    float16: float | None = None  # accumulated in float32
+    bfloat16: float | None = None
+    source: SourceKey
+
+
+class GpuNames(Record, frozen=True, kw_only=True):
+    """Marketing names, without "NVIDIA", of GPUs of one compute capability and one span of drivers."""
+
+    compute_capability: Capability
+    names: tuple[Text, ...]
+    first_driver_branch: Numbers | None = None  # None: that of the architecture
+    last_driver_branch: Numbers | None = None
+    source: SourceKey
+
+
+class CudaToolkit(Record, frozen=True, kw_only=True):
+    """A CUDA toolkit and the drivers that run it."""
+
+    version: Numbers  # "12.5", "12.5.1"
+    min_driver_linux: Numbers | None  # shipped with the toolkit: every feature works; None: unknown
+    min_driver_windows: Numbers | None  # None: none is shipped
+    minor_compat_min_linux: Numbers | None  # oldest driver that runs any toolkit of this major version; None: before
+    minor_compat_min_windows: Numbers | None  # CUDA 11 there is no such compatibility
+    compute_capabilities: tuple[Capability, ...]  # for which it makes SASS, ascending
+    source: SourceKey
+    minor_compat_source: SourceKey | None = None
+    capabilities_source: SourceKey
+
+    @property
+    def oldest_driver_linux(self) -> str | None:
+        """The oldest driver that runs programs of this toolkit: by minor-version compatibility where there is one."""
+        return self.minor_compat_min_linux or self.min_driver_linux
+
+    @property
+    def oldest_driver_windows(self) -> str | None:
+        """The same for Windows and WSL2."""
+        return self.minor_compat_min_windows or self.min_driver_windows
+
+
+class CudnnRelease(Record, frozen=True, kw_only=True):
+    """A cuDNN release line."""
+
+    version: Numbers  # "9.3"
+    min_compute_capability_by_cuda: Annotated[dict[Numbers, Capability], Meta(min_length=1)]  # CUDA major → lowest
+    source: SourceKey
+
+    @property
+    def cuda_majors(self) -> tuple[str, ...]:
+        """CUDA major versions it is made for, ascending."""
+        return tuple(sorted(self.min_compute_capability_by_cuda, key=numbers))
+
+    @property
+    def min_compute_capability(self) -> str:
+        """The lowest over all its CUDA majors."""
+        return min(self.min_compute_capability_by_cuda.values(), key=numbers)
+
+
+class Condition(Record, frozen=True, kw_only=True):
+    """When a known issue bites. Every part that is given must hold."""
+
+    versions: Text  # specifier for the TensorFlow version, "==2.16.1"
+    packages: tuple[Text, ...] = ("tensorflow",)
+    platforms: tuple[Platform, ...] = ()  # empty: all
+    python: Text | None = None  # specifier, ">=3.12"
+    cudnn: Text | None = None  # specifier for the cuDNN in use, ">=9.11"
+    ptxas: Text | None = None  # specifier for the ptxas that XLA would start, "==12.3.103"
+    extra: bool = (
+        False  # only where CUDA comes from the pip extra, and the loader finds it by TensorFlow's RUNPATH alone
+    )
+    min_compute_capability: Capability | None = None
+    max_compute_capability: Capability | None = None
+    beside: dict[Text, Text] = field(default_factory=dict)  # other distributions here → specifier, {"protobuf": ">=4"}
+    cpu_lacks: Text | None = None  # an instruction set as /proc/cpuinfo names it, "avx"
+
+
+class KnownIssue(Record, frozen=True, kw_only=True):
+    """A release that is known to be broken, when, and the way out."""
+
+    id: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    severity: Severity
+    affects: Literal["run", "install", "build"]  # using it; installing or locking it; it is no GPU build at all
+    title: Text
+    condition: Condition
+    symptom: Text
+    fix: Text
+    commands: tuple[Text, ...] = ()
+    source: Text  # in the file a key of `sources`; in a Release spelled out
+
+
+class LibrarySet(Record, frozen=True, kw_only=True):
+    """Libraries that a TensorFlow build opens by name: component → soname or DLL."""
+
+    id: SourceKey
+    libraries: dict[str, Text]
+    linked: bool = False  # needed by the extension module itself: without them the import fails, not only the GPU
+    source: SourceKey
+
+
+class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What the wheels of one release say for one platform. Derived by scripts/refresh_matrix.py."""
+
+    python: tuple[Numbers, ...]  # versions that have a wheel, ascending
+    wheel: Text | None = None  # file name of the wheel that was read; None in rows that are entered by hand
+    cuda: Numbers | None = None  # None: the wheel holds no CUDA code
+    cudnn: Numbers | None = None
+    sass: tuple[Capability, ...] = ()
+    ptx: tuple[Capability, ...] = ()
+    kernels: Literal["fatbin"] | None = None  # sass and ptx were read off the kernels, since build_info has no list
+    libraries: SourceKey | None = None  # id of a library set
+    glibc: Numbers | None = None
+    macos: Numbers | None = None  # oldest macOS
+    extra: Text | None = None  # extra that brings CUDA libraries on this platform
+    pip_nvidia: dict[str, str] = field(default_factory=dict)  # distribution → specifier, of that extra
+    numpy: str | None = None
+    protobuf: str | None = None
+    keras: str | None = None
+    ml_dtypes: str | None = None
+    bounds_by_python: dict[Numbers, dict[str, str]] = field(default_factory=dict)  # where a newer Python differs
+    redirects: str | None = None  # the wheel is empty and requires this one: "tensorflow-intel==2.13.0"
+    yanked: str | None = None  # the index's reason
+
+
+class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """One release of one package; `wheels` has a row for each platform that has wheels."""
+
+    package: Text
+    version: ReleaseVersion
+    wheels: dict[Platform, Wheel]
+    source: SourceKey = "wheel"
+
+
+class OfficialRow(Record, frozen=True, kw_only=True):
+    """TensorFlow's own table of tested builds, Linux. The wheel wins; this fills in what no wheel says."""
+
+    version: Numbers  # "2.12"
+    python: tuple[Numbers, ...]
+    cuda: Numbers | None
+    cudnn: Numbers | None
+    source: SourceKey
+
+
+class Container(Record, frozen=True, kw_only=True):
+    """A container image that holds TensorFlow with its CUDA; only the driver comes from outside."""
+
+    image: Text  # "nvcr.io/nvidia/tensorflow", "tensorflow/tensorflow"
+    tag: Text  # "25.02-tf2-py3", "2.20.0-gpu"
+    tensorflow: ReleaseVersion
+    python: Numbers
+    cuda: Numbers
+    cudnn: Numbers | None = None
+    min_driver: Numbers  # Linux; the oldest that runs it on every card
+    data_center_branches: tuple[Numbers, ...] = ()  # older driver branches that run it on data-centre cards
+    sass: tuple[Capability, ...] = ()  # empty: those of the wheel tensorflow==version that it holds
+    min_compute_capability: Capability | None = None  # that the publisher supports
+    platforms: tuple[Platform, ...]
+    source: SourceKey
+
+
+class CondaBuild(Record, frozen=True, kw_only=True):
+    """What conda-forge has of one TensorFlow release on one platform."""
+
+    version: ReleaseVersion
+    platform: Platform
+    python: tuple[Numbers, ...]
+    cuda: tuple[Numbers, ...] = ()  # a build for each; empty: CPU builds only
+    cudnn: Numbers | None = None
+    sass: tuple[Capability, ...] = ()
+    ptx: tuple[Capability, ...] = ()
+    source: SourceKey
+
+
+class MatrixFile(Record, frozen=True, kw_only=True):
+    """The whole file."""
+
+    schema: Literal["tfgpu.matrix/1"]
+    revision: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[0-9]+)?$")]
+    sources: dict[SourceKey, Source] = field(default_factory=dict)
+    architectures: tuple[Architecture, ...] = ()
+    peaks: tuple[Peak, ...] = ()
+    gpus: tuple[GpuNames, ...] = ()
+    cuda: tuple[CudaToolkit, ...] = ()
+    cudnn: tuple[CudnnRelease, ...] = ()
+    official: tuple[OfficialRow, ...] = ()
+    libraries: tuple[LibrarySet, ...] = ()
+    known_issues: tuple[KnownIssue, ...] = ()
+    containers: tuple[Container, ...] = ()
+    conda_forge: tuple[CondaBuild, ...] = ()
+    tensorflow: tuple[ReleaseRow, ...] = ()

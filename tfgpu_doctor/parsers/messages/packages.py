@@ -1,0 +1,191 @@
+"""Messages of package managers that are no line of pip's, conda's or uv's own form (pip_install.py reads those)."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.parsers.messages.template import form
+
+_HAVE_INSTALLED = (
+    r"\b(?:I|we|have|I've|already|successfully|properly|correctly)\b[^.?!]{0,20}\binstalled\b[^.?!]{0,30}"
+    r"\btensor ?flow(?![-\w])"
+    r"|\btensor ?flow(?:-gpu)?\b[^.?!,]{0,20}\b(?:is|was|has been|got) (?:already |successfully |correctly |properly )?"
+    r"installed\b"
+)
+# what Python took away, and what it got, in some version: code on either side of it cannot run
+_OF_ANOTHER_PYTHON = (
+    r"No module named '?(?:distutils|imp)'?\s*$|module 'pkgutil' has no attribute 'ImpImporter'"
+    r"|module 'inspect' has no attribute '(?:getargspec|formatargspec|ArgSpec)'"
+    r"|cannot import name '(?:formatargspec|getargspec)' from 'inspect'"
+    r"|cannot import name '(?:Mutable)?(?:Mapping|Sequence|Iterable|Callable|Hashable|Set)' from 'collections'"
+    r"|module 'collections' has no attribute '(?:Mutable)?(?:Mapping|Sequence|Iterable|Callable|Hashable|Set)'"
+    r"|future feature annotations is not defined"
+)
+
+_SHELL = r"terminal|command line|console|shell|cmd|command prompt|ipython|REPL"
+_NOTEBOOK = r"jupyter(?:lab)?|notebooks?|kernel|vs ?code|pycharm|spyder"
+
+FORMS = (
+    form(
+        "package-removed",
+        "tensorflow-gpu|tensorflow_gpu",
+        r"\"?tensorflow-gpu\"? package has been removed|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
+        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}(?:error|fail)",
+    ),
+    form("image-without-cudnn", "nvidia/cuda:", r"nvidia/cuda:(?!\S*cudnn)[\w.-]*(?:base|runtime|devel)[\w.-]*"),
+    form(
+        "started-elsewhere",
+        "pycharm|rstudio|r studio|systemd|from the desktop|supervisor",
+        r"\bpycharm\b|\brstudio\b|\br studio\b|from the desktop|\bsupervisord?\b|systemd (?:service|unit)",
+    ),
+    form(
+        "conda-build",
+        "mkl_py|eigen_py|cpu_py|-mkl",
+        r"\btensorflow(?:-base)?\s.{0,80}--> *\S*?(?P<arrow>mkl|eigen|cpu)_py\w+",
+        variant="cpu",
+    ),
+    form("asked-for-extra", "and-cuda", r"(?:install|add)\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]"),
+    form(
+        "requires-python",
+        "requires a different python",
+        r"Package '?(?P<package>(?:tensorflow|tf|keras|tensorboard)[\w.-]*)'? requires a different Python: "
+        r"(?P<python>[\d.]+) not in '?(?P<need>[^']+)'?",
+    ),
+    # "async" became a word of the language with Python 3.7
+    form("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
+    form(
+        "requires-python",
+        "distutils|named imp|'imp'|'impimporter'|module 'inspect'|from 'inspect'|'collections'|future feature",
+        _OF_ANOTHER_PYTHON,
+    ),
+    # poetry, uv and conda
+    form(
+        "requires-python",
+        "requires python",
+        r"\b(?P<package>tensorflow[\w-]{0,30}) (?:\(\S{1,40}\) )?requires Python (?P<need>[<>=~!\d][^a-z]{0,60}?), "
+        r"so it will not be satisfied",
+    ),
+    form(
+        "requires-python",
+        "tensorflow",
+        r"\b(?P<package>tensorflow(?:-[a-z]{1,20})?)[-=\d][^\s]{0,80} (?:would require|requires) python "
+        r"(?P<need>[\d<>=*.,|]{1,60})",
+    ),
+    form(
+        "requires-python",
+        "python installation in your environment|-> python",
+        r"incompatible with the existing python installation in your environment"
+        r"|^[\s*-]{1,12}(?P<package>tensorflow[\w-]{0,30})\S{0,60} -> python ?\[version='(?P<need>[^']{1,200})'",
+    ),
+    form(
+        "no-distribution",
+        "could not find any downloads|no distributions at all|suitable distribution for",
+        r"(?:Could not find any downloads that satisfy the requirement|No distributions at all found for"
+        r"|Could not find suitable distribution for Requirement\.parse\(') ?(?P<requirement>tensorflow[\w.=<>-]{0,40})",
+    ),
+    form(
+        "no-distribution",
+        "installation candidates",
+        r"Unable to find installation candidates for (?P<wanted>tensorflow[\w-]{0,40}) "
+        r"\((?P<candidate>\d[\w.]{0,20})\)",
+    ),
+    # the extras of 2.14 and 2.15.0 name wheels of TensorRT that only NVIDIA's own index has
+    form(
+        "extra-not-on-index",
+        "tensorrt",
+        r"(?:satisfies the requirement|No matching distribution found for) tensorrt(?:-libs|-bindings)?=="
+        r"(?P<version>8\.[\d.]+\d)",
+    ),
+    form(
+        "dependency-not-on-index",
+        "nvidia",
+        r"(?:satisfies the requirement|No matching distribution found for) (?P<package>nvidia-(?:nccl|cudnn|cublas|cuda"
+        r"|cufft|curand|cusolver|cusparse|dali|nvjitlink)[\w-]*)",
+    ),
+    form(
+        "install-broke-off",
+        "long path support|could not install packages|do not match the hashes|no matches found",
+        r"Windows Long Path support enabled|Could not install packages due to an (?:EnvironmentError|OSError)"
+        r"|THESE PACKAGES DO NOT MATCH THE HASHES|zsh: no matches found: tensorflow",
+    ),
+    form(
+        "index-unreachable",
+        "retrying (retry|could not fetch url|ssl module in python is not available",
+        r"Retrying \(Retry\(total=\d|Could not fetch URL https?://|ssl module in Python is not available",
+    ),
+    # libtensorflow, over which other languages use TensorFlow, comes in two builds
+    form(
+        "built-without-cuda",
+        "libtensorflow",
+        r"\blibtensorflow(?:_jni)?-cpu-|\blibtensorflow\S{0,60}[^|]{0,40}\| *grep -c[^|]{0,40}cu(?:da|blas|dnn)\S* +0$"
+        r"|\blibtensorflow(?:_jni)?-?cpu\b.{0,60}\.(?:tar\.gz|zip)",
+    ),
+    # how the stub of 2.12.0 fails under newer Pythons
+    form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
+    form(
+        "package-removed",
+        "-gpu-2.1|_gpu-2.1|gpu_",
+        r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz|tf[-_]nightly[-_]gpu-2\.1\d\S{0,40}\.tar\.gz"
+        r"|(?:tensorflow|tf[-_]nightly)[-_]gpu_[0-9a-f]{20,40}[/\\]setup\.py",
+    ),
+    form(
+        "two-tensorflows",
+        "tensorflow-gpu|tensorflow_gpu|cpu version",
+        r"\btensorflow(?:-gpu)?==[\d.]{3,8} and tensorflow(?:-gpu)?==[\d.]{3,8} (?:are |were )?installed"
+        r"|\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
+        r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
+        r"(?:the )?(?:cpu|gpu) versions? of tensorflow"
+        r"|\btensorflow[-_]gpu\b.{0,80}\b(?:overwrit|overrid|overrul)\w{1,4}\b"
+        r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b"
+        r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
+        r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
+        r"\b(?:even (?:if|when|though)|overrid|overwrit)",
+    ),
+    form(
+        "tensorflow-installed",
+        "install| add ",
+        r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv"
+        r"|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
+    ),
+    form(
+        "other-environment",
+        "[gcc|[clang|[msc",
+        r"^\s*Python (?P<banner>\d\.\d{1,2})\.\d+.{0,100}\[(?:GCC|Clang|MSC)",
+    ),
+    # an environment that was made for it is active, by its name in the prompt
+    form(
+        "other-environment",
+        "tensor|tf|keras|gpu",
+        r"^\((?P<made>[\w.-]{0,30}(?:tensor|tf|keras|gpu)[\w.-]{0,30})\) ?\S{0,80}[$#%>~:]",
+    ),
+    form(
+        "other-environment",
+        "gpu",
+        r"\bGPUs?\b.{0,100}\b(?:"
+        + _SHELL
+        + r")\b.{0,60}\b(?:but|while|not|however|whereas)\b.{0,60}\b(?:"
+        + _NOTEBOOK
+        + r")\b"
+        r"|\b(?:" + _NOTEBOOK + r")\b.{0,60}\b(?:not|cannot|can't|doesn't|no|without)\b.{0,30}\bGPU\b.{0,60}"
+        r"\b(?:but|while|however|whereas|although)\b.{0,60}\b(?:" + _SHELL + r")\b",
+        gpu="elsewhere",
+    ),
+    # reticulate, over which R uses TensorFlow
+    form(
+        "module-not-found",
+        "installation of tensorflow|[not found]|python module tensorflow",
+        r"(?:^|: )(?:Valid i|I)nstallation of TensorFlow not found|^\s*tensorflow: +\[NOT FOUND\]"
+        r"|Python module tensorflow[\w.]{0,20} was not found",
+        module="tensorflow",
+        by="reticulate",
+    ),
+    form(
+        "tensorflow-installed", "install_keras(|install_tensorflow(", r"^[\s>]*(?:\w+::)?install_(?:keras|tensorflow)\("
+    ),
+    form("tensorflow-installed", "install", _HAVE_INSTALLED),
+    form(
+        "other-environment",
+        "activate|virtualenv|which python|which pip|sys.executable|conda create|works in|in the terminal|command line",
+        r"\bactivate \w+|which -?a? ?(?:python|pip)\S*|sys\.executable|conda create -n|works (?:fine "
+        r"|well )?(?:in|from|under|with)\b"
+        r"|in the (?:terminal|command line)",
+    ),
+)

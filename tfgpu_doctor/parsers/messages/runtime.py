@@ -1,0 +1,145 @@
+"""Messages of a running job: memory, several GPUs, the input pipeline, speed.
+
+Sources: TensorFlow's bfc_allocator.cc, gpu_process_state.cc and cuda_driver.cc; NVIDIA/nccl's src/; user reports for
+the words in which people complain of slowness.
+"""
+
+from __future__ import annotations
+
+from tfgpu_doctor.parsers.messages import faults, memory, speed
+from tfgpu_doctor.parsers.messages.template import form
+
+_SIZE = r"[\d.]+ ?[KMGT]?i?B?"
+
+FORMS = (
+    form(
+        "out-of-memory",
+        "oom when allocating|out of memory|ran out of memory|cuda_error_out_of_memory|resource_exhausted|"
+        "resource exhausted|resourceexhausted|alloc_failed|failed to allocate",
+        r"OOM when allocating tensor(?: with shape *(?P<shape>\[[\d, ]*\]))?(?:.*?device:(?P<device>\w+:\d+))?"
+        rf"|failed to allocate (?P<size>{_SIZE}).{{0,40}}from device: *(?:CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED)?"
+        rf"|Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate (?P<wanted>{_SIZE})"
+        r"|CUDA_ERROR_OUT_OF_MEMORY|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
+        r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
+        r"|failed to allocate memory|CUDA out of memory|Failed to allocate request|\bRan out of memory\b",
+    ),
+    form("allocation-not-a-failure", "the caller indicates that this is not a failure"),
+    form("dst-not-initialized", "dst tensor is not initialized"),
+    form(
+        "memory-left",
+        "free memory|freememory|mb memory|free:",
+        rf"(?:Total memory: *(?P<total>{_SIZE})|totalMemory: *(?P<all>{_SIZE}))?\s*(?:Free memory: *(?P<free>{_SIZE})"
+        rf"|freeMemory: *(?P<left>{_SIZE}))",
+    ),
+    # up to 1.3 in a line of its own, above that of the free memory
+    form("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$"),
+    form("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
+    form("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
+    form("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
+    form(
+        "host-out-of-memory",
+        "std::bad_alloc|oom-killer|oom-kill event|out of memory: kill|memoryerror",
+        r"std::bad_alloc|oom-killer|oom-kill event|Out of memory: Kill\w* process"
+        r"|^(?:[\w.]+\._?)?(?:Array)?MemoryError\b",
+    ),
+    # --- several GPUs
+    form(
+        "nccl-warning",
+        "nccl warn",
+        r"NCCL WARN (?P<why>.*)",
+    ),
+    form(
+        "nccl-error",
+        "nccl",
+        r"nccl(?:SystemError|InternalError|UnhandledCudaError|InvalidUsage|InvalidArgument|RemoteError)"
+        r"|NCCL (?:operation|error|failure)\b.{0,60}(?:fail|error)|unhandled (?:cuda|system) error"
+        r"|Op(?:Kernel)? .{0,60}'?Nccl\w+'?.{0,80}|Op type not registered 'Nccl\w+'|Error invoking NCCL"
+        r"|NCCL: (?P<why>.{3,80})|ncclCommInit\w* failed|NCCL timed? ?out",
+    ),
+    form("nccl-timeout", "nccl|collective", r"(?:NCCL|[Cc]ollective)\b.{0,80}(?:hang|hung|timed? ?out|stuck|deadlock)"),
+    form("nccl-version", "nccl version", r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"),
+    form(
+        "shared-memory-full",
+        "shared memory|shm|posix_fallocate",
+        r"posix_fallocate failed.{0,40}No space left|creating shared memory segment|shared memory \(shm\)"
+        r"|/dev/shm/.{0,60}No space left|shm_open.{0,60}(?:failed|error)|[Uu]nable to (?:open|write|mmap).{0,40}shm"
+        r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
+        r"|(?:extend|attach|allocat)\w*.{0,20} /?dev/shm",
+    ),
+    form("no-space-left", "no space left on device"),
+    form("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b"),
+    form(
+        "peer-access-failed",
+        "peer access|p2p|peer-to-peer|peer to peer|peer_access|peeraccess|too_many_peers",
+        r"(?:failed|unable|could not) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
+        r"|CUDA_ERROR_PEER_ACCESS\w*|NCCL_P2P_DISABLE *= *1|P2P.{0,40}(?:fail|hang|not supported|disabled|error)"
+        r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS|peer access pairs were reported by the driver, but no peering",
+    ),
+    # --- devices and their work
+    form("nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError"),
+    form(
+        "wrong-result",
+        "result|differ|mismatch|wrong",
+        r"\b(?:wrong|incorrect|inconsistent|garbage) (?:numerical )?(?:results?|outputs?|values|predictions?"
+        r"|accuracy)\b|results? (?:is|are) (?:all |always )?(?:zeros?|wrong|NaN)\b"
+        r"|(?:different) (?:numerical )?results? (?:on|from|with|between) (?:the )?(?:GPU|CPU)"
+        r"|GPU (?:gives|returns|produces|computes) (?:a )?(?:wrong|incorrect|different)"
+        r"|(?:CPU|GPU) and (?:CPU|GPU) (?:results?|outputs?) (?:differ|do not match|mismatch)",
+    ),
+    form(
+        "xla-flags-refused",
+        "xla_flags|couldn't interpret value",
+        r"Unknown flags? in (?P<name>(?:TF_)?XLA_FLAGS)|Couldn't interpret value \S* ?for flag (?P<flag>\w+)",
+    ),
+    form(
+        "launch-failed",
+        "cuda_error_launch_failed|launch_failed|illegal memory access|cuda_error_illegal_address|"
+        "unspecified launch failure",
+    ),
+    form("assertion-failed", "device-side assert"),
+    form(
+        "slow",
+        "slow|gpu|faster",
+        r"GPU (?:is )?(?:\w+ )?(?:much |way |far |a lot |\d+x |times )?slower than (?:the )?CPU"
+        r"|(?:slower|takes longer) (?:on|with|using) (?:the |a )?(?:\w+ )?GPU(?: than)?"
+        r"|CPU (?:is |alone )?(?:\w+ )?faster(?: than (?:the )?GPU)?|faster (?:on|with) (?:the )?CPU than"
+        r"|the CPU is faster"
+        r"|GPU.{0,30}\bnot faster\b|no speed[- ]?up.{0,40}GPU|GPU (?:version )?slower\b|slow (?:training"
+        r"|inference) (?:on|with) (?:the )?GPU",
+    ),
+    form(
+        "low-utilization",
+        "util|usage|spik|idle|starv|gpu load|gpu-load|gpu at|gpu is at|gpu is only at",
+        r"(?:low|poor|bad|under|little) ?-?(?:volatile )?(?:GPU[ -]?)(?:volatile )?(?:util\w*|usage|load)"
+        r"|GPU(?:'s)?[ -](?:volatile[ -])?(?:util\w*|usage|load)\b.{0,60}?(?:\blow\b|\bzero\b|spik\w+"
+        r"|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
+        r"|\bGPU (?:is |was )?(?:only )?at \d{1,2} ?%|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)"
+        r"|GPU.{0,20}(?:is |sits |stays )(?:mostly "
+        r"|almost )?idle|starv\w+",
+    ),
+    form(
+        "input-bottleneck",
+        "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment|input-bound|step time|"
+        "flow_from_directory|utils.sequence|data pipeline|data input|input ran out|multiprocessing|on_train_batch_end",
+        r"\b(?:ImageDataGenerator|fit_generator|flow_from_directory|keras\.utils\.Sequence|input[- ]bound"
+        r"|from_generator"
+        r"|data (?:loading|pipeline|input) (?:is )?(?:the )?(?:bottleneck|slow\w*))\b"
+        r"|(?P<percent>\d+)(?:\.\d+)? ?% of (?:the )?(?:total )?(?:sampled )?step time.{0,40}(?:input|waiting for)"
+        r"|WARNING:tensorflow:.{0,40}(?:input ran out|multiprocessing can interact badly)"
+        r"|Method \(on_train_batch_end\) is slow compared",
+    ),
+    form(
+        "input-bound-said",
+        "input-bound|waiting for input",
+        r"\b(?:highly|moderately) input-bound|step time.{0,20}waiting for input",
+    ),
+    form("small-batch", "batch_size|batch size", r"batch[_ ]size *[=:] *(?P<size>\d+)\b"),
+    form(
+        "low-clocks",
+        "clock|mhz|power cap|p8",
+        r"(?:SM|Graphics|GPU) clocks? (?:stuck|locked|stays?|remains?|low) ?(?:at)? ?\d+ ?MHz|stuck at \d+ ?MHz",
+    ),
+    *memory.FORMS,
+    *faults.FORMS,
+    *speed.FORMS,
+)

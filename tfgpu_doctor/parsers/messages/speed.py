@@ -1,0 +1,165 @@
+"""How people tell that a GPU is slow, and what surrounds it: times, loads, clocks, the shape of the work.
+
+Sources: the words of user reports on TensorFlow, Keras and NVIDIA's forums; nvidia-smi's columns; Keras' recurrent
+layers, which say when they cannot use cuDNN.
+"""
+
+from __future__ import annotations
+
+from tfgpu_doctor.parsers.messages.template import form
+
+_GPU = r"(?:GPUs?\b|tensorflow-gpu\b|(?:GTX|RTX) ?\d{3,4}\b)"
+_CPU = r"(?:the |my |on |using |with |a |it |training |running |in |tensorflow |only ){0,6}-?CPU"
+_WORSE = (
+    r"(?:slower|slowly|worse|poorer|less performant|not (?:\w+ ){0,2}faster|no faster|isn't (?:any )?faster"
+    r"|longer|more time)"
+)
+_BETTER = r"(?:faster|quicker|better|less time|shorter)"
+_TIME = r"(?:about |around |approx\.? |only |under |over |roughly |~ ?|< ?|> ?)?"
+_UNIT = r"(?:ms|msec|milliseconds?|s|secs?|seconds?|min|mins|minutes?|h|hrs?|hours?)"
+# "CPU alone: under 10 ms", "on the GPU it takes 35 s"
+_COST = (
+    r"(?: alone| only| version| time| training| mode)?(?: ?\([\w ]{1,20}\))?"
+    r"(?: (?:it |which |training )?(?:takes?|took|needs?|needed))?"
+    rf" ?[:=(~-]* ?{_TIME}"
+)
+_LOW = r"(?:[0-4]?\d(?:\.\d+)?)(?: ?(?:-|to|~) ?\d{1,2}(?:\.\d+)?)? ?%"
+_STUCK = (
+    r"(?:stuck|stays?|staying|remains?|locked|sits?|limited|capped|never (?:goes|gets|rises) (?:above|over|beyond))"
+)
+
+FORMS = (
+    form(
+        "slow",
+        "slower|slowly|worse|faster|longer|more time|quicker|less time|same time|same speed|same training|"
+        "difference in|speedup|speed up|speed-up|improvement",
+        rf"{_GPU}[^.;\n]{{0,60}}\b{_WORSE} than (?:{_CPU}|numpy\b)"
+        rf"|{_GPU} (?:version|training|run|one)? ?(?:is |was |runs )?(?:about |around )?\d{{1,3}}(?:\.\d)? ?"
+        r"(?:x|times) slower"
+        rf"|\b(?:slower|longer|more time) than (?:\w+ ){{0,6}}{_CPU}\b"
+        rf"|CPU\b[^.;\n]{{0,60}}\b{_BETTER} than[^.;\n]{{0,30}}{_GPU}"
+        rf"|\b{_BETTER}\b[^.;\n]{{0,40}}\bCPU\b[^.;\n]{{0,30}}\bthan\b[^.;\n]{{0,30}}{_GPU}"
+        r"|\b(?:slower|longer)\b[^.;\n]{0,30}\b(?:on|with|using)\b[^.;\n]{0,20}GPU\b[^.;\n]{0,30}\bthan\b"
+        r"|\bsame (?:\w+ )?(?:speed|time|performance|duration)\b[^.;\n]{0,40}\b(?:CPU|GPU)\b[^.;\n]{0,30}\b(?:CPU|GPU)"
+        r"|\bno (?:real |significant |noticeable )?(?:difference|speed[- ]?up|improvement|gain)\b[^.;\n]{0,30}"
+        r"\b(?:CPU|GPU)\b[^.;\n]{0,20}\b(?:CPU|GPU)\b",
+    ),
+    # what either device takes, in one line or in two
+    form(
+        "time-on-both",
+        "cpu",
+        rf"\bCPU\b\"?'?\)?(?::0['\")]*)?{_COST}(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b.{{0,60}}?"
+        rf"\bGPU\b(?::0['\")]*)?{_COST}(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b",
+    ),
+    form(
+        "time-on-both",
+        "gpu",
+        rf"\bGPU\b(?::0['\")]*)?{_COST}(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b.{{0,60}}?"
+        rf"\bCPU\b(?::0['\")]*)?{_COST}(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b",
+    ),
+    # "takes 20 s with GPU and 15 s with CPU", "faster on CPU (5 seconds/epoch) than on GPU (35 secs)"
+    form(
+        "time-on-both",
+        "with gpu|on gpu|on the gpu|with the gpu|using gpu|using the gpu",
+        rf"\b(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b[^.;\n]{{0,20}} (?:with|on|using) (?:the |a )?GPU\b"
+        rf"[^\n]{{0,30}}?\b(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b[^.;\n]{{0,20}}"
+        r" (?:with|on|using) (?:the |a )?CPU\b",
+    ),
+    form(
+        "time-on-device",
+        "cpu|gpu",
+        rf"^[\s>*#-]*(?:on |with |using )?(?:the |a )?(?P<device>CPU|GPU)\b(?: ?\(\w[\w ]{{0,20}}\))?{_COST}"
+        rf"(?P<time>\d{{1,6}}(?:\.\d+)?) ?(?P<unit>{_UNIT})\b",
+    ),
+    form(
+        "low-utilization",
+        "util|uses only|using only|only using|only uses|of gpu|of the gpu|of my gpu|gpu: |sm ",
+        rf"{_GPU}[^.\n]{{0,40}}\butil\w*[ :=]{{0,3}}(?:is |are |of |at |around |about |only |~ ?){{0,4}}{_LOW}"
+        rf"|{_GPU} (?:is )?(?:only )?(?:being )?(?:used|utili[sz]ed|uses|using) (?:only |about |around |at "
+        rf"|just ){{0,3}}{_LOW}"
+        rf"|\b(?:only|just|about|around)? ?{_LOW} of (?:the |my |its )?{_GPU}"
+        rf"|^\W*(?:GPU )?util\w*[ :=]{{1,3}}(?:about |around |only |~ ?){{0,3}}{_LOW}",
+    ),
+    form(
+        "low-utilization",
+        "idle|idling|wait|under|util",
+        r"\bGPUs? (?:is |are )?(?:mostly |almost |often )?(?:idles?|idling|waits?|waiting|under-?utili[sz]ed)\b"
+        r"(?! (?:at \d|when (?:nothing|it is not|not)))"
+        r"|\bidle GPU"
+        r"|\bGPU[ -]util\w* (?:is |are |at ){0,2}(?:0|zero) (?:most|all|almost)",
+    ),
+    form(
+        "input-bound-said",
+        "slow",
+        r"\bslow\w*\b[^.;\n]{0,30}\b(?:because of|due to|caused by) (?:the )?(?:data |input )"
+        r"(?:processing|pipeline|loading|reading|generat\w+)",
+    ),
+    form(
+        "low-utilization",
+        "graphical processor|graphics processor|gpu processor",
+        rf"{_LOW} (?:graphical|graphics|GPU) processor us(?:e|age)",
+    ),
+    # layers whose steps follow one another, learning that asks after each step, and networks of a few neurons
+    form(
+        "small-model",
+        "lstm|gru|rnn|dqn|q-learning|reinforcement|cartpole|gym.make|mlp|small network|small model|tiny|few neurons|"
+        "dense(|fully_connected(|batch size 1|batch size of 1|custom loop",
+        r"\b(?P<layer>(?:layers\.)?(?:LSTM|GRU|SimpleRNN|RNN)\(|\bLSTMs?\b|\bGRUs?\b|BasicLSTMCell)"
+        r"|\b(?:DQN|Q-learning|reinforcement learning|CartPole|gym\.make)\b"
+        r"|\b(?:small|tiny|simple|little|shallow) (?:\w+ ){0,2}(?:network|model|net|MLP|NN)\b|\bfew neurons\b"
+        r"|\bMLP\b|\b(?:Dense|fully_connected)\([^)\n]{0,40}?\b(?P<width>\d{1,3})\b|batch size (?:of )?1\b",
+    ),
+    form(
+        "no-cudnn-kernel",
+        "will not use cudnn kernel",
+        r"Layer \S{1,80} will not use cuDNN kernels? since it (?:doesn't|does not) meet the (?:cuDNN kernel )?criteria",
+    ),
+    form(
+        "input-bottleneck",
+        "cv2.|imread|pd.read_|read_csv|read_pickle|pickle.load|np.load|opencv|tf.data instead|nfs|num_workers|"
+        "shuffle buffer|py_function|py_func|numpy_function|preprocess|decode_jpeg|loading data|loading and|load data|"
+        "on_train_batch_begin|input_fn|queue_runners|hdf5|h5py",
+        r"\b(?:cv2\.imread|imread\(|pd\.read_\w+\(|read_csv\(|pickle\.load|np\.load\(|h5py\.|import h5py"
+        r"|tf\.py_func\w*|tf\.numpy_function|pandas_input_fn|numpy_input_fn|decode_jpeg|start_queue_runners)"
+        r"|Filling up shuffle buffer|Method \(on_train_batch_begin\) is slow compared"
+        r"|\b(?:use|to|of) tf\.data (?:instead|rather)|\bread(?:ing)? (?:\w+ ){0,3}(?:from|over) (?:an? )?"
+        r"(?:NFS|NAS|HDD)"
+        r"|\bload(?:ing|s)? (?:and \w+ )?(?:the |my )?(?:data|images|batch\w*)\b|warnings? to use tf\.data",
+    ),
+    form(
+        "cpu-busy",
+        "cpu|core",
+        r"\b(?:all )?(?:\w+ )?(?:CPUs?|cores?)\b[^.;\n%]{0,40}?\b(?:100|[1-9]\d{2,3}) ?%"
+        r"|\ball (?:\w+ ){0,2}(?:CPUs|cores)(?: are)? (?:busy|at 100)",
+    ),
+    # a row of --query-gpu, and one of the table: a state for little work under full load
+    form(
+        "low-clocks",
+        "p5|p6|p7|p8|p10|p12|p15",
+        r"(?:^|, ?)P(?P<state>[5-8]|1[0-5])(?:, ?[^,\n]{1,40}){0,10}, ?(?P<load>[89]\d|100) ?%"
+        r"|(?:^|, ?)(?P<busy>[89]\d|100) ?%(?:, ?[^,\n]{1,40}){0,10}, ?P(?P<low>[5-8]|1[0-5])\b"
+        r"|\| +\S{1,5} +\d{1,3}C +P(?P<row>[5-8]|1[0-5]) [^|\n]{0,30}\|[^|\n]{0,40}\| +(?P<full>[89]\d|100)% ",
+    ),
+    form(
+        "low-clocks",
+        "p5|p8|clock|mhz",
+        rf"\b(?:GPU|card|it|driver)\b[^.;\n]{{0,30}}\b{_STUCK} (?:\w+ ){{0,2}}P(?:[5-8]|1[0-5])\b"
+        rf"|\b(?:clocks?|clock speed|frequency)\b[^.;\n]{{0,30}}\b{_STUCK}\b[^.;\n]{{0,15}}\d{{2,4}} ?MHz"
+        rf"|\b{_STUCK} (?:\w+ ){{0,3}}\d{{2,4}} ?MHz"
+        r"|\bclocks?\b[^.;\n]{0,20}\d{2,4} ?MHz[^.;\n]{0,30}\binstead of\b",
+    ),
+    form(
+        "slowdown",
+        "overheat|too hot|thermal|temperature|clock",
+        r"\b(?:GPU|card|laptop|it)\b[^.;\n]{0,30}\b(?:overheat\w*|(?:gets|is|was|became) too hot)"
+        r"|\bclocks?\b[^.;\n]{0,20}\bdrop\w*\b[^.;\n]{0,50}\b(?:temperature|hot|heat)\b"
+        r"|\bthermal slowdown\b(?! *:)|\bthermally (?:limited|throttled)"
+        r"|\bGPU temperature\b[^.;\n]{0,20}\b(?:8[7-9]|9\d|10\d) ?°? ?C\b",
+    ),
+    form(
+        "slower-with-time",
+        "slower",
+        r"\b(?:gets?|getting|got|becom\w+|grows?|runs?) (?:\w+ ){0,2}?slower (?:and slower|with time|over time"
+        r"|as (?:time|training)|with (?:every|each) (?:epoch|step)|after (?:a while|some time|(?:a )?few))",
+    ),
+)

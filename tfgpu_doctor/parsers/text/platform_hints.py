@@ -1,0 +1,218 @@
+"""Where the pasted output comes from: the operating system, a container, and how that container was started.
+
+>>> from tfgpu_doctor.parsers.text.lines import Line
+>>> where = read([Line(1, "$ sudo docker run -it --rm tensorflow/tensorflow:2.4.1-gpu bash")])
+>>> where.container, where.starts, where.image
+('docker', ((1, False),), 'tensorflow/tensorflow:2.4.1-gpu')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tfgpu_doctor.parsers.text.lines import Line
+
+_RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
+_COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:")
+_BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
+_FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
+_BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S*-)")
+_IMAGE = re.compile(
+    r"\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
+    r"|nvcr\.io/nvidia/\w+|rapidsai/[\w./-]{1,99}|deeplearning-platform-release/[\w./-]{1,99}):[\w.-]{1,128})"
+)
+_ASKED = re.compile(
+    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S*nvidia"
+    r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
+    r"|capabilities: *\[.{0,20}gpu|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
+)
+_PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
+_KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
+    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
+    r"|FailedScheduling"
+    r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
+    r"|the )?(?:k8s|kubernetes|gke|eks)\b"
+)
+_APPTAINER = re.compile(
+    r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
+    r"|inside) (?:an? )?(?:Singularity|Apptainer)\b|Singularity>|Apptainer>|/\.singularity\.d/"
+)
+_APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|shell|start)\b")
+_NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
+_DOCKER_WORD = re.compile(
+    r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
+    r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)|/\.dockerenv"
+    r"|tensorflow docker|nvidia[- ]docker",
+    re.IGNORECASE,
+)
+# Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.
+# WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
+_WSL = re.compile(
+    r"\bwsl ?[12]?\b|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
+    r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |-Microsoft\b|/usr/lib/wsl\b"
+    r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
+    re.IGNORECASE,
+)
+_WINDOWS_BANNER = re.compile(r"Microsoft Windows \[Version")
+_UBUNTU_APP = re.compile(
+    r"\bUbuntu\b.{0,20}(?:app|terminal|distro|window|bash)|^\s*\$ (?:ls|cat|sudo|nvidia-smi|python3?|pip3?)\b"
+)
+_SYSTEMS = (
+    (
+        "windows",
+        re.compile(
+            r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
+            r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages"
+            r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
+            r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
+        ),
+    ),
+    (
+        "macos",
+        re.compile(
+            r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
+            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro)\b"
+            r"|\.dylib\b|macosx_\d",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "linux",
+        re.compile(
+            r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora"
+            r"|red ?hat|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b"
+            r"|\bapt(?:-get)? install|\blinux\b",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_NAMES = (
+    "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
+    "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"
+    "|KERAS_BACKEND|CUDA_LAUNCH_BLOCKING|CUDA_CACHE_DISABLE|CUDA_DEVICE_ORDER|PYTHONPATH|LD_PRELOAD|NCCL_P2P_DISABLE"
+    "|NCCL_SHM_DISABLE|NVIDIA_TF32_OVERRIDE|TF_GPU_THREAD_MODE|TF_ENABLE_ONEDNN_OPTS|CUDA_CACHE_PATH"
+    "|TF_FORCE_UNIFIED_MEMORY|PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+)
+_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&`)]*)"
+_SETTING = re.compile(
+    r"(?:^|[\s;&(`-]|export |set |-e |--env[= ]|Environment=|\$env:|%env )\"?"
+    rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
+)
+_SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
+_ADVICE = re.compile(
+    r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
+    rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
+    rf"|environment variable `?[A-Z_]+=.*(?:to|work)"
+)
+_NAMED = re.compile(_NAMES)
+_PRINTED = re.compile(
+    r"\b(?:echo \"?\$\{?|printenv )(?P<name>LD_LIBRARY_PATH|PYTHONPATH|LD_PRELOAD|CUDA_HOME|CUDA_PATH)\}?\"?\s*$"
+)
+_PATHS = re.compile(r":?/[^\s:]*(?::[^\s:]*)*")
+_IN_PYTHON = re.compile(
+    r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
+)
+_CONTINUED = 20  # lines of one command
+_HIDES_ALL = re.compile(r"set_visible_devices\( *(?:devices *= *)?\[ *\] *, *(?:device_type *= *)?['\"]GPU")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the text tells; a line number is None where nothing tells it."""
+
+    os: str | None = None  # "linux", "windows", "wsl2", "macos"
+    os_line: int | None = None
+    container: str | None = None  # "docker", "podman", "kubernetes", "apptainer"
+    container_line: int | None = None
+    image: str | None = None
+    starts: tuple[tuple[int, bool], ...] = ()  # the commands that start it: line, and whether they ask for GPUs
+    building: int | None = None  # the line that shows that this happens while an image is built
+    variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
+    hides_all: int | None = None  # the program hides every GPU itself
+
+
+def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
+    """Look for prompts, commands, paths and settings."""
+    os, os_line = _system(lines, stated_os)
+    kind, line = _container(lines)
+    images = [m["image"] for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m]
+    return Surroundings(
+        os=os,
+        os_line=os_line,
+        container=kind,
+        container_line=line,
+        image=images[-1] if images else None,
+        starts=tuple(_starts(lines)),
+        building=_building(lines),
+        variables=_variables(lines),
+        hides_all=_first(_HIDES_ALL, lines),
+    )
+
+
+def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
+    return next((line.number for line in lines if pattern.search(line.text)), None)
+
+
+def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
+    wsl = _first(_WSL, lines)
+    if wsl is None and (windows := _first(_WINDOWS_BANNER, lines)) and _first(_UBUNTU_APP, lines):
+        wsl = windows
+    if wsl is not None:
+        return "wsl2", wsl
+    if stated:
+        low = stated.lower()
+        if "win" in low and "darwin" not in low:
+            return "windows", None
+        if "mac" in low or "os x" in low or "osx" in low or "darwin" in low:
+            return "macos", None
+        return "linux", None
+    for name, pattern in _SYSTEMS:
+        if (line := _first(pattern, lines)) is not None:
+            return name, line
+    return None, None
+
+
+def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
+    for kind, pattern in (("kubernetes", _KUBERNETES), ("apptainer", _APPTAINER)):
+        if (line := _first(pattern, lines)) is not None:
+            return kind, line
+    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD):
+        if (line := _first(pattern, lines)) is not None:
+            podman = "podman" in next(one.text for one in lines if one.number == line)
+            return "podman" if podman else "docker", line
+    return None, None
+
+
+def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
+    """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
+    for place, line in enumerate(lines):
+        apptainer = _APPTAINER_RUN.search(line.text)
+        if _RUN.search(line.text) or apptainer:
+            whole = [line.text]
+            while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
+                whole.append(lines[place + len(whole)].text)
+            yield line.number, any((_NV if apptainer else _ASKED).search(text) for text in whole)
+    if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
+        yield line_number, _first(_ASKED, lines) is not None
+
+
+def _building(lines: Sequence[Line]) -> int | None:
+    """An image that is built and runs a program meanwhile; the program sees no GPU then."""
+    return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
+
+
+def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
+    found: dict[str, tuple[str, int]] = {}
+    for place, line in enumerate(lines):
+        if not _NAMED.search(line.text) or _ADVICE.search(line.text):
+            continue
+        if (asked := _PRINTED.search(line.text)) and place + 1 < len(lines):
+            following = lines[place + 1]
+            if value := _PATHS.fullmatch(following.text.strip()):
+                found[asked["name"]] = (value[0], following.number)
+        for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON):
+            for match in pattern.finditer(line.text):
+                found[match["name"]] = (match["value"].strip("\"'"), line.number)
+    return found

@@ -1,0 +1,1 @@
+"""What to install on a machine, ranked, with complete commands. Pure."""

@@ -1,0 +1,177 @@
+"""Ways around the wheels: container images and conda-forge's own builds, as far as they fit a machine. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.compatibility import capability, driver_reaches, drives, dropped_by, is_tegra, runs_on
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.schema import CondaBuild, Container, numbers
+from tfgpu_doctor.plan.constraints import Wanted, first_branch, last_branch
+from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.report import Fix
+
+_DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|l40s)", re.IGNORECASE)
+PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
+TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
+_LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
+def offers(wanted: Wanted) -> list[Option]:
+    """Images and conda-forge's build, the newest TensorFlow first."""
+    found = [*container_offers(wanted), *conda_offers(wanted)]
+    return sorted(found, key=lambda option: Version(option.tensorflow).release, reverse=True)
+
+
+def container_offers(wanted: Wanted) -> Iterator[Option]:
+    """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
+    if wanted.target.os == "macos" or any(map(is_tegra, wanted.target.capabilities)):
+        return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
+    offered = set[str]()
+    rows = sorted(wanted.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
+    for row in rows:
+        fits = _holds_kernels(wanted, row) and _asked_for(wanted, row.tensorflow) and _driver_runs(wanted, row)
+        if fits and row.image not in offered:
+            offered.add(row.image)
+            yield _container(wanted, row)
+
+
+def _holds_kernels(wanted: Wanted, row: Container) -> bool:
+    """Whether an image has kernels for every card, as far as its publisher or its CUDA says."""
+    if wanted.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
+        return False
+    toolkit = wanted.matrix.cuda(row.cuda)
+    release = wanted.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
+    if release and not _opens_its_cudnn(row, release):
+        return False
+    for card in wanted.target.capabilities:
+        if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
+            return False
+        if release and runs_on(release, card) != "sass":
+            return False
+        if not release and not row.sass and not row.min_compute_capability:
+            return False  # its publisher does not say
+        built = row.sass or (toolkit.compute_capabilities if toolkit else ())
+        if not release and not any(_same_major(one, card) for one in built):
+            return False
+    return True
+
+
+def _opens_its_cudnn(row: Container, release: Release) -> bool:
+    """cuDNN of the same major as the wheel was compiled with, and no older.
+
+    tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9.
+    """
+    if row.cudnn is None or release.cudnn is None:
+        return True
+    have, need = numbers(row.cudnn), numbers(release.cudnn)
+    return have[0] == need[0] and have >= need
+
+
+def _same_major(built: str, card: str) -> bool:
+    return capability(built)[0] == capability(card)[0] and capability(built) <= capability(card)
+
+
+def _driver_runs(wanted: Wanted, row: Container) -> bool:
+    have = wanted.target.driver
+    if have is None:
+        return True
+    first, last = first_branch(wanted), last_branch(wanted)
+    if not drives(have, first, last):
+        return False
+    if driver_reaches(have, row.min_driver):
+        return True
+    return is_data_centre(wanted.target) and have.split(".")[0] in row.data_center_branches
+
+
+def is_data_centre(target: Target) -> bool:
+    """Whether every card is one on which CUDA's forward compatibility is supported, as far as names tell."""
+    return bool(target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in target.gpus)
+
+
+def _asked_for(wanted: Wanted, version: str) -> bool:
+    return wanted.specifier is None or wanted.specifier.contains(version, prereleases=True)
+
+
+def _container(wanted: Wanted, row: Container) -> Option:
+    image = f"{row.image}:{row.tag}"
+    return Option(
+        kind="container",
+        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
+        tensorflow=row.tensorflow,
+        package=row.image,
+        python=row.python,
+        cuda=row.cuda,
+        cudnn=row.cudnn,
+        min_driver=max([one for one in (row.min_driver, first_branch(wanted)) if one], key=Version),
+        first=(_docker(wanted),),
+        commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
+        notes=tuple(_branch_note(wanted, row)),
+        then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{_LIST_GPUS}"',)),),
+        see=TOOLKIT_GUIDE,
+        sources=(wanted.matrix.data.sources[row.source].title,),
+    )
+
+
+def _branch_note(wanted: Wanted, row: Container) -> Iterator[str]:
+    have = wanted.target.driver
+    if have and not driver_reaches(have, row.min_driver):
+        yield f"On data-centre cards branch {have.split('.')[0]} serves as well (CUDA's forward compatibility)"
+
+
+def _docker(wanted: Wanted) -> Fix:
+    if wanted.target.os == "windows":
+        return Fix("Docker Desktop with its WSL2 back end, which passes the GPU through")
+    return Fix("Docker with the NVIDIA Container Toolkit")
+
+
+def conda_offers(wanted: Wanted) -> Iterator[Option]:
+    """The newest GPU build of conda-forge that fits."""
+    rows = (row for row in wanted.matrix.data.conda_forge if row.platform == wanted.target.platform and row.cuda)
+    for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
+        cuda = _cuda_for(wanted, row)
+        fits = (
+            cuda and (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in wanted.target.capabilities)
+        )
+        if fits and cuda and _asked_for(wanted, row.version):
+            yield _conda(wanted, row, cuda)
+            return
+
+
+def _cuda_for(wanted: Wanted, row: CondaBuild) -> str | None:
+    """The newest of its CUDA versions that the driver runs."""
+    have = wanted.target.driver
+    for cuda in sorted(row.cuda, key=Version, reverse=True):
+        toolkit = wanted.matrix.cuda(cuda)
+        need = toolkit.oldest_driver_linux if toolkit else None
+        first, last = first_branch(wanted), last_branch(wanted)
+        if (have is None or drives(have, first, last)) and (have is None or (need and driver_reaches(have, need))):
+            return cuda
+    return None
+
+
+def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
+    python = wanted.target.python if wanted.target.python in row.python else row.python[-1]
+    toolkit = wanted.matrix.cuda(cuda)
+    oldest = toolkit.oldest_driver_linux if toolkit else None
+    spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
+    limit = dropped_by(wanted.matrix, row.cudnn, cuda, wanted.target.capabilities)
+    held = f" 'cudnn<{limit}'" if limit else ""
+    return Option(
+        kind="conda-forge",
+        title=f"TensorFlow {row.version} from conda-forge",
+        tensorflow=row.version,
+        package="conda-forge",
+        python=python,
+        cuda=cuda,
+        cudnn=row.cudnn,
+        min_driver=max([one for one in (oldest, first_branch(wanted)) if one], key=Version, default=None),
+        commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
+        then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
+        notes=(f"Where conda sees no GPU (a login node, an image build), put CONDA_OVERRIDE_CUDA={cuda} before it",),
+        sources=(wanted.matrix.data.sources[row.source].title,),
+    )

@@ -1,0 +1,221 @@
+"""What a TensorFlow release asks of a machine, one constraint at a time, each from a row of the matrix. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from msgspec import structs
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.compatibility import (
+    capability,
+    cudnn_floor,
+    driver_branches,
+    driver_reaches,
+    drives,
+    extra_fails,
+    runs_on,
+)
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.target import Target, from_facts
+from tfgpu_doctor.records.facts import Facts, Record
+
+
+class Violation(Record, frozen=True):
+    """One constraint that is not met: what there is, what it would take, and which row says so."""
+
+    constraint: str  # a key of CONSTRAINTS
+    saw: str
+    need: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The machine, and what the user asks of the release."""
+
+    matrix: Matrix
+    target: Target
+    specifier: SpecifierSet | None = None
+
+
+def _build(wanted: Wanted, row: Release) -> Violation | None:
+    """The wheel of this platform holds CUDA code."""
+    if row.gpu:
+        return None
+    return Violation("build", f"the wheel for {row.platform} holds no CUDA", "a build with CUDA", source(row, "gpu"))
+
+
+def _tensorflow(wanted: Wanted, row: Release) -> Violation | None:
+    """It is a version that was asked for."""
+    if wanted.specifier is None or wanted.specifier.contains(row.version, prereleases=True):
+        return None
+    return Violation("tensorflow", row.version, f"TensorFlow {wanted.specifier}, as asked for", "--tensorflow")
+
+
+def _gpu(wanted: Wanted, row: Release) -> Violation | None:
+    """It has kernels for every card, which start without being compiled first."""
+    for card in wanted.target.capabilities:
+        how = runs_on(row, card)
+        if row.gpu and how != "sass" and (row.sass or row.ptx):
+            built = " ".join(row.sass) or "none"
+            ptx = f", PTX {' '.join(row.ptx)}" if row.ptx else ""
+            return Violation(
+                "gpu",
+                f"compute capability {card}",
+                f"kernels for {card} (SASS {built}{ptx})",
+                source(row, "sass"),
+            )
+    return None
+
+
+def _cudnn(wanted: Wanted, row: Release) -> Violation | None:
+    """The cuDNN that it is compiled against still supports every card."""
+    floor = cudnn_floor(wanted.matrix, row)
+    for card in wanted.target.capabilities:
+        if floor and capability(card) < capability(floor):
+            need = f"compute capability {floor} or later, for cuDNN {row.cudnn}"
+            return Violation("cudnn", f"compute capability {card}", need, source(row, "cudnn"))
+    return None
+
+
+def _driver(wanted: Wanted, row: Release) -> Violation | None:
+    """The driver runs its CUDA, and drives the cards at all."""
+    need = driver_needed(wanted, row)
+    have = wanted.target.driver
+    if have is None:
+        return None
+    if need and not driver_reaches(have, need):
+        why = f"driver {need} or newer, for CUDA {row.cuda}"
+        first = first_branch(wanted)
+        if first and need == first:
+            why = f"driver {first} or newer, the first for this card"
+        return Violation("driver", f"driver {have}", why, source(row, "min_driver_linux"))
+    last = last_branch(wanted)
+    if not drives(have, None, last):
+        return Violation(
+            "driver", f"driver {have}", f"driver branch {last}, the last for this card", "compat_matrix.yaml, gpus"
+        )
+    return None
+
+
+def _python(wanted: Wanted, row: Release) -> Violation | None:
+    """It has a wheel for this Python."""
+    python = wanted.target.python
+    if python is None or python in row.python:
+        return None
+    return Violation("python", f"Python {python}", f"Python {span(row.python)}", source(row, "python"))
+
+
+def _glibc(wanted: Wanted, row: Release) -> Violation | None:
+    """Its wheel's platform tag admits this glibc."""
+    have = wanted.target.glibc
+    if have is None or row.glibc is None or Version(have) >= Version(row.glibc):
+        return None
+    return Violation("glibc", f"glibc {have}", f"glibc {row.glibc} or newer", source(row, "glibc"))
+
+
+def _known_issue(wanted: Wanted, row: Release) -> Violation | None:
+    """It is not known to be broken here."""
+    python = wanted.target.python or (row.python[-1] if row.python else None)
+    found = wanted.matrix.issues_for(
+        row, python=python, compute_capabilities=wanted.target.capabilities, extra=row.extra is not None
+    )
+    without_extra = extra_fails(wanted.matrix, row, python)  # the commands then spell it out
+    bad = next(
+        (one for one in found if one.severity == "error" and not (one.affects == "install" and without_extra)), None
+    )
+    return Violation("known-issue", bad.title, "another release", bad.source) if bad else None
+
+
+def _yanked(wanted: Wanted, row: Release) -> Violation | None:
+    """Its publisher has not withdrawn it."""
+    return Violation("yanked", f"withdrawn: {row.yanked}", "another release", row.package) if row.yanked else None
+
+
+CONSTRAINTS: dict[str, Callable[[Wanted, Release], Violation | None]] = {
+    "tensorflow": _tensorflow,
+    "build": _build,
+    "gpu": _gpu,
+    "cudnn": _cudnn,
+    "driver": _driver,
+    "python": _python,
+    "glibc": _glibc,
+    "known-issue": _known_issue,
+    "yanked": _yanked,
+}
+
+
+def violations(wanted: Wanted, row: Release) -> tuple[Violation, ...]:
+    """Every constraint of a release that the machine does not meet; empty when it fits."""
+    if not row.gpu:
+        found = [_tensorflow(wanted, row), _build(wanted, row)]
+    else:
+        found = [check(wanted, row) for check in CONSTRAINTS.values()]
+    return tuple(one for one in found if one)
+
+
+def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[Release]:
+    """One row for each version, newest first: that of `tensorflow`, or of tensorflow-gpu where only that has CUDA.
+
+    Args:
+        pre: release candidates instead of the stable releases (nightlies leave the index after some months).
+    """
+    rows: dict[str, Release] = {}
+    for package in ("tensorflow", "tensorflow-gpu"):
+        for row in matrix.releases(platform=platform, package=package):
+            held = rows.get(row.version)
+            if held is None or (row.gpu and not held.gpu):
+                rows[row.version] = row
+    for version in sorted(rows, key=Version, reverse=True):
+        if Version(version).is_prerelease == pre:
+            yield rows[version]
+
+
+def driver_needed(wanted: Wanted, row: Release) -> str | None:
+    """The oldest driver that runs the CUDA of a release and drives the cards."""
+    windows = wanted.target.os in ("windows", "wsl2")
+    for_cuda = row.min_driver_windows if windows else row.min_driver_linux
+    known = [one for one in (for_cuda, first_branch(wanted)) if one]
+    return max(known, key=Version, default=None)
+
+
+def first_branch(wanted: Wanted) -> str | None:
+    """The first driver branch that drives all of the cards."""
+    return max((first for first, _ in _branches(wanted) if first), key=int, default=None)
+
+
+def last_branch(wanted: Wanted) -> str | None:
+    """The last driver branch that drives all of the cards; None while they are supported."""
+    return min((last for _, last in _branches(wanted) if last), key=int, default=None)
+
+
+def _branches(wanted: Wanted) -> list[tuple[str | None, str | None]]:
+    return [driver_branches(wanted.matrix, gpu.compute_capability, gpu.name) for gpu in wanted.target.gpus]
+
+
+def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
+    """The newest stable release that meets every constraint of a machine, as far as it is known; None: there is none.
+
+    Args:
+        this_python: only releases with a wheel for the Python under test.
+        own_cuda: only releases whose extra brings CUDA along.
+    """
+    target = from_facts(facts, matrix)
+    if not this_python:
+        target = structs.replace(target, python=None)
+    wanted = Wanted(matrix, target)
+    rows = (row for row in candidates(matrix, target.platform) if row.extra or not own_cuda)
+    return next((row for row in rows if not violations(wanted, row)), None)
+
+
+def source(row: Release, field: str) -> str:
+    """Where the matrix read a field of a release."""
+    return row.sources.get(field, f"compat_matrix.yaml, {row.package} {row.version}")
+
+
+def span(versions: tuple[str, ...]) -> str:
+    """Shorten ("3.9", "3.10", "3.11") to "3.9 to 3.11"."""
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}" if versions else "none"

@@ -1,0 +1,191 @@
+"""Commands that can be pasted here: right for this OS, this Python and this package manager. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.alternatives import offers
+from tfgpu_doctor.plan.constraints import Wanted, best_release
+from tfgpu_doctor.plan.install_commands import Recipe
+from tfgpu_doctor.plan.target import from_facts
+from tfgpu_doctor.records.facts import Facts, value_or
+from tfgpu_doctor.records.report import Fix
+
+NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
+_FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
+_SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """Builds fixes for the machine that `facts` describe."""
+
+    facts: Facts
+    matrix: Matrix
+    _best: dict[tuple[bool, bool], Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    # ------------------------------------------------------------------ shell
+
+    @property
+    def os(self) -> str:
+        """linux, wsl2, windows or macos; linux when unknown, since nearly all CUDA users are there."""
+        return value_or(self.facts.host.os, "linux")
+
+    def quote(self, word: str) -> str:
+        """Quote one word for the user's shell."""
+        if self.os == "windows":
+            return word if _SAFE.fullmatch(word) else '"' + word.replace('"', "") + '"'
+        return shlex.quote(word)
+
+    @property
+    def python(self) -> str:
+        """The interpreter under test, quoted."""
+        default = "python" if self.os == "windows" else "python3"
+        return self.quote(value_or(self.facts.python.executable, default))
+
+    def where_it_belongs(self, fix: Fix) -> Fix:
+        """Say so when the commands of a fix are for the host and this is a container."""
+        if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
+            return fix
+        return Fix(
+            text=f"On the host, not in this container: {fix.text[0].lower()}{fix.text[1:]}", commands=fix.commands
+        )
+
+    def doctor(self, *arguments: str) -> str:
+        """A further run of the doctor on the same interpreter."""
+        return " ".join(["tfgpu doctor --python", self.python, *arguments])
+
+    # -------------------------------------------------------------------- pip
+
+    def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
+        """Install `requirements` into the environment under test with the tool that works there.
+
+        A system Python that its distribution manages (PEP 668) gets a virtual environment instead.
+        """
+        wanted = " ".join(self.quote(requirement) for requirement in requirements)
+        env = self.facts.python
+        if python is None and value_or(env.externally_managed, False):
+            folder = "~/tensorflow"
+            return (f"{self.python} -m venv {folder}", f"{folder}/bin/python -m pip install {wanted}")
+        python = python or self.python
+        if not value_or(env.pip, True):
+            if "uv" in value_or(env.installers, ()):
+                return (f"uv pip install --python {python} {wanted}",)
+            return (f"{python} -m ensurepip --upgrade", f"{python} -m pip install {wanted}")
+        return (f"{python} -m pip install {wanted}",)
+
+    def pip_uninstall(self, *names: str) -> str:
+        """Remove distributions from the environment under test."""
+        wanted = " ".join(self.quote(name) for name in names)
+        if not value_or(self.facts.python.pip, True) and "uv" in value_or(self.facts.python.installers, ()):
+            return f"uv pip uninstall --python {self.python} {wanted}"
+        return f"{self.python} -m pip uninstall -y {wanted}"
+
+    def recipe(self, row: Release) -> Recipe:
+        """How a release is installed here: for this Python, or for its own newest."""
+        target = from_facts(self.facts, self.matrix)
+        return Recipe(self.matrix, target, row, target.python if target.python in row.python else row.python[-1])
+
+    def install_tensorflow(self, row: Release) -> tuple[str, ...]:
+        """Install a release with the CUDA libraries of its extra, and a cuDNN that still supports the cards here."""
+        return self.pip_install(*self.recipe(row).requirements)
+
+    def reinstall_best(self, why: str) -> tuple[Fix, ...]:
+        """Advise the best release for this machine; empty when none fits."""
+        if row := self._best_release():
+            return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+        if row := self._best_release(this_python=False):
+            recipe = self.recipe(row)
+            text = f"Install TensorFlow {row.version} with Python {recipe.python} (uv or conda bring one along): {why}"
+            return (Fix(text=text, commands=self.new_environment(recipe.python, *recipe.requirements)),)
+        if row := self._best_release(this_python=False, own_cuda=False):
+            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
+        return ()
+
+    def _best_release(self, this_python: bool = True, own_cuda: bool = True) -> Release | None:
+        """Looked for once: going through all releases takes some milliseconds, and several rules ask."""
+        key = (this_python, own_cuda)
+        if key not in self._best:
+            self._best[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
+        return self._best[key]
+
+    def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
+        """A new environment for a release that has no extra for CUDA, where some command brings it."""
+        if commands := self.recipe(row).commands:
+            yield Fix(text=text, commands=commands.get("conda") or next(iter(commands.values())))
+
+    def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
+        """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
+        found = offers(Wanted(self.matrix, from_facts(self.facts, self.matrix)))
+        return tuple(
+            Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values()))) for option in found
+        )
+
+    def new_environment(self, python: str, *requirements: str) -> tuple[str, ...]:
+        """A new environment with Python `python`, by the tool that is there and can bring that Python along."""
+        wanted = " ".join(self.quote(one) for one in requirements)
+        tools = value_or(self.facts.python.installers, ())
+        if self.os == "windows":
+            return (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {wanted}")
+        if "uv" in tools:
+            return (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {wanted}")
+        if conda := next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None):
+            run = f"{conda} run -n tf python -m pip install {wanted}"
+            return (f"{conda} create -y -n tf -c conda-forge python={python}", run)
+        return (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {wanted}")
+
+    # ----------------------------------------------------------------- driver
+
+    def install_driver(self, minimum: str | None = None) -> Fix:
+        """Install or update the NVIDIA driver the way this distribution does it.
+
+        Sources: Ubuntu Server guide "NVIDIA drivers installation"; Debian wiki NvidiaGraphicsDrivers; RPM Fusion
+        Howto/NVIDIA; Arch wiki NVIDIA; NVIDIA CUDA on WSL user guide ("do not install any Linux display driver").
+        """
+        need = f" {minimum} or newer" if minimum else ""
+        if self.os == "wsl2":
+            return Fix(
+                text=f"Install NVIDIA driver{need} in Windows (none in WSL itself), then restart WSL",
+                commands=("wsl.exe --shutdown",),
+            )
+        if self.os == "windows":
+            return Fix(text=f"Install NVIDIA driver{need} from {NVIDIA_DRIVERS} and restart Windows")
+        if value_or(self.facts.host.container, "none") != "none":
+            return Fix(text=f"On the host, not in this container: install NVIDIA driver{need} and restart")
+        commands = _driver_commands(value_or(self.facts.host.distribution_id, ""))
+        if commands is None:
+            return Fix(text=f"Install NVIDIA driver{need} with your distribution's package, or from {NVIDIA_DRIVERS}")
+        check = f" (check that it is{need}: nvidia-smi)" if minimum else ""
+        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
+
+
+def _driver_commands(distribution: str) -> tuple[str, ...] | None:
+    match distribution:
+        case "ubuntu" | "pop" | "linuxmint":
+            return (
+                "sudo apt-get update",
+                "sudo apt-get install -y ubuntu-drivers-common",
+                "sudo ubuntu-drivers install",
+            )
+        case "debian":
+            return (
+                "sudo sed -i -E '/^(deb|Components)/ s/\\bmain\\b/main contrib non-free non-free-firmware/'"
+                " $(ls /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null)",
+                "sudo apt-get update",
+                "sudo apt-get install -y linux-headers-$(uname -r) nvidia-driver",
+            )
+        case "fedora":
+            return (
+                "sudo dnf install -y https://download1.rpmfusion.org/nonfree/fedora/"
+                "rpmfusion-nonfree-release-$(rpm -E %fedora).noarch.rpm",
+                "sudo dnf install -y akmod-nvidia xorg-x11-drv-nvidia-cuda",
+                "sudo akmods --force",
+            )
+        case "arch" | "manjaro" | "endeavouros":
+            return ("sudo pacman -Syu nvidia-open nvidia-utils",)
+        case _:
+            return None

@@ -1,0 +1,209 @@
+"""How a release comes onto a machine: complete commands for pip, uv and conda, and what else must be done. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.compatibility import (
+    capability,
+    cudnn_bound,
+    cudnn_limit,
+    extra_fails,
+    minor,
+    numpy_bound,
+    requirement,
+)
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.report import Fix
+
+# The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
+# 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.
+CU11 = {
+    "cudart": "nvidia-cuda-runtime-cu11",
+    "cublas": "nvidia-cublas-cu11",
+    "cublasLt": "nvidia-cublas-cu11",
+    "cufft": "nvidia-cufft-cu11",
+    "curand": "nvidia-curand-cu11",
+    "cusolver": "nvidia-cusolver-cu11",
+    "cusparse": "nvidia-cusparse-cu11",
+    "cudnn": "nvidia-cudnn-cu11",
+    "cupti": "nvidia-cuda-cupti-cu11",
+}
+_CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
+_SOLVER_OF_CU11 = "libcusolver.so.11"
+OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
+# versions of conda-forge's package cudatoolkit (the history of its feedstock)
+CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The installation of one release into a new environment of one Python."""
+
+    matrix: Matrix
+    target: Target
+    row: Release
+    python: str
+    name: str = "tf"  # of the environment
+
+    # -------------------------------------------------------------------------------------- requirements
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
+        if self.extra_spelled_out:
+            pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
+            return (f"{self.row.package}=={self.row.version}", *pins, *self._bounds())
+        return (requirement(self.row), *self._cuda_from_pip(), *self._cudnn_bound(), *self._bounds())
+
+    @property
+    def extra_spelled_out(self) -> bool:
+        """Whether the extra itself cannot be installed here, so that its parts are asked for one by one."""
+        return self.self_contained and extra_fails(self.matrix, self.row, self.python)
+
+    @property
+    def self_contained(self) -> bool:
+        """Whether the extra brings CUDA."""
+        return self.row.extra is not None
+
+    @property
+    def cuda_from_pip(self) -> bool:
+        """Whether NVIDIA's cu11 distributions have every library that this release opens."""
+        opened = {library.component: library.soname for library in self.row.libraries}
+        linux = self.target.os in ("linux", "wsl2") and self.target.machine == "x86_64"
+        return linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
+
+    def _cuda_from_pip(self) -> list[str]:
+        if not self.cuda_from_pip:
+            return []
+        opened = {library.component for library in self.row.libraries}
+        names = sorted({CU11[one] for one in opened if one in CU11 and one != "cudnn"} | {_CU11_COMPILER})
+        return [*names, *self._cudnn_of_cu11()]
+
+    def _cudnn_of_cu11(self) -> list[str]:
+        """cuDNN as new as the one compiled against, and none that has dropped a card or changed its soname."""
+        dropped = self.cudnn_limit
+        newest = min([limit for limit in ("9", dropped) if limit], key=Version)
+        return [f"nvidia-cudnn-cu11>={self.row.cudnn},<{newest}"] if self.row.cudnn else []
+
+    def _cudnn_bound(self) -> list[str]:
+        bound = cudnn_bound(self.matrix, self.row, self.target.capabilities) if self.self_contained else None
+        return [bound] if bound else []
+
+    @property
+    def holds_cudnn_back(self) -> bool:
+        """Whether the commands keep pip from the newest cuDNN."""
+        return bool(self._cudnn_bound()) or (self.cuda_from_pip and self.cudnn_limit is not None)
+
+    @property
+    def cudnn_limit(self) -> str | None:
+        """The first cuDNN that has dropped a card of the target."""
+        return cudnn_limit(self.matrix, self.row, self.target.capabilities)
+
+    def _bounds(self) -> list[str]:
+        """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
+        bounds = []
+        numpy, protobuf = numpy_bound(self.row), self.row.protobuf
+        if numpy and self.row.numpy != numpy:
+            bounds.append("numpy<2")
+        # protobuf 4 refuses the descriptors that releases before 2.12 were generated with (TypeError: Descriptors
+        # cannot be created directly); 3.20 is the last that takes them
+        if protobuf and "<" not in protobuf and Version(self.row.version) < Version("2.12"):
+            bounds.append("protobuf<3.21")
+        return bounds
+
+    # ------------------------------------------------------------------------------------------ commands
+
+    @property
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        """Package manager → the commands that make a new environment with this release and its CUDA."""
+        found: dict[str, tuple[str, ...]] = {}
+        if self.target.os == "windows":
+            found["conda"] = self._conda()
+            return found
+        if self.self_contained or self.cuda_from_pip:
+            found["pip"] = (
+                f"python{self.python} -m venv ~/{self.name}",
+                *self._pip(f"~/{self.name}/bin/python -m pip install"),
+            )
+            if capability(self.python) >= OLDEST_OF_UV:
+                uv = f"uv pip install --python ~/{self.name}/bin/python"
+                found["uv"] = (f"uv venv --python {self.python} ~/{self.name}", *self._pip(uv))
+            found["conda"] = (
+                f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
+                *self._conda_pip(),
+            )
+        elif self.cuda_by_hand:
+            wanted = " ".join(shlex.quote(one) for one in self.requirements)
+            found["conda"] = (
+                f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
+                f"conda run -n {self.name} python -m pip install {wanted}",
+            )
+        else:
+            found["conda"] = self._conda()
+        return found
+
+    @property
+    def cuda_by_hand(self) -> bool:
+        """Whether neither pip nor conda-forge has the CUDA of this release (9.1 and older), only NVIDIA's archive."""
+        elsewhere = self.self_contained or self.cuda_from_pip
+        return not elsewhere and minor(self.row.cuda) not in CONDA_TOOLKITS
+
+    def _pip(self, install: str) -> tuple[str, ...]:
+        wanted = " ".join(shlex.quote(one) for one in self.requirements)
+        return (f"{install} {wanted}", *self._loader_path(f"~/{self.name}/bin/python"))
+
+    def _conda_pip(self) -> tuple[str, ...]:
+        wanted = " ".join(shlex.quote(one) for one in self.requirements)
+        install = f"conda run -n {self.name} python -m pip install {wanted}"
+        if not self.cuda_from_pip:
+            return (install,)
+        folder = f"$(conda run -n {self.name} python -c {shlex.quote(_FOLDERS)})"
+        return (install, f'conda env config vars set -n {self.name} LD_LIBRARY_PATH="{folder}"')
+
+    def _loader_path(self, python: str) -> tuple[str, ...]:
+        """Releases without the extra have no RUNPATH to pip's folders, so the environment has to name them."""
+        if not self.cuda_from_pip:
+            return ()
+        line = f'echo "export LD_LIBRARY_PATH=$({python} -c {shlex.quote(_FOLDERS)})" >> ~/{self.name}/bin/activate'
+        return (line, f". ~/{self.name}/bin/activate")
+
+    def _conda(self) -> tuple[str, ...]:
+        """CUDA and cuDNN from conda-forge, TensorFlow from pip.
+
+        Source: TensorFlow's install guide of 2.10 to 2.12.
+        """
+        cuda, cudnn = minor(self.row.cuda), self.row.cudnn
+        limit = min([one for one in (str(int((cudnn or "7").split(".")[0]) + 1), self.cudnn_limit) if one], key=Version)
+        quote = _windows_quote if self.target.os == "windows" else shlex.quote
+        wanted = " ".join(quote(one) for one in (requirement(self.row), *self._bounds()))
+        create = f"conda create -y -n {self.name} -c conda-forge python={self.python} pip cudatoolkit={cuda}"
+        steps = [
+            create + (" " + quote(f"cudnn>={cudnn},<{limit}") if cudnn else ""),
+            f"conda run -n {self.name} python -m pip install {wanted}",
+        ]
+        if self.target.os != "windows":  # there, activating puts the DLLs on PATH
+            folder = f"$(conda info --base)/envs/{self.name}/lib"
+            steps.append(f'conda env config vars set -n {self.name} LD_LIBRARY_PATH="{folder}"')
+        return tuple(steps)
+
+    # ------------------------------------------------------------------------------------- what else
+
+    @property
+    def check(self) -> Fix:
+        """How to see that it worked."""
+        interpreter = f"~/{self.name}/bin/python"
+        if self.target.os == "windows" or list(self.commands) == ["conda"]:
+            return Fix("Check it", (f"conda activate {self.name}", "tfgpu doctor --python python"))
+        return Fix("Check it", (f"tfgpu doctor --python {interpreter}",))
+
+
+_FOLDERS = 'import glob, sysconfig; print(":".join(glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib")))'
+
+
+def _windows_quote(word: str) -> str:
+    return f'"{word}"' if any(char in word for char in "<>&|^[] ") else word

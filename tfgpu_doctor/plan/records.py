@@ -1,0 +1,72 @@
+"""What `tfgpu plan` answers: ranked options, what rules the rest out, and what to give up where nothing fits."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import field
+
+from tfgpu_doctor.plan.constraints import Violation
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
+
+SCHEMA = "tfgpu.plan/1"
+# as-is: nothing has to change; python, driver: that has to; the others are other ways to install it
+Kind: TypeAlias = Literal[
+    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "cpu"
+]
+
+
+class Option(Record, frozen=True, kw_only=True):
+    """One way to a TensorFlow that uses the GPU."""
+
+    kind: Kind
+    title: str  # "TensorFlow 2.20.0 with Python 3.12"
+    tensorflow: str
+    package: str  # distribution, or what brings it ("nvcr.io/nvidia/tensorflow", "conda-forge")
+    python: str | None
+    cuda: str | None
+    cudnn: str | None
+    min_driver: str | None  # for the target's operating system; None: unknown
+    first: tuple[Fix, ...] = ()  # what has to be done before
+    commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # "pip", "uv", "conda", "docker" → commands
+    then: tuple[Fix, ...] = ()
+    notes: tuple[str, ...] = ()
+    see: str | None = None  # a page to read
+    sources: tuple[str, ...] = ()
+
+
+class RuledOut(Record, frozen=True, kw_only=True):
+    """Releases that the same constraints rule out."""
+
+    versions: tuple[str, ...]  # newest first
+    violations: tuple[Violation, ...]
+
+
+class Lift(Record, frozen=True, kw_only=True):
+    """The single constraint that, given up, lets a release fit."""
+
+    constraint: str  # "python", "driver", "gpu" ...
+    text: str
+    tensorflow: str  # the newest release that would fit
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    """The answer."""
+
+    schema: str
+    tool: Tool
+    matrix: MatrixInfo
+    target: Target
+    described: bool  # by options; else this machine, or a saved report
+    tensorflow: str | None  # specifier that was asked for
+    problems: tuple[str, ...]  # what is wrong whatever the release
+    options: tuple[Option, ...]  # best first
+    ruled_out: tuple[RuledOut, ...]  # every release newer than that of the best option, newest first
+    lift: Lift | None  # only where there is no option
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

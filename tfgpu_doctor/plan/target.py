@@ -1,0 +1,180 @@
+"""The machine that an answer is wanted for: this one, from its facts, or one that somebody describes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, get_args
+
+from tfgpu_doctor.matrix.compatibility import arm_only
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import Facts, Record, value_or
+
+Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
+OSES: tuple[Os, ...] = get_args(Os)
+MACHINES = ("x86_64", "aarch64", "arm64")
+_DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
+_PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
+_CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
+
+
+class TargetError(ValueError):
+    """A description that cannot be understood; the message says which part, and what is known."""
+
+
+class TargetGpu(Record, frozen=True):
+    """One GPU model of the target."""
+
+    name: str | None  # as the matrix has it, or as the driver reports it; None: described by compute capability
+    compute_capability: str
+
+
+class Target(Record, frozen=True, kw_only=True):
+    """What has to be met. A None is unknown, and constrains nothing."""
+
+    gpus: tuple[TargetGpu, ...] = ()  # empty: unknown
+    driver: str | None = None  # "570.86.10"; "570" or "570.86" stands for the newest of that branch
+    python: str | None = None  # "3.12"
+    os: Os = "linux"
+    machine: str = "x86_64"  # "aarch64", "arm64"
+    glibc: str | None = None  # "2.36"
+
+    @property
+    def platform(self) -> str:
+        """The platform of the matrix; WSL2 installs the wheels of Linux."""
+        if self.os == "windows":
+            return "windows_amd64"
+        if self.os == "macos":
+            return f"macos_{'arm64' if self.machine in ('arm64', 'aarch64') else 'x86_64'}"
+        return f"linux_{'aarch64' if self.machine in ('arm64', 'aarch64') else 'x86_64'}"
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The compute capabilities of the GPUs, each once, ascending."""
+        return tuple(
+            sorted({gpu.compute_capability for gpu in self.gpus}, key=lambda one: tuple(map(int, one.split("."))))
+        )
+
+
+def describe(
+    matrix: Matrix,
+    *,
+    gpu: Iterable[str] = (),
+    compute_capability: Iterable[str] = (),
+    driver: str | None = None,
+    python: str | None = None,
+    os: str | None = None,
+    machine: str | None = None,
+) -> Target:
+    """Build the target that a person describes.
+
+    Raises:
+        TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed number.
+    """
+    gpus = [read_gpu(matrix, name) for name in gpu]
+    gpus += [TargetGpu(None, read_capability(text, matrix)) for text in compute_capability]
+    arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
+    system: Os = next((one for one in OSES if one == (os or "linux").lower()), "linux")
+    return Target(
+        gpus=tuple(gpus),
+        driver=None if driver is None else read_driver(driver),
+        python=None if python is None else read_python(python),
+        os=system,
+        machine=machine or ("arm64" if system == "macos" else "aarch64" if arm else "x86_64"),
+    )
+
+
+def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Target:
+    """The target that examined facts describe, with another Python if given; what they do not know stays unknown."""
+    platform = value_or(facts.python.wheel_platform, "")
+    system = value_or(facts.host.os, "linux")
+    libc = value_or(facts.host.libc, "").split()
+    answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
+    # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
+    plugged = [(_marketing(gpu.name), None) for gpu in value_or(facts.host.pci_gpus, ())]
+    found = (_seen(name, capability, matrix) for name, capability in answered or plugged)
+    return Target(
+        gpus=tuple(gpu for gpu in found if gpu),
+        driver=value_or(facts.driver.version, None),
+        python=python or ".".join(value_or(facts.python.version, "").split(".")[:2]) or None,
+        os=next((one for one in OSES if one == system), "linux"),
+        machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
+        glibc=libc[1] if libc[:1] == ["glibc"] and len(libc) > 1 else None,
+    )
+
+
+def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
+    """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
+    model = matrix.gpu(name) if name else None
+    capability = capability or (model.compute_capability if model else None)
+    return TargetGpu(name, capability) if capability else None
+
+
+def _marketing(name: str | None) -> str | None:
+    """The name in the brackets of pci.ids."""
+    return name.partition("[")[2].rstrip("]") or name if name else None
+
+
+def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
+    """Find a GPU by the name that a person or a driver gives it."""
+    found = matrix.gpu(name)
+    if found is None:
+        raise TargetError(unknown_gpu(matrix, name))
+    return TargetGpu(found.name, found.compute_capability)
+
+
+def unknown_gpu(matrix: Matrix, name: str) -> str:
+    """Say which GPUs a name could mean, or which names are near it."""
+    by_name: dict[str, list[str]] = {}
+    for one in matrix.gpu_candidates(name):
+        by_name.setdefault(one.name, []).append(one.compute_capability)
+    if len(by_name) == 1:
+        ((full, several),) = by_name.items()
+        return (
+            f"{full} was sold with several chips, of compute capability {', '.join(sorted(several))}; say which: "
+            "--compute-capability X.Y (nvidia-smi --query-gpu=compute_cap --format=csv tells it)"
+        )
+    if by_name:
+        listed = ", ".join(f"{full} ({' or '.join(sorted(several))})" for full, several in by_name.items())
+        return f"{name!r} can mean {listed}; give the full name, or --compute-capability"
+    near = matrix.nearest_gpus(name)
+    hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists those that it knows"
+    return f"the matrix knows no GPU {name!r}; {hint}; --compute-capability X.Y describes any"
+
+
+def read_capability(text: str, matrix: Matrix) -> str:
+    """Read "8.9", "89" or "sm_89".
+
+    Raises:
+        TargetError: no compute capability, or none that the matrix knows.
+    """
+    found = _CAPABILITY.fullmatch(text.strip())
+    capability = ".".join(found.groups()) if found else text
+    known = [row.compute_capability for row in matrix.data.architectures]
+    if capability not in known:
+        raise TargetError(f"{text!r} is no compute capability of an NVIDIA GPU; there are {', '.join(known)}")
+    return capability
+
+
+def read_driver(text: str) -> str:
+    """Read a driver version or branch: "570.86.10", "570.86", "570", "R570".
+
+    Raises:
+        TargetError: something else.
+    """
+    bare = text.strip().lower().removeprefix("r").removesuffix(".xx")
+    if not _DRIVER.fullmatch(bare):
+        raise TargetError(f"{text!r} is no NVIDIA driver version such as 570.86.10, or a branch such as 570")
+    return bare
+
+
+def read_python(text: str) -> str:
+    """Read a Python version: "3.12", "3.12.4", "cp312".
+
+    Raises:
+        TargetError: something else.
+    """
+    found = _PYTHON.fullmatch(text.strip())
+    if found is None:
+        raise TargetError(f"{text!r} is no Python version such as 3.12")
+    return ".".join(found.groups())

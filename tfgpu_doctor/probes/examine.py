@@ -1,0 +1,233 @@
+"""Examine this machine: the patient is started first of all, and every other probe runs beside it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from tfgpu_doctor.matrix.compatibility import published_row
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.probes import cuda, cudnn, driver, elsewhere, host, jupyter_kernels, loader, variables, xla_files
+from tfgpu_doctor.probes.tensorflow import Environment, Patient
+from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
+from tfgpu_doctor.records.facts import (
+    Cuda,
+    Cudnn,
+    Driver,
+    Fact,
+    Facts,
+    Host,
+    Kernel,
+    Known,
+    Loader,
+    Message,
+    OtherPython,
+    Python,
+    Record,
+    TensorFlow,
+    Unknown,
+    map_fact,
+    value_or,
+)
+
+T = TypeVar("T")
+
+DEAD_DRIVER = 8.0  # seconds that TensorFlow still gets when the driver has not answered within its own deadline
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found, and how many seconds each part took."""
+
+    facts: Facts
+    timings: dict[str, float]
+
+
+class _Probe(Generic[T]):
+    """A probe in a thread of its own. One that fails unexpectedly gives unknowns; the report goes on."""
+
+    def __init__(self, name: str, timings: dict[str, float], call: Callable[[], T], failed: Callable[[str], T]) -> None:
+        self._name, self._timings, self._call, self._failed = name, timings, call, failed
+        self._result: T | None = None
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        started = time.monotonic()
+        try:
+            self._result = self._call()
+        except Exception as error:  # a machine odder than any we know must still get the rest of its report
+            self._result = self._failed(f"the probe {self._name} failed: {type(error).__name__}: {error}")
+        self._timings[self._name] = round(time.monotonic() - started, 4)
+
+    def result(self) -> T:
+        """Wait for the probe; every probe bounds its own time."""
+        self._thread.join()
+        assert self._result is not None
+        return self._result
+
+
+def examine(
+    executable: str,
+    load_matrix: Callable[[], Matrix],
+    *,
+    import_tensorflow: bool = True,
+    timeout: float | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Examination:
+    """Examine the machine and the TensorFlow of `executable`.
+
+    Args:
+        executable: path of the interpreter under test, or its name on PATH.
+        load_matrix: called while TensorFlow starts; what it raises comes out here.
+        import_tensorflow: False stops after the list of packages.
+        timeout: seconds for the whole examination of TensorFlow; None: the deadlines of the phases.
+        environ: the environment that everything is judged by; that of this process by default.
+    """
+    environ = dict(os.environ if environ is None else environ)
+    started = time.monotonic()
+    timings: dict[str, float] = {}
+    until = None if import_tensorflow else "packages"
+    with Patient.start(executable, environ=environ, until=until, total=timeout) as patient:
+        host_probe = _Probe("host", timings, host.examine, lambda why: _all_unknown(Host, why))
+        driver_probe = _Probe(
+            "driver",
+            timings,
+            lambda: driver.examine(environ=environ),
+            lambda why: driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why)),
+        )
+        matrix = load_matrix()
+        here = patient.python()
+        timings["python"] = round(time.monotonic() - started, 4)
+        libraries_probe = _Probe(
+            "libraries",
+            timings,
+            lambda: _libraries(here, matrix, environ),
+            lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
+        )
+        others_probe = _Probe(
+            "other environments",
+            timings,
+            lambda: _others(here, environ),
+            lambda why: (Unknown(why), Unknown(why)),
+        )
+        driver_facts = driver_probe.result()
+        if value_or(driver_facts.driver.unresponsive, ()):
+            patient.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
+        result = patient.result()
+        timings["tensorflow"] = round(time.monotonic() - started, 4)
+        cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
+        facts = Facts(
+            host=host_probe.result(),
+            driver=driver_facts.driver,
+            gpus=driver_facts.gpus,
+            peers=driver_facts.peers,
+            cuda=cuda_facts,
+            loader=msgspec.structs.replace(loader_facts, loaded=result.loaded),
+            cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
+            python=_with_others(result.python, others_probe.result()),
+            variables=variables.examine(environ),
+            tensorflow=result.tensorflow,
+            messages=_messages(result.tensorflow, driver_facts.driver),
+        )
+    timings["total"] = round(time.monotonic() - started, 4)
+    return Examination(_encodable(facts), timings)
+
+
+def _encodable(facts: Facts) -> Facts:
+    """The same facts without bytes that are no UTF-8, which Python lets through in variables and in names of files."""
+    try:
+        msgspec.json.encode(facts)
+    except UnicodeEncodeError:
+        return msgspec.convert(_replaced(msgspec.to_builtins(facts)), Facts)
+    return facts
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:
+    """What TensorFlow and the kernel printed, as the catalogue of messages knows it; not read without TensorFlow."""
+    if isinstance(tensorflow.log, Unknown):
+        return tensorflow.log
+    from tfgpu_doctor.parsers.messages import catalogue  # compiling the catalogue takes longer than all other imports
+    from tfgpu_doctor.parsers.text.lines import Line
+
+    said = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
+    for phase in tensorflow.phases:
+        said += [*phase.log_tail, *phase.traceback, *([phase.exception] if phase.exception else [])]
+    said += [check.error for check in value_or(tensorflow.checks, ()) if check.error]
+    lines = [Line(number, text) for number, text in enumerate(dict.fromkeys(said), 1)]
+    whose = "TensorFlow's log"
+    return Known(tuple(msgspec.structs.replace(one, source=whose) for one in catalogue.read(lines)), whose)
+
+
+R = TypeVar("R", bound=Record)
+
+
+def _all_unknown(kind: type[R], reason: str) -> R:
+    """A record in which every field is unknown for the same reason."""
+    return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
+
+
+def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Cuda, Loader, Cudnn]:
+    """What depends on the environment under test: toolkits, the loader's answers for this TensorFlow, cuDNN."""
+    prefix = value_or(here.python.prefix, None)
+    cuda_facts = cuda.examine(environ=environ, prefix=prefix)
+    toolkits = value_or(cuda_facts.toolkits, ())
+    row = installed_release(here, matrix)
+    if isinstance(row, Known):
+        sonames = [(library.soname, library.component) for library in row.value.libraries]
+        loader_facts = loader.examine(
+            sonames,
+            environ=environ,
+            tensorflow_dir=here.tensorflow_dir,
+            site_packages=here.site_packages,
+            toolkits=toolkits,
+            executable=value_or(here.python.executable, None),
+        )
+    else:
+        loader_facts = _all_unknown(Loader, row.reason)
+    package = tensorflow_distribution(here.python)
+    version = package.value.version if isinstance(package, Known) else None
+    files = xla_files.examine(here.tensorflow_dir, version, environ)
+    cuda_facts = msgspec.structs.replace(
+        cuda_facts, xla_roots=files.xla_roots, libdevice=files.libdevice, ptxas=files.ptxas
+    )
+    cudnn_facts = cudnn.examine(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
+    return cuda_facts, loader_facts, cudnn_facts
+
+
+Others: TypeAlias = tuple[Fact[tuple[Kernel, ...]], Fact[tuple[OtherPython, ...]]]
+
+
+def _others(here: Environment, environ: Mapping[str, str]) -> Others:
+    """Jupyter's kernels, and what else may have been meant than the interpreter under test."""
+    prefix, executable = value_or(here.python.prefix, None), value_or(here.python.executable, None)
+    found = jupyter_kernels.examine(environ, prefix)
+    known: tuple[Kernel, ...] = value_or(found, ())
+    return found, elsewhere.examine(executable, prefix, known, environ)
+
+
+def _with_others(python: Python, others: Others) -> Python:
+    return msgspec.structs.replace(python, kernels=others[0], elsewhere=others[1])
+
+
+def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:
+    """The matrix row of the TensorFlow that is installed, known before it is imported."""
+    package = tensorflow_distribution(here.python)
+    if isinstance(package, Unknown):
+        return package
+    version = map_fact(package, lambda one: one.version)
+    return published_row(matrix, version, here.python.wheel_platform, package.value.name)

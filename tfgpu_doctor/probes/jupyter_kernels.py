@@ -1,0 +1,91 @@
+"""Jupyter's kernels: which interpreter each one starts. Its kernel.json files are read; Jupyter is not needed.
+
+Folders: Jupyter's documentation, "Common Directories and File Locations", Data files; jupyter_client's documentation,
+"Kernel specs". A kernel whose first word is a bare python gets the interpreter of Jupyter's own environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tfgpu_doctor.records.facts import Fact, Kernel, Known
+
+LARGEST = 1_000_000  # bytes; a kernel.json has some hundred
+_BARE = re.compile(r"python(\d(\.\d+)?)?(\.exe)?$")
+
+
+def examine(environ: Mapping[str, str], prefix: str | None = None) -> Fact[tuple[Kernel, ...]]:
+    """Read every Python kernel; `prefix` is the environment under test. Never raises."""
+    found: dict[str, Kernel] = {}
+    for folder in dict.fromkeys(data_folders(environ, prefix)):
+        for name in _names(os.path.join(folder, "kernels")):
+            kernel = read(os.path.join(folder, "kernels", name, "kernel.json"), name, folder, environ)
+            if kernel and name.lower() not in found:  # the first folder wins, as in Jupyter
+                found[name.lower()] = kernel
+    return Known(tuple(found.values()), "kernel.json files in Jupyter's data folders")
+
+
+def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str]:
+    """Jupyter's data folders, in its order."""
+    yield from (path for path in environ.get("JUPYTER_PATH", "").split(os.pathsep) if path)
+    if environ.get("JUPYTER_DATA_DIR"):
+        yield environ["JUPYTER_DATA_DIR"]
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    if sys.platform == "win32":
+        if environ.get("APPDATA"):
+            yield os.path.join(environ["APPDATA"], "jupyter")
+        yield os.path.join(environ.get("PROGRAMDATA", r"C:\ProgramData"), "jupyter")
+    elif home:
+        share = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+        yield os.path.join(home, "Library", "Jupyter") if sys.platform == "darwin" else os.path.join(share, "jupyter")
+    for one in (prefix, environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX")):
+        if one:
+            yield os.path.join(one, "share", "jupyter")
+    yield from ("/usr/local/share/jupyter", "/usr/share/jupyter")
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # most of the folders do not exist
+        return []
+
+
+def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kernel | None:
+    """One kernel.json; None when it is no kernel of Python, or not readable."""
+    try:
+        with Path(file).open("rb") as stream:
+            told = json.loads(stream.read(LARGEST).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):  # not there, no JSON, or hostile
+        return None
+    argv = told.get("argv") if isinstance(told, dict) else None
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        return None
+    if not _is_python(argv):
+        return None
+    shown = told.get("display_name")
+    return Kernel(
+        name=name,
+        display_name=shown[:200] if isinstance(shown, str) else name,
+        file=file,
+        executable=_resolve(argv[0], folder, environ),
+    )
+
+
+def _is_python(argv: list[str]) -> bool:
+    return bool(_BARE.search(os.path.basename(argv[0]))) and any("ipykernel" in word for word in argv)
+
+
+def _resolve(program: str, folder: str, environ: Mapping[str, str]) -> str:
+    if os.path.isabs(program):
+        return program
+    own = os.path.join(os.path.dirname(os.path.dirname(folder)), "bin", "python")  # PREFIX/share/jupyter
+    if _BARE.match(program) and os.path.exists(own):
+        return own
+    return shutil.which(program, path=environ.get("PATH", os.defpath)) or program

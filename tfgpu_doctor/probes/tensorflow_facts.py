@@ -1,0 +1,201 @@
+"""Turns what the patient told into facts about Python and TensorFlow. Pure: no process, no file, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+import msgspec
+
+from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
+from tfgpu_doctor.probes.transcript import Ending, Transcript, answer_of, describe_ending, log_lines, phases
+from tfgpu_doctor.records.facts import (
+    Build,
+    ComputeCheck,
+    Fact,
+    Known,
+    Package,
+    Python,
+    TensorFlow,
+    TfDevice,
+    Unknown,
+    map_fact,
+)
+
+T = TypeVar("T")
+
+# --------------------------------------------------------------------------------- Python, loaded
+
+
+def _pick(answer: Fact[dict[str, Any]], key: str, source: str, type: type[T]) -> Fact[T]:
+    """One value of a phase's answer; `source` says how the child came to it."""
+    if isinstance(answer, Unknown):
+        return answer
+    try:
+        return Known(msgspec.convert(answer.value.get(key), type), f"{source} in {answer.source}")
+    except msgspec.ValidationError as error:
+        return Unknown(f"{source}: {error}")
+
+
+def python(told: Transcript, ending: Ending | None, installers: tuple[str, ...]) -> Python:
+    """The interpreter and its packages."""
+    about = answer_of(told, ending, "interpreter")
+    packages = answer_of(told, ending, "packages")
+    prefix = _pick(about, "prefix", "sys.prefix", str)
+    environment = _pick(about, "environment", "sys.prefix, sys.base_prefix", str)
+    user_site = _pick(about, "user_site", "site.USER_SITE", str)
+    if isinstance(about, Known) and about.value.get("user_site") is None:
+        user_site = Unknown("not on sys.path")
+    return Python(
+        executable=_pick(about, "executable", "sys.executable", str),
+        version=Known(ending.old_python, f"sys.version_info in {told.executable}")
+        if ending and ending.old_python
+        else _pick(about, "version", "sys.version", str),
+        implementation=_pick(about, "implementation", "sys.implementation", str),
+        bits=_pick(about, "bits", "sys.maxsize", int),
+        prefix=prefix,
+        environment=environment,
+        conda_name=_conda_name(prefix, environment),
+        externally_managed=_pick(about, "externally_managed", "EXTERNALLY-MANAGED (PEP 668)", bool),
+        user_site=user_site,
+        pip=_pick(packages, "pip", "importlib", bool),
+        installers=Known(installers, "PATH"),
+        packages=_pick(packages, "packages", "*.dist-info, *.egg-info", tuple[Package, ...]),
+        tensorflow_paths=_pick(packages, "tensorflow_paths", "sys.path", tuple[str, ...]),
+        tensorflow_leftovers=_pick(packages, "leftovers", "sys.path", tuple[str, ...]),
+        wheel_platform=_wheel_platform(about),
+    )
+
+
+def _conda_name(prefix: Fact[str], environment: Fact[str]) -> Fact[str]:
+    if isinstance(environment, Known) and environment.value != "conda":
+        return Unknown("not a conda environment")
+    return map_fact(prefix, lambda path: PurePath(path).name if PurePath(path).parent.name == "envs" else "base")
+
+
+def _wheel_platform(about: Fact[dict[str, Any]]) -> Fact[str]:
+    if isinstance(about, Unknown):
+        return about
+    system, machine = str(about.value.get("platform")), str(about.value.get("machine")).lower()
+    name = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(system, system)
+    if about.value.get("bits") == 32:
+        machine = {"x86_64": "i686", "amd64": "x86", "aarch64": "armv7l"}.get(machine, machine)
+    return Known(f"{name}_{machine}", f"sys.platform, machine in {about.source}")
+
+
+def sys_path(told: Transcript) -> tuple[str, ...]:
+    """The folders that the interpreter imports from; empty when it has not told."""
+    end = told.ends.get("interpreter")
+    return tuple(str(folder) for folder in end.data.get("sys_path", ())) if end else ()
+
+
+def loaded(told: Transcript, ending: Ending) -> Fact[tuple[str, ...]]:
+    """The CUDA libraries in the child's memory map, as it told last."""
+    if told.loaded is not None:
+        return Known(told.loaded, f"/proc/self/maps of {told.executable} with TensorFlow")
+    after = answer_of(told, ending, "import")
+    return after if isinstance(after, Unknown) else Unknown("there is no /proc/self/maps here")
+
+
+def cudnn_runtime(told: Transcript, ending: Ending) -> Fact[str]:
+    """cudnnGetVersion() of the cuDNN that TensorFlow has loaded."""
+    libraries = loaded(told, ending)
+    if isinstance(libraries, Unknown):
+        return libraries
+    if told.cudnn is None:
+        if told.broken_off_in is None and any("libcudnn" in path for path in libraries.value):
+            return Unknown(f"cudnnGetVersion: {describe_ending(ending)}")
+        return Unknown("TensorFlow has loaded no cuDNN")
+    if "version" not in told.cudnn:
+        return Unknown(f"cudnnGetVersion of {told.cudnn.get('library')}: {told.cudnn.get('problem')}")
+    return Known(cudnn_version(told.cudnn["version"]), f"cudnnGetVersion() of {told.cudnn['library']}")
+
+
+def cudnn_version(number: int) -> str:
+    """Decode CUDNN_VERSION: 8907 is 8.9.7; from cuDNN 9 on, 91002 is 9.10.2 (cudnn_version.h)."""
+    major, rest = divmod(number, 10000) if number >= 90000 else divmod(number, 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
+
+
+# ----------------------------------------------------------------------------------- TensorFlow
+
+
+def tensorflow(told: Transcript, ending: Ending, about: Python) -> TensorFlow:
+    """TensorFlow, as far as it answered."""
+    distribution = tensorflow_distribution(about)
+    return TensorFlow(
+        version=_version(told, ending, distribution),
+        distribution=map_fact(distribution, lambda package: package.name),
+        file=_module_file(told, ending),
+        build=_build(told, ending),
+        devices=_devices(told, ending),
+        checks=_checks(told, ending),
+        phases=phases(told, ending),
+        log=Known(log_lines(ending.stderr), f"stderr of {told.executable}")
+        if ending.outcome != "not started"
+        else Unknown(describe_ending(ending)),
+    )
+
+
+def tensorflow_distribution(about: Python) -> Fact[Package]:
+    """The distribution that TensorFlow comes from: that beside the module that wins, else any."""
+    if isinstance(about.packages, Unknown):
+        return about.packages
+    found = sorted(
+        (package for package in about.packages.value if package.name in TENSORFLOWS),
+        key=lambda package: TENSORFLOWS.index(package.name),
+    )
+    paths = about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
+    home = str(PurePath(paths[0]).parent) if paths else None
+    beside = [package for package in found if package.location == home]
+    if not found:
+        return Unknown("no distribution of TensorFlow in this interpreter")
+    best = (beside or found)[0]
+    return Known(best, f"metadata of {best.name} in {best.location}")
+
+
+def _version(told: Transcript, ending: Ending, distribution: Fact[Package]) -> Fact[str]:
+    answer = answer_of(told, ending, "import")
+    if isinstance(answer, Known):
+        if answer.value.get("version") is None:
+            return Unknown(str(answer.value.get("problem")))
+        return _pick(answer, "version", "tf.__version__", str)
+    return map_fact(distribution, lambda package: package.version)
+
+
+def _module_file(told: Transcript, ending: Ending) -> Fact[str]:
+    answer = answer_of(told, ending, "import")
+    if isinstance(answer, Known) and answer.value.get("file") is None:
+        return Unknown("the module has no __file__")
+    return _pick(answer, "file", "tf.__file__", str)
+
+
+def _build(told: Transcript, ending: Ending) -> Fact[Build]:
+    answer = answer_of(told, ending, "build")
+    source = str(answer.value.get("source")) if isinstance(answer, Known) else ""
+    return _pick(answer, "build", source, Build)
+
+
+def _devices(told: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...]]:
+    def list_of(phase: str) -> Fact[tuple[TfDevice, ...]]:
+        source = "tf.config.list_physical_devices()" if phase == "devices" else "get_device_details()"
+        return _pick(answer_of(told, ending, phase), "devices", source, tuple[TfDevice, ...])
+
+    details = list_of("details")
+    by_name = _by_name(details.value, lambda device: device.name) if isinstance(details, Known) else {}
+    return map_fact(list_of("devices"), lambda found: tuple(by_name.get(device.name, device) for device in found))
+
+
+def _by_name(items: Iterable[T], key: Callable[[T], str]) -> dict[str, T]:
+    return {key(item): item for item in items}
+
+
+def _checks(told: Transcript, ending: Ending) -> Fact[tuple[ComputeCheck, ...]]:
+    checks = list(told.checks)
+    if told.checking is not None and told.broken_off_in in ("compute", "xla"):
+        checks.append(ComputeCheck(**told.checking, ok=False, error=describe_ending(ending)))
+    answer = answer_of(told, ending, "compute")
+    if not checks and isinstance(answer, Unknown):
+        return answer
+    return Known(tuple(checks), f"compared with NumPy in float64 in {told.executable}")

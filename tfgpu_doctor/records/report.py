@@ -1,0 +1,213 @@
+"""Findings, the report that carries them, its verdict and its exit code."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal, TypeVar
+
+import msgspec
+
+from tfgpu_doctor.records.facts import Facts, Record
+
+SCHEMA = "tfgpu.report/1"
+
+_Saved = TypeVar("_Saved", bound=Record)
+
+Verdict = Literal["ok", "degraded", "broken", "unknown"]
+FailOn = Literal["error", "warning", "never"]
+
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+
+_SHOWN = 300  # characters of a message that quotes a file
+
+
+class ReportError(Exception):
+    """A saved report cannot be used; the message says where and why."""
+
+
+class Severity(enum.Enum):
+    """How much a finding hurts: TensorFlow cannot use the GPU or run; it runs badly; harmless."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Evidence(Record, frozen=True):
+    """What was seen and where; what it should be and who says so."""
+
+    saw: str
+    source: str
+    need: str | None = None
+    need_source: str | None = None
+
+
+class Fix(Record, frozen=True):
+    """One way out: a sentence, and the commands to paste."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+
+
+class Finding(Record, frozen=True):
+    """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""
+
+    id: str
+    severity: Severity
+    root_cause: bool
+    title: str
+    cause: str
+    evidence: tuple[Evidence, ...]
+    fixes: tuple[Fix, ...]
+    consequences: tuple[str, ...] = ()
+    docs: str | None = None
+    possible: bool = False  # a pasted text leaves it open: another cause that would look the same
+
+
+class Undetermined(Record, frozen=True):
+    """A check that could not be made, and which fact was missing."""
+
+    id: str
+    reason: str
+
+
+class Tool(Record, frozen=True):
+    """The program that wrote the report."""
+
+    name: str
+    version: str
+
+
+class MatrixInfo(Record, frozen=True):
+    """The compatibility matrix that judged."""
+
+    revision: str
+    source: str = "bundled"
+
+
+class Report(Record, frozen=True):
+    """A complete diagnosis; JSON and back is the identity."""
+
+    schema: str
+    tool: Tool
+    matrix: MatrixInfo
+    created: str  # UTC, "2026-11-21T06:36:00Z"
+    source: Literal["live", "report", "text"]
+    verdict: Verdict
+    facts: Facts
+    timings: dict[str, float]  # seconds
+    findings: tuple[Finding, ...]
+    undetermined: tuple[Undetermined, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:
+    """Decode a saved report; `name` and the `command` that reads it stand in the message.
+
+    Raises:
+        ReportError: not JSON, not a report, or one of another schema version.
+    """
+    kind = schema_of(data, name)
+    if kind != SCHEMA:
+        raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a doctor report')}")
+    return decode_saved(data, Report, name, "report")
+
+
+def decode_saved(data: bytes, kind: type[_Saved], name: str, what: str) -> _Saved:
+    """Decode a file whose schema is known to fit; `name` and `what` it should be stand in the message.
+
+    Raises:
+        ReportError: its fields are not those of `kind`.
+    """
+    try:
+        return msgspec.json.decode(without_mark(data), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReportError(f"{name} is not a valid {what}: {short(str(error))}") from error
+
+
+def without_mark(data: bytes) -> bytes:
+    """The data without a byte order mark, which PowerShell writes."""
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def schema_of(data: bytes, name: str) -> str:
+    """What a saved file says that it is: "tfgpu.report/1".
+
+    Raises:
+        ReportError: it says nothing of the kind.
+    """
+    data = without_mark(data)
+    if not data.strip():
+        raise ReportError(f"{name} is not a saved report: it is empty")
+    try:
+        return msgspec.json.decode(data, type=_Header).schema
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
+
+
+def short(text: str) -> str:
+    """What stands in the file, at a length that a sentence bears: both ends."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
+
+
+def _why(data: bytes, error: Exception) -> str:
+    """What is wrong with data that is no JSON with a schema."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "it is UTF-16, as PowerShell's > writes it; write it with --output FILE instead"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        return f"it is not UTF-8 ({wrong.reason} at byte {wrong.start})"
+    if isinstance(error, msgspec.ValidationError):
+        return "it is JSON of something else, without a schema that tfgpu knows"
+    return "it is cut off" if "truncated" in str(error) else str(error)
+
+
+_NAMES = {
+    "tfgpu.report": "a doctor report",
+    "tfgpu.bench": "a bench result",
+    "tfgpu.compare": "a comparison",
+    "tfgpu.bench-compare": "a comparison",
+    "tfgpu.plan": "a plan",
+    "tfgpu.smoke": "the result of a smoke test",
+}
+
+
+def other_kind(kind: str, schema: str, command: str, reads: str) -> str:
+    """What a file of schema `kind` is, to a `command` that reads `schema`, which people call `reads`."""
+    kind = short(kind)
+    family, _, version = kind.partition("/")
+    ours, _, newest = schema.partition("/")
+    if family != ours:
+        return f"is {_NAMES.get(family, f'JSON of schema {kind!r}')}; {command} reads {reads}"
+    newer = version.isdecimal() and int(version) > int(newest)
+    advice = "; that is newer: update tfgpu, or write it again with this version" if newer else ""
+    return f"has schema {kind!r}; this version of tfgpu reads {schema!r}{advice}"
+
+
+class _Header(msgspec.Struct):
+    schema: str
+
+
+def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
+    """Sum the findings up. `works`: the GPU was seen to work; None when that could not be determined."""
+    severities = {finding.severity for finding in findings}
+    if Severity.ERROR in severities:
+        return "broken"
+    if works is None:
+        return "unknown"
+    return "degraded" if Severity.WARNING in severities else "ok"
+
+
+def exit_code(report: Report, fail_on: FailOn) -> int:
+    """Map a report to the exit code of the contract."""
+    if fail_on == "never":
+        return EXIT_OK
+    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
+    if any(finding.severity in failing for finding in report.findings):
+        return EXIT_PROBLEM
+    return EXIT_UNKNOWN if report.verdict == "unknown" else EXIT_OK

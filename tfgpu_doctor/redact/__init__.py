@@ -1,0 +1,1 @@
+"""Reports without what is private. Pure."""

@@ -1,0 +1,1 @@
+"""Formats that CI systems read: JUnit XML and GitHub's workflow commands."""

@@ -1,0 +1,72 @@
+"""GitHub Actions: a workflow command for each thing that was found, which becomes an annotation of the run.
+
+Each stands on one line, its text escaped as the runner undoes it (actions/toolkit, packages/core/src/command.ts), so
+that nothing from outside can begin a line, end a property or be a command of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Report, Severity, exit_code
+from tfgpu_doctor.render.ci.plain import line, lines_of
+from tfgpu_doctor.render.terminal.report import counted, sentence
+
+Level = Literal["error", "warning", "notice"]
+
+_LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_LONGEST = 4000  # characters of a message
+_LONGEST_TITLE = 200
+
+
+class Annotation(NamedTuple):
+    """One message of a run."""
+
+    level: Level
+    title: str
+    lines: tuple[str, ...]
+
+
+def commands(annotations: Iterable[Annotation]) -> str:
+    """The workflow commands, one a line."""
+    return "".join(f"::{one.level} title={_property(one.title)}::{_message(one)}\n" for one in annotations)
+
+
+def _message(annotation: Annotation) -> str:
+    text = "\n".join(map(line, annotation.lines))
+    return escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+
+
+def escape(text: str) -> str:
+    """A message as the runner reads it back."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    short = line(text)
+    short = short if len(short) <= _LONGEST_TITLE else short[: _LONGEST_TITLE - 1] + "…"
+    return escape(short).replace(":", "%3A").replace(",", "%2C")
+
+
+# ---------------------------------------------------------------------------------------------- the doctor
+
+
+def render(report: Report, fail_on: FailOn = "error") -> str:
+    """The annotations of a diagnosis, and a last line with the verdict."""
+    verdict = f"tfgpu doctor: {report.verdict}: {sentence(report)}{counted(report)}\n"
+    return commands(of_report(report, fail_on)) + verdict
+
+
+def of_report(report: Report, fail_on: FailOn = "error") -> Iterator[Annotation]:
+    """One for each root cause, the gravest first; one more where there is no verdict."""
+    titles = {one.id: one.title for one in report.findings}
+    order = list(_LEVELS)
+    for finding in sorted(report.findings, key=lambda one: order.index(one.severity)):
+        if finding.root_cause:
+            name = f"{finding.title} ({finding.id})"
+            yield Annotation(_LEVELS[finding.severity], name, tuple(lines_of(finding, titles)))
+    if report.verdict == "unknown":
+        reasons = dict.fromkeys(item.reason for item in report.undetermined)
+        level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"
+        yield Annotation(level, f"tfgpu doctor {sentence(report)}", tuple(reasons) or ("nothing more is known",))

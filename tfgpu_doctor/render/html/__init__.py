@@ -1,0 +1,1 @@
+"""Pages that need nothing else: bench results and reports."""

@@ -1,0 +1,300 @@
+"""A bench result as one page that needs nothing else: charts, the numbers beside them, what they stand on. Pure.
+
+The page is made for others to read: the caller hands over a result that was redacted (redact.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+
+from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.statistics import percent
+from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.html import charts
+from tfgpu_doctor.render.html.doctor import body
+from tfgpu_doctor.render.html.environment import environment
+from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
+from tfgpu_doctor.render.terminal.bench_table import columns
+
+FEW = 3  # runs whose advice is told one by one
+OPEN = 4  # pictures of telemetry that are open from the start
+LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
+_READ = (
+    "Times are medians with 95 % intervals from order statistics; speeds carry the interval of the median, speed-ups "
+    "what both intervals allow at worst. Digits are those that the spread supports. A run whose result was wrong, "
+    "unverified or computed elsewhere has no speed. Per cent of peak: multiprocessors × highest SM clock × FLOP per "
+    "cycle of the architecture; of a CPU, its own best size in the sweep. Logical (virtual) devices share one physical "
+    "device: they prove function, never speed."
+)
+
+
+def render(result: BenchResult, report: Report | None = None) -> str:
+    """The whole page; `report` is the doctor's of the facts that the result carries."""
+    title = f"tfgpu bench {result.workload}: {result.title}"
+    doctor = body(report) if report else ""
+    sections = [
+        (name, anchor, section(name, anchor, *parts))
+        for name, anchor, parts in (
+            ("Advice and notes", "advice", _advice(result)),
+            ("Sweep", "sweep", _sweep(result)),
+            ("Speed", "speed", _speed(result)),
+            ("Scaling over GPUs", "scaling", _scaling(result)),
+            ("Samples", "samples", _samples(result)),
+            ("Beside the samples", "figures", _figures(result)),
+            ("GPUs over time", "gpus", _gpus(result)),
+            ("Cold start and steady state", "start", _start(result)),
+            ("How the results were verified", "verified", _verified(result)),
+            ("Environment", "environment", environment(result)),
+            ("The doctor's verdict", "doctor", (doctor,)),
+            ("How to reproduce", "reproduce", _reproduce(result)),
+        )
+    ]
+    shown = [(name, anchor, whole) for name, anchor, whole in sections if whole]
+    links = "".join(element("li", element("a", text(name), href=f"#{anchor}")) for name, anchor, _ in shown)
+    nav = element("nav", element("ul", links), aria_label="Sections")
+    main = element("main", *(whole for _, _, whole in shown))
+    return page(title, _head(result) + nav + main + _foot(result))
+
+
+def _head(result: BenchResult) -> str:
+    bad = any(run.failure for run in result.runs)
+    kind = "bad" if bad else "warn" if any(run.advice for run in result.runs) else "good"
+    verdict = element("p", text(words.verdict(result)), class_=f"verdict {kind}")
+    when = result.created.replace("T", " ").replace("Z", " UTC")
+    about = f"tfgpu bench {result.workload}, tfgpu {result.tool.version}, {when}"
+    return element(
+        "header",
+        paragraph(about, "muted"),
+        element("h1", text(result.title or result.workload)),
+        paragraph(words.machine(result), "muted"),
+        verdict,
+    )
+
+
+def _foot(result: BenchResult) -> str:
+    private = "Names of users and hosts, private paths, addresses, serial numbers and credentials are left out."
+    return element("footer", paragraph(_READ, "muted"), paragraph(private, "muted"))
+
+
+# ------------------------------------------------------------------------------------------- sections
+
+
+def _advice(result: BenchResult) -> Iterator[str]:
+    advised = [run for run in result.runs if run.advice]
+    if len(advised) > FEW:
+        yield items(_alike(advised, result.runs))
+    else:
+        for run in advised:
+            yield element("h3", text(words.name(run, result.runs))) + items(run.advice)
+    if result.notes and advised:
+        yield element("h3", "All runs")
+    yield items(result.notes)
+
+
+def _beside(*parts: str) -> str:
+    """Charts with their table beside them where there is room."""
+    found = [element("div", part) for part in parts if part]
+    return element("div", *found, class_="beside") if found else ""
+
+
+def _speed(result: BenchResult) -> Iterator[str]:
+    pictures = ""
+    runs = result.runs
+    units = {run.throughput.unit for run in runs if run.throughput and not run.virtual}
+    swept = charts.axis_of(runs, result.parameters.get("sweep")) and len(runs) > charts.ROWS
+    if len(units) == 1 and len(runs) > 1 and not swept:
+        parts = list(charts.chunks(runs))
+        caption = "Bars: median throughput; the line at their ends: its 95 % interval."
+        pictures = _figures_of(
+            (charts.speed(part, runs, f"speed{number}") for number, part in enumerate(parts)), caption
+        )
+    found = columns(runs)
+    rows = [tuple(column.cells[number] for column in found) for number in range(len(runs))]
+    numbers = [place for place, column in enumerate(found) if column.right or column.title == "speed"]
+    yield _beside(pictures, table("Speed of every run", [column.title for column in found], rows, numbers))
+    failed = [(words.name(run, runs), run.failure or "not measured") for run in runs if not run.throughput]
+    yield table("Runs without a speed", ("run", "why"), failed)
+
+
+def _alike(advised: Sequence[Run], runs: Sequence[Run]) -> Iterator[str]:
+    """Advice that several runs share but for its figures, once, with those of the last."""
+    groups: dict[str, dict[str, str]] = {}
+    for run in advised:
+        for said in run.advice:
+            groups.setdefault(re.sub(r"[\d.]+", "#", said), {})[words.name(run, runs)] = said
+    for found in groups.values():
+        *others, name = found
+        also = f" Likewise: {'; '.join(others)}." if others else ""
+        yield f"{name}: {found[name]}.{also}"
+
+
+def _figures_of(pictures: Iterator[str] | Sequence[str], caption: str) -> str:
+    """Charts beside each other where there is room; nothing for none."""
+    return _captioned([(caption, picture) for picture in pictures if picture])
+
+
+def _captioned(pictures: Sequence[tuple[str, str]]) -> str:
+    found = [element("figure", picture, element("figcaption", text(caption))) for caption, picture in pictures]
+    return element("div", *found, class_="charts") + "\n" if found else ""
+
+
+def _scaling(result: BenchResult) -> Iterator[str]:
+    caption = "Dashed: ideal. Vertical lines: 95 % intervals."
+    picture = _figures_of([charts.scaling(result.runs, "scaling")], caption)
+    several = [run for run in result.runs if run.efficiency and run.speedup_vs_1gpu]
+    rows = [
+        (
+            words.name(run, result.runs),
+            run.scaling or "",
+            str(len(run.devices)),
+            words.ratio(run.speedup_vs_1gpu) if run.speedup_vs_1gpu else "",
+            words.ratio(run.efficiency, factor=100) + " %" if run.efficiency else "",
+        )
+        for run in several
+    ]
+    head = ("run", "scaling", "GPUs", "speed-up", "efficiency")
+    yield _beside(picture, table("Speed-up over one GPU", head, rows, (2, 3, 4)))
+
+
+def _sweep(result: BenchResult) -> Iterator[str]:
+    axis = charts.axis_of(result.runs, result.parameters.get("sweep"))
+    lines = charts.sweep_lines(result.runs, axis) if axis else {}
+    if axis is None or all(len(line) < 2 for line in lines.values()):
+        return
+    picture = _figures_of([charts.sweep(result.runs, axis, "sweep")], "Vertical lines: 95 % intervals.")
+    points = sorted({_point(run, axis) for line in lines.values() for run in line})
+    by_point = {title: {_point(run, axis): words.throughput(run) for run in line} for title, line in lines.items()}
+    rows = [(words.value_of(axis, one), *(by_point[title].get(one, "") for title in lines)) for one in points]
+    head = (axis.replace("_", " "), *lines)
+    yield _beside(picture, table("The same in numbers", head, rows, range(1, len(lines) + 1)))
+
+
+def _point(run: Run, axis: str) -> int | float:
+    value = run.parameters[axis]
+    assert isinstance(value, int | float)
+    return value
+
+
+def _samples(result: BenchResult) -> Iterator[str]:
+    measured = [run for run in result.runs if run.samples_s and run.median_s]
+    parts = list(charts.chunks(measured)) if measured else []
+    caption = (
+        "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % "
+        "interval; crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
+    )
+    yield _figures_of((charts.samples(part, measured, f"samples{place}") for place, part in enumerate(parts)), caption)
+    loads = ("CPUs used", "CPUs waited for", "CPUs of others")
+    head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", *loads, "settled")
+    yield table("Samples of every run", head, [_sampled(run, result.runs) for run in measured], range(1, 9))
+
+
+def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+    assert run.median_s is not None
+    loads, waits = (sorted(values) for values in (run.cpu_load, run.cpu_wait))
+    return (
+        words.name(run, runs),
+        words.taken(run).replace(" samples", "", 1),
+        words.timing(run).rpartition(", ")[0],
+        "" if run.spread_iqr is None else f"{percent(run.spread_iqr)} %",
+        f"{max(run.samples_s) / run.median_s:.2f} × median",
+        str(len(run.throttled_samples)) if run.gpu else "",
+        f"{loads[len(loads) // 2]:.1f}" if loads else "",
+        f"{waits[len(waits) // 2]:.1f}" if waits else "",
+        "" if run.others_cpus is None else f"{run.others_cpus:.1f}",
+        run.stopped or "yes",
+    )
+
+
+def _figures(result: BenchResult) -> Iterator[str]:
+    rows = [
+        (words.name(run, result.runs), one.name, words.figure(one, named=False), one.note or "")
+        for run in result.runs
+        for one in run.figures
+    ]
+    yield table("Figures", ("run", "what", "value (95 %)", "note"), rows, (2,))
+
+
+def _gpus(result: BenchResult) -> Iterator[str]:
+    caption = "What NVML said every 50 ms while samples were taken, thinned."
+    pictures = [
+        (f"{words.name(run, result.runs)}. {caption}", picture)
+        for number, run in enumerate(result.runs)
+        if (picture := charts.telemetry(run, f"gpu{number}"))
+    ]
+    yield _captioned(pictures[:OPEN])
+    yield folded(f"{len(pictures) - OPEN} more", _captioned(pictures[OPEN:]))
+    rows = [
+        (
+            words.name(run, result.runs),
+            gpu.device,
+            gpu.name or "",
+            *(_or_blank(value) for value in (gpu.utilization, gpu.sm_clock_mhz, gpu.power_w, gpu.temperature_c)),
+            ", ".join(gpu.throttled) or "never",
+        )
+        for run in result.runs
+        for gpu in run.gpu
+    ]
+    head = ("run", "GPU", "model", "busy, %", "SM clock, MHz", "power, W", "temperature, °C", "throttled")
+    yield table("Medians", head, rows, (3, 4, 5, 6))
+
+
+def _or_blank(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _start(result: BenchResult) -> Iterator[str]:
+    timed = [run for run in result.runs if run.median_s and charts.total(run) > 0 and not run.virtual]
+    parts = list(charts.chunks(timed)) if timed else []
+    caption = "What is waited for once, before the first sample; at the right the sum, and the steady median."
+    yield _figures_of((charts.start(part, timed, f"start{place}") for place, part in enumerate(parts)), caption)
+    names = list(dict.fromkeys(part for run in timed for part in charts.parts_of(run)))
+    rows = [
+        (
+            words.name(run, result.runs),
+            *(words.plain(found[part]) if part in found else "" for part in names),
+            words.plain((run.median_s or 0.0) / run.steps) + f" a {run.step_name}",
+        )
+        for run in timed
+        for found in [charts.parts_of(run)]
+    ]
+    yield table("Cold start", ("run", *names, "steady"), rows, range(1, len(names) + 2))
+
+
+def _verified(result: BenchResult) -> Iterator[str]:
+    rows = []
+    for run in result.runs:
+        found = run.verified
+        if found:
+            said = words.proof(run).partition(": ")[2]
+            rows.append((words.name(run, result.runs), "yes" if found.ok else "no", str(found.samples or ""), said))
+        else:
+            rows.append((words.name(run, result.runs), "no", "", "nothing was verified"))
+    yield table("Verification", ("run", "right", "results", "what was looked at"), rows, (2,))
+    for method in dict.fromkeys(run.verified.method for run in result.runs if run.verified):
+        yield paragraph(f"Method: {method}.", "muted")
+
+
+# ----------------------------------------------------------------------------------------- reproduce
+
+
+def _reproduce(result: BenchResult) -> Iterator[str]:
+    if result.command:
+        yield command(result.command)
+    versions = ", ".join(f"{name} {version}" for name, version in result.software.items())
+    yield paragraph(f"tfgpu {result.tool.version}; {versions}; {result.created}.")
+    yield element("p", _download(result), class_="screen")
+
+
+def _download(result: BenchResult) -> str:
+    """A link that holds the file; compressed where it is large."""
+    data, name, kind = result.to_json(), f"tfgpu-bench-{result.workload}.json", "application/json"
+    if len(data) > LARGE:
+        data, name, kind = gzip.compress(data, mtime=0), name + ".gz", "application/gzip"
+    words_ = f"Download the raw data: every sample and every fact ({name}, {len(data) / 1000:.0f} kB)"
+    return element(
+        "a", text(words_), download=name, href=f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    )

@@ -1,0 +1,1 @@
+"""Markdown for issues and job summaries."""

@@ -1,0 +1,1 @@
+"""Text for people: plain where the output is not a terminal."""

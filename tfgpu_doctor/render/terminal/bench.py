@@ -1,0 +1,71 @@
+"""A benchmark for people: what all runs say beside each other, with bars, and a block for each of them."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.terminal.bench_table import show_runs
+from tfgpu_doctor.render.terminal.report import hanging
+
+_MANY = 8  # runs; of more, those with nothing particular to say have their line in the table alone
+
+
+def render(result: BenchResult, console: Console) -> None:
+    """Print all of it."""
+    hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
+    hanging(Text(""), Text(clean(words.machine(result)), "dim"), console)
+    if result.conclusions:
+        console.print()
+    for conclusion in result.conclusions:
+        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
+    if len(result.runs) > 1 and any(run.throughput for run in result.runs):
+        console.print()
+        show_runs(result.runs, console)
+    many = len(result.runs) > _MANY
+    for run in result.runs:
+        if not many or run.failure or run.advice or run.figures:
+            console.print()
+            _run(run, many, console)
+    if many:
+        console.print()
+        hanging(Text(""), Text("What is not shown of each run: --html FILE, or --output FILE.json.", "dim"), console)
+    if result.notes:
+        console.print()
+    for note in result.notes:
+        hanging(Text(f"{marks(console)['note']} ", "cyan"), Text(clean(note)), console)
+
+
+def _run(run: Run, short: bool, console: Console) -> None:
+    symbols = marks(console)
+    title = "  ".join(clean(part) for part in (run.label, run.dtype, words.point(run)) if part) + "  "
+    if run.throughput is None:
+        head = Text.assemble((f"{symbols['error']} ", "bold red"), (title, "bold"))
+        if len(head) > console.width // 2:
+            hanging(head[:2], head[2:], console)
+            head = Text("    ")
+        hanging(head, Text(clean(run.failure or "not measured")), console)
+        return
+    indent = Text("    ")
+    head, speed = Text.assemble((f"{symbols['ok']} ", "green"), (title, "bold")), _speed(run)
+    if len(head) + len(speed) > console.width and len(head) > console.width // 2:
+        hanging(head[:2], head[2:], console)
+        head = indent
+    hanging(head, speed, console)
+    hanging(indent, Text(clean(words.timing(run))), console)
+    for text in (*words.comparisons(run), *map(words.figure, run.figures)):
+        hanging(indent, Text(clean(text)), console)
+    telling = (words.utilisation(run), words.proof(run), "" if run.virtual else words.before(run))
+    for text in () if short else filter(None, telling):
+        hanging(indent, Text(clean(text), "dim"), console)
+    for advice in run.advice:
+        hanging(Text(f"    {symbols['warning']} ", "yellow"), Text(clean(advice)), console)
+
+
+def _speed(run: Run) -> Text:
+    """The throughput, and its share of what is possible. Virtual devices have none to show."""
+    shares = words.peaks(run)
+    return Text(words.throughput(run) + (f" ({shares})" if shares else ""), "dim" if run.virtual else "")

@@ -1,0 +1,62 @@
+"""A comparison of two bench results for people: a line or a few for each run, and the sum."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange, Side
+from tfgpu_doctor.render import bench_compare_words as words
+from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.terminal.report import STYLES, hanging
+
+_MANY = 8  # runs; of more, those that are the same have one line
+
+
+def render(comparison: BenchComparison, console: Console) -> None:
+    """Print all of it."""
+    head = f" {comparison.tool.version}, {comparison.new.workload}: {comparison.new.title}"
+    hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (clean(head), "dim")), console)
+    for label, side in (("base", comparison.base), ("new", comparison.new)):
+        hanging(Text(f"  {label:4}  ", "bold"), _side(side), console)
+    symbols = marks(console)
+    for note in comparison.notes:
+        hanging(Text(f"  {symbols['note']} ", STYLES["note"]), Text(clean(note)), console)
+    console.print()
+    short = len(comparison.runs) > _MANY
+    for one in comparison.runs:
+        _run(one, comparison.factor, short and one.verdict == "same", console)
+    for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
+        if told := words.alone(ones, side.name):
+            hanging(Text(f"{symbols['absent']} ", STYLES["absent"]), Text(clean(told)), console)
+    console.print()
+    worst = words.worst(comparison)
+    style = f"bold {STYLES[worst]}"
+    hanging(Text(f"{symbols[worst]} ", style), Text(clean(words.summary(comparison)), "bold"), console)
+
+
+def _side(side: Side) -> Text:
+    return Text.assemble(clean(side.name), (clean(f"  {side.created}  {words.software(side)}"), "dim"))
+
+
+def _run(one: RunChange, factor: float, short: bool, console: Console) -> None:
+    mark = words.mark(one)
+    symbol = Text(f"{marks(console)[mark]} ", STYLES[mark])
+    title = Text("  ".join(map(clean, words.title(one))) + "  ", "bold")
+    text = Text(clean(words.verdict(one)), STYLES[mark] if mark in ("error", "unknown") else "")
+    if len(symbol) + len(title) + len(text) > console.width and len(title) > console.width // 3:
+        hanging(symbol, title, console)
+        symbol, title = Text("    "), Text("")
+    hanging(Text.assemble(symbol, title), text, console)
+    indent = Text("    ")
+    for reason in one.reasons:
+        hanging(indent, Text(clean(reason)), console)
+    if short:
+        return
+    for line in (words.speeds(one), *words.figures(one, factor)):
+        if line:
+            hanging(indent, Text(clean(line)), console)
+    if evidence := words.evidence(one):
+        hanging(indent, Text(clean(evidence), "dim"), console)
+    for note in one.notes:
+        hanging(Text(f"    {marks(console)['note']} ", STYLES["note"]), Text(clean(note)), console)

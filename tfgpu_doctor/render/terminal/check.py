@@ -1,0 +1,81 @@
+"""What `tfgpu check` found, for people: what was read from each file, the findings, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from tfgpu_doctor.check.view import View, view
+from tfgpu_doctor.manifests import Environment
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.terminal.plan import target_line
+from tfgpu_doctor.render.terminal.report import STYLES, counted, hanging, print_finding
+
+_VERDICTS = {
+    "ok": ("ok", "nothing stands against it"),
+    "degraded": ("warning", "it will run, but not as it should"),
+    "broken": ("error", "it will not work"),
+    "unknown": ("unknown", "no TensorFlow is named in these files"),
+}
+
+
+def render(
+    report: Report, environments: Iterable[Environment], target: Target, matrix: Matrix, console: Console
+) -> None:
+    """Print the whole report."""
+    revision = Text(f" {clean(report.tool.version)}, matrix of {clean(report.matrix.revision)}", "dim")
+    console.print(Text.assemble(("tfgpu check", "bold"), revision))
+    hanging(Text("for  ", "dim"), Text(clean(target_line(target)), "bold"), console)
+    console.print()
+    for environment in environments:
+        seen = view(environment, target, matrix)
+        hanging(
+            Text(f"  {clean(environment.label)}  ", "bold"), Text(clean("; ".join(_read(seen)) or "nothing")), console
+        )
+    for finding in report.findings:
+        console.print()
+        print_finding(finding, {}, console)
+    for line in dict.fromkeys(one.reason for one in report.undetermined):
+        console.print()
+        hanging(Text(f"{marks(console)['unknown']} ", STYLES["unknown"]), Text(clean(line)), console)
+    style, sentence = _VERDICTS[report.verdict]
+    bold = f"bold {STYLES[style]}"
+    console.print()
+    ending = Text.assemble((report.verdict, bold), f": {sentence}{counted(report)}")
+    hanging(Text(f"{marks(console)[style]} ", bold), ending, console)
+
+
+def _read(seen: View) -> Iterator[str]:
+    """What an environment names, and what that comes to."""
+    if seen.base:
+        yield _image(seen)
+    if seen.tensorflow:
+        row = seen.release
+        resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.specifier else ""
+        yield f"{seen.tensorflow.text}{resolved}"
+    if seen.environment.python and seen.pythons:
+        yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")
+    inside = seen.base.image.reference if seen.base else None
+    for one in (*seen.cudas, *seen.cudnns):
+        if one.text != inside:
+            yield one.text
+    if seen.environment.gpu:
+        yield seen.environment.gpu.text
+
+
+def _image(seen: View) -> str:
+    assert seen.base is not None
+    base = seen.base
+    parts = [
+        f"TensorFlow {base.tensorflow}" if base.tensorflow else "",
+        f"CUDA {base.cuda}" if base.cuda else "",
+        f"cuDNN {base.cudnn}" if base.cudnn else "",
+        f"Python {base.python}" if base.python else "",
+    ]
+    told = ", ".join(part for part in parts if part)
+    return base.image.reference + (f" ({told})" if told else "")

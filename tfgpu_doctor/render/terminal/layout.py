@@ -1,0 +1,73 @@
+"""Pieces of a page: a title, a card of labelled lines, a table that never cuts anything off, and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tfgpu_doctor.render.console import clean
+from tfgpu_doctor.render.terminal.report import hanging
+
+_NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
+
+
+def show_title(title: str, detail: str, console: Console) -> None:
+    """Print what the page is about."""
+    hanging(Text(""), Text.assemble((clean(title), "bold"), (f"  {clean(detail)}" if detail else "", "dim")), console)
+
+
+def show_card(lines: Iterable[tuple[str, str]], console: Console) -> None:
+    """Print labels with their texts beside them."""
+    for label, text in lines:
+        hanging(Text(f"  {clean(label):10}  ", "dim"), Text(clean(text)), console)
+
+
+def show_table(columns: dict[str, list[str]], console: Console) -> None:
+    """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
+    cells = {name: [clean(cell) for cell in column] for name, column in columns.items()}
+    widths = {name: max(map(len, (name, *column))) for name, column in cells.items()}
+    widest = max(cells, key=lambda name: widths[name])
+    longest_word = max(len(word) for cell in (widest, *cells[widest]) for word in cell.split() or [""])
+    least = max(longest_word, min(widths[widest], _NARROWEST))
+    gaps = len(cells) - 1
+    if sum(widths.values()) - widths[widest] + least + gaps > console.width:
+        _paragraphs(cells, console)
+        return
+    gap = 2 if sum(widths.values()) + 2 * gaps <= console.width else 1
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for name in cells:
+        table.add_column(name, no_wrap=name != widest)
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*map(Text, row))
+    for line in console.render_lines(table, pad=False):
+        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+
+def _paragraphs(cells: dict[str, list[str]], console: Console) -> None:
+    first, *others = cells
+    for number, title in enumerate(cells[first]):
+        values = [f"{name} {cells[name][number]}" for name in others if cells[name][number] not in ("", "-")]
+        hanging(Text(""), Text(title, "bold"), console)
+        hanging(Text("  "), Text("; ".join(values)), console)
+
+
+def show_sources(sources: dict[str, str], console: Console) -> None:
+    """Print each document once, a wheel with its members, and what was read there."""
+    documents: dict[str, dict[str, list[str]]] = {}
+    for field, source in sources.items():
+        wheel, colon, member = source.partition(".whl: ")
+        document = wheel + ".whl" if colon else source
+        documents.setdefault(document, {}).setdefault(member if colon else "", []).append(field)
+    for document, members in documents.items():
+        if document.startswith("https://"):
+            console.print(Text(f"  from  {clean(document)}", "dim"), soft_wrap=True)  # a link must survive being copied
+        else:
+            hanging(Text("  from  ", "dim"), Text(clean(document), "dim"), console)
+        for member, fields in members.items():
+            read = f"{member}: {', '.join(fields)}" if member else ", ".join(fields)
+            hanging(Text("        "), Text(clean(read), "dim"), console)

@@ -1,0 +1,162 @@
+"""What a list of releases leaves out, in words: what else would do, and which filter to lift when nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from tfgpu_doctor.lookup.releases import (
+    Filters,
+    Lifted,
+    also_load,
+    cards,
+    explain_empty,
+    known_broken,
+    min_driver,
+    only_with,
+    releases,
+)
+from tfgpu_doctor.matrix.compatibility import driver_branches, drives
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.schema import numbers
+
+_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
+
+
+class Note(NamedTuple):
+    """A paragraph, and what stands before its first line where it is an item of a list."""
+
+    text: str
+    head: str = ""
+
+
+def what_was_asked(matrix: Matrix, filters: Filters) -> str:
+    """The filters as a clause: "for linux_x86_64, built for CUDA 11.8, on driver 470"."""
+    named = matrix.gpu(filters.gpu) if filters.gpu else None
+    parts = [
+        f"for {filters.platform or 'all platforms'}",
+        f"with a wheel for Python {filters.python}" if filters.python else "",
+        f"built for CUDA {filters.cuda}" if filters.cuda else "",
+        f"cuDNN {filters.cudnn}" if filters.cudnn else "",
+        f"on driver {filters.driver}" if filters.driver else "",
+        f"with kernels for {filters.compute_capability}" if filters.compute_capability else "",
+        f"with kernels for {named.name} ({named.compute_capability})" if named else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
+    """Why there is no row: the single filters whose lifting would give some."""
+    everything = Filters(platform=filters.platform, gpu_only=True, pre=True)
+    if filters.needs_gpu and not releases(matrix, everything):
+        yield Note(f"No published wheel for {filters.platform} holds CUDA code.")
+    for card in cards(matrix, filters) if filters.driver else ():
+        first, last = driver_branches(matrix, card, filters.gpu)
+        if not drives(filters.driver or "", first, last):
+            branches = f"{first} to {last}" if first and last else f"{first} and newer" if first else f"up to {last}"
+            yield Note(
+                f"Driver {filters.driver} does not know {filters.gpu or card}; the branches that do: {branches}."
+            )
+    lifted = explain_empty(matrix, filters)
+    if not lifted:
+        yield Note("No release satisfies this, nor would any with a single filter lifted.")
+        return
+    yield Note("No release satisfies all of this. Lifting a single filter would give:")
+    for one in lifted:
+        yield Note(_without(one, filters), f"  without {_OPTIONS[one.filter]} {one.value}  ")
+
+
+def _without(one: Lifted, filters: Filters) -> str:
+    newest = one.rows[0]
+    name = f"{newest.package} {newest.version}"
+    where = f" for {newest.platform}" if filters.platform is None or one.filter == "platform" else ""
+    more = len({(row.package, row.version) for row in one.rows}) - 1
+    others = f" and {more} other{'s' * (more != 1)}" if more else ""
+    return f"{name}{where}{others}{_because(one)}"
+
+
+def _because(one: Lifted) -> str:
+    """What the rows have instead of what was asked for."""
+    rows = one.rows
+    if one.filter == "python":
+        return f"; wheels for Python {_listed(python for row in rows for python in row.python)}"
+    if one.filter in ("cuda", "cudnn"):
+        name = "CUDA" if one.filter == "cuda" else "cuDNN"
+        return f"; built for {name} {_listed(built for row in rows if (built := getattr(row, one.filter)))}"
+    if one.filter == "driver":
+        needed = sorted({driver for row in rows if (driver := min_driver(row))}, key=numbers)
+        return f"; from driver {needed[0]} on" if needed else "; the driver they need is unknown"
+    return ""
+
+
+def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Note]:
+    """What is worth knowing beside the rows."""
+    others = also_load(matrix, filters)
+    if others:
+        built = _listed(row.cuda for row in others if row.cuda)
+        versions = minor_ranges(row.version for row in others)
+        yield Note(f"Also load CUDA {filters.cuda}'s libraries, by the same names: {versions}, built for CUDA {built}.")
+    asked = ", ".join(cards(matrix, filters))
+    if asked and not filters.ptx and (slow := only_with(matrix, filters, ptx=True)):
+        yield Note(
+            f"By PTX only, listed with --ptx: {minor_ranges(row.version for row in slow)}. These have no machine code "
+            f"(SASS) for {asked}: the driver would compile every kernel at first use, which takes long, and CUDA's own "
+            "libraries may have nothing for such a card at all."
+        )
+    for issue, versions in _by_issue(known_broken(matrix, filters)):
+        yield Note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
+    yield from _errors(matrix, filters, rows)
+    if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
+        yield Note(f"--pre would list {early[0].package} {early[0].version}.")
+
+
+def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Note]:
+    """The errors that whoever installs one of the rows, with its extra, would meet."""
+    asked = cards(matrix, filters)
+    found = [
+        (row, issue)
+        for row in rows
+        for issue in matrix.issues_for(row, python=filters.python, compute_capabilities=asked, extra=True)
+        if issue.severity == "error"
+    ]
+    if found:
+        yield Note("Known errors; --version shows the way out:")
+    for issue, versions in _by_issue(found):
+        yield Note(f"{issue.title} ({issue.id})", f"  {versions}  ")
+
+
+def _by_issue(broken: Iterable[tuple[Release, KnownIssue]]) -> Iterator[tuple[KnownIssue, str]]:
+    issues: dict[str, KnownIssue] = {}
+    versions: dict[str, list[str]] = {}
+    for row, issue in broken:
+        issues[issue.id] = issue
+        versions.setdefault(issue.id, []).append(row.version)
+    for id, issue in issues.items():
+        yield issue, minor_ranges(versions[id])
+
+
+def minor_ranges(versions: Iterable[str]) -> str:
+    """Shorten versions to their minors, newest first: "2.18 to 2.21, 2.15"; one alone stays as it is."""
+    every = list(dict.fromkeys(versions))
+    if len(every) == 1:
+        return every[0]
+    minors = sorted({Version(one).release[:2] for one in every}, reverse=True)
+    spans: list[list[tuple[int, ...]]] = []
+    for minor in minors:
+        if spans and spans[-1][-1] == (minor[0], minor[1] + 1):
+            spans[-1].append(minor)
+        else:
+            spans.append([minor])
+    return ", ".join(
+        f"{_dotted(span[-1])} to {_dotted(span[0])}" if len(span) > 1 else _dotted(span[0]) for span in spans
+    )
+
+
+def _listed(versions: Iterable[str]) -> str:
+    return ", ".join(sorted(set(versions), key=numbers))
+
+
+def _dotted(parts: Iterable[int]) -> str:
+    return ".".join(map(str, parts))

@@ -1,0 +1,179 @@
+"""A plan for people: the options with their commands, what rules the newer releases out, and the short answer."""
+
+from __future__ import annotations
+
+import itertools
+
+from rich.console import Console
+from rich.text import Text
+
+from tfgpu_doctor.plan.constraints import Violation
+from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.terminal.report import hanging
+
+_WHY: dict[Kind, str] = {
+    "as-is": "works with everything as it is",
+    "python": "newer, with another Python",
+    "driver": "newer, with a newer driver",
+    "python+driver": "with another Python and a newer driver",
+    "container": "",
+    "conda-forge": "",
+    "wsl2": "the way on Windows since 2.11",
+    "pre-release": "not released yet",
+    "cpu": "without a GPU",
+}
+_SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
+_GIVE_UP = {
+    "python": "another Python",
+    "tensorflow": "another TensorFlow than the one asked for",
+    "glibc": "a newer Linux distribution, or a container",
+    "driver": "another driver",
+    "known-issue": "a release that is known to be broken",
+    "cudnn": "another card",
+    "gpu": "another card",
+    "build": "another platform",
+}
+GROUPS_SHOWN = 6  # of what is ruled out; JSON has all
+
+
+def render(plan: Plan, console: Console) -> None:
+    """Print the whole plan."""
+    revision = Text(f" {clean(plan.tool.version)}, matrix of {clean(plan.matrix.revision)}", "dim")
+    console.print(Text.assemble(("tfgpu plan", "bold"), revision))
+    asked = f", TensorFlow {plan.tensorflow}" if plan.tensorflow else ""
+    hanging(Text("for  ", "dim"), Text(clean(target_line(plan.target) + asked), "bold"), console)
+    for problem in plan.problems:
+        console.print()
+        hanging(Text(f"{marks(console)['error']} ", "bold red"), Text(clean(problem), "bold red"), console)
+    for number, option in enumerate(plan.options, 1):
+        console.print()
+        _option(number, option, plan, console)
+    if plan.ruled_out:
+        console.print()
+        _ruled_out(plan, console)
+    console.print()
+    _answer(plan, console)
+
+
+def target_line(target: Target) -> str:
+    """One line about the machine; what is unknown is said to be free."""
+    cards = [
+        f"{gpu.name} (compute capability {gpu.compute_capability})"
+        if gpu.name
+        else f"compute capability {gpu.compute_capability}"
+        for gpu in target.gpus
+    ]
+    counted = [f"{cards.count(one)} × {one}" if cards.count(one) > 1 else one for one in dict.fromkeys(cards)]
+    parts = [
+        " and ".join(counted) or "any GPU",
+        f"driver {target.driver}" if target.driver else "any driver",
+        f"Python {target.python}" if target.python else "any Python",
+        f"{_SYSTEMS[target.os]} {target.machine}",
+    ]
+    return ", ".join(parts)
+
+
+def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
+    title = Text.assemble((clean(option.title), "bold green"), (f"  {_why(option, plan)}", "dim"))
+    hanging(Text(f"{number}  ", "bold"), title, console)
+    parts = (("CUDA", option.cuda), ("cuDNN", option.cudnn), ("Python", option.python))
+    needs = f"; needs driver {option.min_driver} or newer" if option.min_driver else ""
+    if option.cuda:
+        has = ", ".join(f"{name} {version}" for name, version in parts if version)
+        _labelled("has", Text(f"{has}{needs}"), console)
+    for fix in option.first:
+        _fix("first", fix, console)
+    for manager, commands in option.commands.items():
+        for index, command in enumerate(commands):
+            # never wrapped by us: a command must survive being copied
+            label = Text(f"   {manager if index == 0 else '':6} ", "dim")
+            console.print(Text.assemble(label, (clean(command), "bold cyan")), soft_wrap=True)
+    for fix in option.then:
+        _fix("then", fix, console)
+    for note in option.notes:
+        _labelled("note", Text(clean(note)), console)
+    if option.see:
+        console.print(Text(f"   see    {clean(option.see)}", "dim"), soft_wrap=True)  # a link must survive, too
+
+
+def _why(option: Option, plan: Plan) -> str:
+    if option.kind == "as-is" and plan.described:
+        return "fits all that you gave"
+    if option.kind in ("python", "driver") and plan.options[0].kind != "as-is":
+        return _WHY[option.kind].removeprefix("newer, ")
+    return _WHY[option.kind]
+
+
+def _fix(label: str, fix: Fix, console: Console) -> None:
+    _labelled(label, Text(clean(fix.text)), console)
+    for command in fix.commands:
+        console.print(Text("            " + clean(command), "bold cyan"), soft_wrap=True)
+
+
+def _labelled(label: str, text: Text, console: Console) -> None:
+    hanging(Text(f"   {label:6} ", "dim"), text, console)
+
+
+def _ruled_out(plan: Plan, console: Console) -> None:
+    """One line for neighbours that the same decisive reasons rule out; JSON has every reason of each."""
+    console.print(Text("Ruled out", "bold"))
+    together: list[tuple[list[str], tuple[Violation, ...]]] = []
+    for _, found in itertools.groupby(plan.ruled_out, lambda group: [_clause(one) for one in _decisive(group)]):
+        groups = list(found)
+        together.append(([version for group in groups for version in group.versions], _decisive(groups[0])))
+    shown = together[:GROUPS_SHOWN]
+    width = max(len(_versions(versions)) for versions, _ in shown)
+    for versions, reasons in shown:
+        text = Text()
+        for index, one in enumerate(reasons):
+            text.append(("; " if index else "") + clean(_clause(one)))
+            if one.constraint == "known-issue" and one.source.startswith("https:"):
+                text.append(f" {marks(console)['from']} {clean(one.source)}", "dim")
+        hanging(Text(f"   {_versions(versions):{width}}  "), text, console)
+    rest = [version for versions, _ in together[GROUPS_SHOWN:] for version in versions]
+    if rest:
+        older = f"{len(rest)} older releases, down to {rest[-1]}" if len(rest) > 1 else f"{rest[0]}, too"
+        hanging(Text("   "), Text(f"{older}; --format json gives the reasons for each", "dim"), console)
+
+
+def _versions(versions: list[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[-1]} to {versions[0]}"
+
+
+def _decisive(group: RuledOut) -> tuple[Violation, ...]:
+    """Where the card or the build is ruled out, nothing else matters."""
+    found = group.violations
+    return next(((one,) for one in found if one.constraint in ("tensorflow", "build", "gpu")), found)
+
+
+def _clause(one: Violation) -> str:
+    match one.constraint:
+        case "gpu":
+            return f"no {one.need}"
+        case "known-issue" | "yanked" | "build":
+            return one.saw
+        case "tensorflow":
+            return "not asked for"
+        case _:
+            return f"needs {one.need}"
+
+
+def _answer(plan: Plan, console: Console) -> None:
+    symbols = marks(console)
+    if plan.options and plan.options[0].kind == "cpu":
+        hanging(Text(f"{symbols['error']} ", "bold red"), Text("No GPU to plan for", "bold red"), console)
+    elif plan.options:
+        best = Text.assemble(("take 1", "bold green"), f": {clean(plan.options[0].title)}")
+        hanging(Text(f"{symbols['ok']} ", "bold green"), best, console)
+    elif plan.lift:
+        text = Text.assemble(
+            ("nothing fits", "bold red"),
+            f": {clean(plan.lift.text)}. What would have to give way: {_GIVE_UP[plan.lift.constraint]}",
+        )
+        hanging(Text(f"{symbols['error']} ", "bold red"), text, console)
+    else:
+        text = Text.assemble(("nothing fits", "bold red"), ", whichever single constraint is given up")
+        hanging(Text(f"{symbols['error']} ", "bold red"), text, console)

@@ -1,1 +1,0 @@
-"""The rules: pure decisions over facts and the matrix, a file for each layer of the stack."""
