@@ -89,7 +89,7 @@ class Pasted:
 
     def stated_fact(self, key: str) -> Fact[str]:
         """The first of it as a fact."""
-        return next((Known(one.value, stated_at(one)) for one in self.all_stated(key)), NOT_SAID)
+        return next((Known(one.value, stated_at(one), "stated") for one in self.all_stated(key)), NOT_SAID)
 
     def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
         """The first line of that form, and none of the form `but`."""

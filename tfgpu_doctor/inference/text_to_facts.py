@@ -121,7 +121,7 @@ def _host(text: Pasted) -> Host:
         os=Known(where.os, source) if where.os else NOT_SAID,
         kernel=_of(system.kernel),
         machine=_of(system.machine),
-        distribution=Known(stated.raw[:80], stated_at(stated)) if stated else _of(system.distribution),
+        distribution=Known(stated.raw[:80], stated_at(stated), "stated") if stated else _of(system.distribution),
         distribution_id=_of(system.distribution_id) if system.distribution_id else _first_word(stated),
         distribution_version=_of(system.distribution_version),
         cpu_model=_of(system.cpu_model),
@@ -168,9 +168,9 @@ def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     ]
     if cards:
         found = tuple(PciGpu(address="", device_id="", name=one.value) for one in cards[:1])
-        return Known(found, stated_at(cards[0]))
+        return Known(found, stated_at(cards[0]), "stated")
     if named:
-        return Known((), stated_at(named[0]))
+        return Known((), stated_at(named[0]), "stated")
     shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
     if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
         shown = text.find(_ONLY_GRAPHICS)
@@ -311,7 +311,7 @@ def _first_word(stated: Stated | None) -> Fact[str]:
         r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
         (stated.value if stated else "").lower(),
     )
-    return Known(words[0], stated_at(stated)) if words and stated else NOT_SAID
+    return Known(words[0], stated_at(stated), "stated") if words and stated else NOT_SAID
 
 
 def _may_be(package: str, version: str) -> bool:

@@ -23,17 +23,29 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unkn
     """Base of every record: frozen, keyword-only, strict about unknown keys."""
 
 
-class Known(Struct, Generic[T], frozen=True, tag_field="is", tag="known", forbid_unknown_fields=True):
-    """A value and where it was read: a path, a command, a library call."""
+class Known(
+    Struct, Generic[T], frozen=True, tag_field="is", tag="known", forbid_unknown_fields=True, omit_defaults=True
+):
+    """A value and where it was read: a path, a command, a library call, a line of a text.
+
+    `grade`: "observed" (a probe, or the output of a program), "stated" (a person wrote it), or "inferred" (it follows
+    from something else, which `source` names).
+    """
 
     value: T
     source: str
+    grade: str = "observed"
 
 
-class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown_fields=True):
-    """The value could not be determined, and why."""
+class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown_fields=True, omit_defaults=True):
+    """The value could not be determined, and why.
+
+    `one_of`: the values that remain possible, where the evidence leaves a few. `ask`: the command that would tell.
+    """
 
     reason: str
+    one_of: tuple[str, ...] = ()
+    ask: str | None = None
 
 
 Fact: TypeAlias = Union[Known[T], Unknown]  # noqa: UP007 - `Known[T] | Unknown` is no generic alias at run time on 3.10
@@ -49,7 +61,7 @@ def value_or(fact: Known[T] | Unknown, default: U) -> T | U:
 
 def map_fact(fact: Known[T] | Unknown, convert: Callable[[T], U]) -> Known[U] | Unknown:
     """Apply `convert` to a known value and keep its source; an unknown stays as it is."""
-    return Known(convert(fact.value), fact.source) if isinstance(fact, Known) else fact
+    return Known(convert(fact.value), fact.source, fact.grade) if isinstance(fact, Known) else fact
 
 
 # --------------------------------------------------------------------------------------- host
