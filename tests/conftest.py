@@ -7,7 +7,8 @@ import os
 import sys
 
 import pytest
-from lab import driver_lab
+
+from tests.lab import driver_lab
 
 __all__ = ["driver_lab"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Lab
 
 from tests.cli.test_main import tfgpu
+from tests.lab import Lab
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from lab import compiler
+from tests.lab import compiler
 
 PLAIN = "int answer(void) { return 42; }\n"
 # Calls dlopen itself, as TensorFlow's library does: the caller's RUNPATH counts, not that of Python's ctypes module.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lab import Lab
 
+from tests.lab import Lab
 from tfgpu_doctor.probes import driver
 from tfgpu_doctor.probes.driver import DriverFacts
 from tfgpu_doctor.records.facts import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from lab import Lab
+
+from tests.lab import Lab
 
 LIST = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
 

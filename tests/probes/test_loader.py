@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from elf_lab import CALLER, Forge, really_loaded
 
+from tests.probes.elf_lab import CALLER, Forge, really_loaded
 from tfgpu_doctor.probes import loader
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
