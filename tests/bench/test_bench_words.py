@@ -13,27 +13,6 @@ from tfgpu_doctor.render.console import console_for
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "interval", "said"),
-    [
-        (47.581e12, "FLOP/s", (47.5e12, 47.7e12), "47.6 TFLOP/s"),
-        (1.2e15, "FLOP/s", None, "1.2 PFLOP/s"),
-        (12.4e9, "B/s", (12.3e9, 12.6e9), "12.4 GB/s"),
-        (999.0, "B/s", None, "999 B/s"),
-        (2.5 * 2**30, "B", None, "2.5 GiB"),
-        (1000.0, "B", None, "1000 B"),
-        (3812.4, "images/s", (3700.0, 3900.0), "3800 images/s"),
-        (0.0123, "s", None, "12.3 ms"),
-        (0.00001234, "s", (0.0000122, 0.0000125), "12.3 µs"),
-        (1.5, "s", None, "1.5 s"),
-        (128.0, "", None, "128"),
-        (0.0, "images/s", None, "0 images/s"),
-    ],
-)
-def test_quantities(value: float, unit: str, interval: tuple[float, float] | None, said: str) -> None:
-    assert words.quantity(value, unit, interval) == said
-
-
-@pytest.mark.parametrize(
     ("figure", "said"),
     [
         (Figure(name="fit", value=812.5, unit="images/s", ci95=(800.0, 820.0)), "fit 810 (800 to 820) images/s"),

@@ -11,7 +11,6 @@ import pytest
 
 from tfgpu_doctor.bench.statistics import (
     StoppingRule,
-    digits,
     iqr_spread,
     median,
     median_interval,
@@ -116,24 +115,6 @@ def test_processes_share_what_a_case_may_take() -> None:
     assert isinstance(each, PatientRule)  # with what a workload adds to the rule
     assert (each.min_samples, each.min_seconds, each.deadline, each.max_samples) == (10, 0.125, 12.5, 500)
     assert rule.share(100).min_samples == 5
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "text"),
-    [
-        (1234.5, 1230.0, 1239.0, "1234"),
-        (470.3, 300.0, 640.0, "470"),
-        (0.04512, 0.0450, 0.0453, "0.0451"),
-        (99.96, 99.9, 100.1, "99.96"),
-        (5.0, 5.0, 5.0, "5.000"),  # no more than four digits, however narrow
-        (2.3, 1.0, 3.0, "2.3"),  # no fewer than two
-        (12_345_678.0, 12_300_000.0, 12_400_000.0, "12350000"),
-        (0.0, 0.0, 0.0, "0.0"),
-        (math.inf, 1.0, math.inf, "inf"),
-    ],
-)
-def test_digits_that_the_interval_supports(value: float, low: float, high: float, text: str) -> None:
-    assert digits(value, low, high) == text
 
 
 @pytest.mark.parametrize(

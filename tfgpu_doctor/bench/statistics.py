@@ -138,14 +138,3 @@ class StoppingRule:
 def percent(share: float) -> str:
     """A share in per cent, with two digits and never with an exponent: "5.1", "58", "104"."""
     return f"{100 * share:.2g}" if share < 0.995 else f"{100 * share:.0f}"
-
-
-def digits(value: float, low: float, high: float) -> str:
-    """Write `value` with the digits that its interval supports, at least two and at most four significant ones."""
-    if value == 0 or not math.isfinite(value):
-        return str(value)
-    width = max(high - low, 0.0) / 2
-    magnitude = math.floor(math.log10(abs(value)))
-    supported = 4 if width == 0 else magnitude - math.floor(math.log10(width)) + 1
-    decimals = min(max(supported, 2), 4) - 1 - magnitude
-    return f"{value:.{max(decimals, 0)}f}" if decimals >= 0 else f"{round(value, decimals):.0f}"

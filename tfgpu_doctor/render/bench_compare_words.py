@@ -17,8 +17,8 @@ from tfgpu_doctor.bench.comparing.records import (
     Verdict,
 )
 from tfgpu_doctor.bench.results import Ratio
-from tfgpu_doctor.bench.statistics import digits
-from tfgpu_doctor.render.bench_words import quantity, value_of
+from tfgpu_doctor.records.units import digits, quantity
+from tfgpu_doctor.render.bench_words import value_of
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "cannot tell", "not comparable")
 MARKS: dict[Verdict, str] = {

@@ -8,41 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
-from tfgpu_doctor.bench.statistics import digits
 from tfgpu_doctor.records.facts import value_or
-
-DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
-# rates count in powers of ten, as makers of memory and links do; amounts of memory in powers of two
-_PREFIXED = {"FLOP/s": DECIMAL, "FLOP": DECIMAL, "B/s": DECIMAL, "B": BINARY}
+from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
 
 TELLING = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
-
-
-def scale_of(value: float, unit: str) -> tuple[float, str]:
-    """The factor by which numbers near `value` are divided, and the unit that then stands behind them."""
-    if unit == "s":
-        return (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= 1e-4 else (1e-6, "µs")
-    prefixes = _PREFIXED.get(unit, ())
-    return next(((factor, prefix + unit) for factor, prefix in prefixes if abs(value) >= factor), (1.0, unit))
-
-
-def quantity(value: float, unit: str, interval: tuple[float, float] | None = None) -> str:
-    """A number with its unit, with the digits that the interval supports, or with four: "47.58 TFLOP/s", "8.2 GiB"."""
-    factor, shown = scale_of(value, unit)
-    if interval is None:
-        number = digits(value / factor, value / factor, value / factor)
-        number = number.rstrip("0").rstrip(".") if "." in number else number
-    else:
-        number = digits(value / factor, interval[0] / factor, interval[1] / factor)
-    return f"{number} {shown}".rstrip()
-
-
-def plain(seconds: float) -> str:
-    """Seconds with two digits."""
-    factor, unit = scale_of(seconds, "s")
-    value = seconds / factor
-    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
 
 
 def throughput(run: Run) -> str:
@@ -74,8 +43,7 @@ def point(run: Run, runs: Sequence[Run] = ()) -> str:
 def value_of(name: str, value: int | float | str | None) -> str:
     """A parameter for people; a number of bytes with its prefix."""
     if name == "bytes" and isinstance(value, int | float):
-        factor, unit = scale_of(value, "B")
-        return f"{value / factor:.4g} {unit}"
+        return quantity(value, "B")
     return "-" if value is None else str(value)
 
 
@@ -87,11 +55,6 @@ def name(run: Run, runs: Sequence[Run]) -> str:
     if len(runs) > 1 and (where := point(run, runs)):
         parts.append(where)
     return ", ".join(parts)
-
-
-def plural(word: str) -> str:
-    """ "step" → "steps", "copy" → "copies"."""
-    return word[:-1] + "ies" if word.endswith("y") else word + "s"
 
 
 def timing(run: Run) -> str:
@@ -147,8 +110,8 @@ def proof(run: Run) -> str:
 
 def before(run: Run) -> str:
     """What a user waits for before the steady state; empty when nothing was timed."""
-    parts = [f"{part} {plain(seconds)}" for part, seconds in run.cold_start_s.items() if seconds >= 0.001]
-    parts += [f"first call {plain(run.warmup_s[0])}"] if run.warmup_s else []
+    parts = [f"{part} {seconds(took)}" for part, took in run.cold_start_s.items() if took >= 0.001]
+    parts += [f"first call {seconds(run.warmup_s[0])}"] if run.warmup_s else []
     return "before: " + ", ".join(parts) if parts else ""
 
 

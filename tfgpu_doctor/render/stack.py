@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.units import memory_size
 
 Mark = Literal["ok", "error", "warning", "unknown", "absent"]
 
@@ -70,11 +71,6 @@ def _first_known(*facts: Fact[str]) -> str | None:
     return next((fact.value for fact in facts if isinstance(fact, Known)), None)
 
 
-def gib(size: int) -> str:
-    """Bytes as GiB, three digits at most."""
-    return f"{size / 2**30:.3g} GiB" if size < 1000 * 2**30 else f"{size / 2**30:.0f} GiB"
-
-
 def _machine(facts: Facts) -> tuple[str, Mark]:
     host = facts.host
     parts = [_first_known(host.distribution, host.os) or "unknown system"]
@@ -84,7 +80,7 @@ def _machine(facts: Facts) -> tuple[str, Mark]:
     if isinstance(host.cpus, Known):
         parts.append(f"{host.cpus.value} CPUs")
     if isinstance(host.memory, Known):
-        parts.append(gib(host.memory.value))
+        parts.append(memory_size(host.memory.value))
     if value_or(host.container, "none") != "none":
         parts.append(f"{value_or(host.container, '')} container")
     return ", ".join(parts), "ok" if isinstance(host.os, Known) else "unknown"
@@ -100,7 +96,7 @@ def _gpu(facts: Facts) -> tuple[str, Mark]:
             (f"{count} × " if count > 1 else "")
             + name
             + (f", compute capability {capability}" if capability else "")
-            + (f", {gib(memory)}" if memory else "")
+            + (f", {memory_size(memory)}" if memory else "")
             for (name, capability, memory), count in models.items()
         ]
         return "; ".join(described), "ok"

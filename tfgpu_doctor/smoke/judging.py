@@ -13,8 +13,9 @@ from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.report import Report, Severity
-from tfgpu_doctor.render.bench_words import of_peak, plain, quantity
-from tfgpu_doctor.render.terminal.report import sentence
+from tfgpu_doctor.records.units import quantity
+from tfgpu_doctor.records.units import seconds as duration
+from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.smoke.baseline import Baseline
 from tfgpu_doctor.smoke.plan import Asked, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status
@@ -74,7 +75,9 @@ def judge_doctor(report: Report, asked: Asked, seconds: float) -> SmokeCheck:
     on_cpu = asked.require_gpus == 0 and gpus_of(report) == ()
     if on_cpu:
         errors = [one for one in errors if not matches(one.id, ABOUT_GPUS)]
-    check = SmokeCheck(name="doctor", on="", status="ok", saw=sentence(report), seconds=seconds, passed=1, ran=1)
+    check = SmokeCheck(
+        name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
+    )
     if on_cpu and not errors:
         return _with(check, saw="TensorFlow runs on the CPU; no GPU is required")
     if errors:
@@ -91,7 +94,7 @@ def judge_import(report: Report, seconds: Sequence[float], asked: Asked) -> Smok
     check = SmokeCheck(name="import", on="", status="ok", passed=1, ran=1)
     if not seconds:
         return _with(check, status="failed", why=_why_no_import(report), passed=0)
-    check = _with(check, saw=plain(max(seconds)), seconds=round(max(seconds), 3))
+    check = _with(check, saw=duration(max(seconds)), seconds=round(max(seconds), 3))
     if asked.max_import is not None and max(seconds) > asked.max_import:
         return _with(check, status="failed", why=f"at most {asked.max_import:g} s were asked for", passed=0)
     return check
@@ -182,7 +185,8 @@ def _saw(outcome: Outcome, asked: Asked) -> str:
     if run is None or run.throughput is None:
         return ""
     speed = quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95)
-    said = [] if run.virtual else [speed + (f" ({of_peak(run)} of peak)" if run.percent_of_peak is not None else "")]
+    share = f" ({run.percent_of_peak:.0f} % of peak)" if run.percent_of_peak is not None else ""
+    said = [] if run.virtual else [speed + share]
     said.append(f"verified in {run.computed_in or run.dtype}{_instead(run)}")
     if run.virtual:
         said.append("virtual devices have no speed")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from tfgpu_doctor.bench.ratios import ratio
 from tfgpu_doctor.bench.results import Ratio, Run
-from tfgpu_doctor.bench.statistics import digits
 from tfgpu_doctor.bench.workloads.pipelines import FEEDING, PIPELINES
+from tfgpu_doctor.records.units import digits
 
 MARGIN = 0.05  # by which one must be faster than the other at least
 BOUND = 0.05  # of the step; input that clearly waits for more makes a training input-bound

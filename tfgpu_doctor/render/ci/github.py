@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Report, Severity, exit_code
+from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.ci.plain import line, lines_of
-from tfgpu_doctor.render.terminal.report import counted, sentence
 
 Level = Literal["error", "warning", "notice"]
 
@@ -54,7 +54,7 @@ def _property(text: str) -> str:
 
 def render(report: Report, fail_on: FailOn = "error") -> str:
     """The annotations of a diagnosis, and a last line with the verdict."""
-    verdict = f"tfgpu doctor: {report.verdict}: {sentence(report)}{counted(report)}\n"
+    verdict = f"tfgpu doctor: {report.verdict}: {verdict_sentence(report)}{problem_counts(report)}\n"
     return commands(of_report(report, fail_on)) + verdict
 
 
@@ -69,4 +69,6 @@ def of_report(report: Report, fail_on: FailOn = "error") -> Iterator[Annotation]
     if report.verdict == "unknown":
         reasons = dict.fromkeys(item.reason for item in report.undetermined)
         level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"
-        yield Annotation(level, f"tfgpu doctor {sentence(report)}", tuple(reasons) or ("nothing more is known",))
+        yield Annotation(
+            level, f"tfgpu doctor {verdict_sentence(report)}", tuple(reasons) or ("nothing more is known",)
+        )

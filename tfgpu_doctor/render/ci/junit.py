@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.declaration import RULES, matches
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_UNKNOWN, FailOn, Finding, Report, Severity, exit_code
+from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.render.ci.plain import line, lines_of
-from tfgpu_doctor.render.terminal.report import sentence
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -117,13 +117,15 @@ def suites(report: Report, fail_on: FailOn = "error", checked: Iterable[str] | N
 
 def _verdict(report: Report, fail_on: FailOn) -> Case:
     """Whether there is an answer; that the answer is bad, the checks say."""
-    case = Case("a verdict could be reached", "tfgpu.doctor", details=(f"{report.verdict}: {sentence(report)}",))
+    case = Case(
+        "a verdict could be reached", "tfgpu.doctor", details=(f"{report.verdict}: {verdict_sentence(report)}",)
+    )
     code = exit_code(report, fail_on)
     if report.verdict != "unknown" or code not in (EXIT_OK, EXIT_UNKNOWN):
         return case
     reasons = tuple(dict.fromkeys(item.reason for item in report.undetermined))
     outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
-    return case._replace(outcome=outcome, kind="could not determine", message=sentence(report), details=reasons)
+    return case._replace(outcome=outcome, kind="could not determine", message=verdict_sentence(report), details=reasons)
 
 
 def _check(finding_id: str, layer: str, report: Report, fail_on: FailOn) -> Case:

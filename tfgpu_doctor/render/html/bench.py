@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.statistics import percent
 from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.html import charts
 from tfgpu_doctor.render.html.doctor import body
@@ -255,8 +256,8 @@ def _start(result: BenchResult) -> Iterator[str]:
     rows = [
         (
             words.name(run, result.runs),
-            *(words.plain(found[part]) if part in found else "" for part in names),
-            words.plain((run.median_s or 0.0) / run.steps) + f" a {run.step_name}",
+            *(seconds(found[part]) if part in found else "" for part in names),
+            seconds((run.median_s or 0.0) / run.steps) + f" a {run.step_name}",
         )
         for run in timed
         for found in [charts.parts_of(run)]

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tfgpu_doctor.bench.results import GpuTelemetry, Reading, Run
 from tfgpu_doctor.bench.statistics import quantile
+from tfgpu_doctor.records.units import scale_of, seconds
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.html.svg import COLOUR, CYCLE, drawing, svg
@@ -68,7 +69,7 @@ def speed(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
     """Bars of throughput with their intervals; one unit for all."""
     measured = [run.throughput for run in everything if run.throughput and not run.virtual]
     best = max(one.value for one in measured)
-    factor, unit = words.scale_of(best, measured[0].unit)
+    factor, unit = scale_of(best, measured[0].unit)
     with drawing(0.55 + 0.42 * len(runs)) as figure:
         axes = figure.subplots()
         for place, run in enumerate(runs):
@@ -171,7 +172,7 @@ def sweep(runs: Sequence[Run], axis: str, name: str) -> str:
     if not lines:
         return ""
     best = max((run.throughput for line in lines.values() for run in line if run.throughput), key=lambda one: one.value)
-    factor, unit = words.scale_of(best.value, best.unit)
+    factor, unit = scale_of(best.value, best.unit)
     points = sorted({_number(run, axis) for line in lines.values() for run in line})
     with drawing(3.1 + 0.2 * -(-len(lines) // 2)) as figure:
         axes = figure.subplots()
@@ -243,7 +244,7 @@ def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
 
 def _median(run: Run) -> str:
     assert run.median_s
-    return f"{words.plain(run.median_s / run.steps)} a {run.step_name}"
+    return f"{seconds(run.median_s / run.steps)} a {run.step_name}"
 
 
 def _borders(axes: Axes, run: Run, place: int) -> None:
@@ -335,8 +336,8 @@ def _thinned(readings: Sequence[Reading]) -> Sequence[Reading]:
 def parts_of(run: Run) -> dict[str, float]:
     """Seconds before the first sample, in their order: the set-up, and the calls that warm up."""
     parts = dict(run.cold_start_s)
-    for number, seconds in enumerate(run.warmup_s):
-        parts["first call" if number == 0 else "further calls"] = seconds + (
+    for number, took in enumerate(run.warmup_s):
+        parts["first call" if number == 0 else "further calls"] = took + (
             parts.get("further calls", 0.0) if number > 1 else 0.0
         )
     return parts
@@ -353,12 +354,12 @@ def start(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
         drawn: set[str] = set()
         for place, run in enumerate(runs):
             left = 0.0
-            for part, seconds in parts_of(run).items():
+            for part, took in parts_of(run).items():
                 label = None if part in drawn else _label(part, 18)
                 drawn.add(part)
                 axes.barh(
                     place,
-                    seconds,
+                    took,
                     left=left,
                     height=0.42,
                     color=colours[part],
@@ -367,9 +368,9 @@ def start(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
                     edgecolor=COLOUR["page"],
                     linewidth=0.8,
                 )
-                left += seconds
+                left += took
         titles = [
-            (_label(words.name(run, everything), 26), _label(f"{words.plain(total(run))}, then {_median(run)}", 32))
+            (_label(words.name(run, everything), 26), _label(f"{seconds(total(run))}, then {_median(run)}", 32))
             for run in runs
         ]
         _rows(axes, titles)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Evidence, Finding, Fix, Report
+from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
 from tfgpu_doctor.render.markdown.report import versions
 from tfgpu_doctor.render.stack import stack
-from tfgpu_doctor.render.terminal.report import counted, left_open, sentence, told
+from tfgpu_doctor.render.terminal.report import left_open, told
 
 _LOG = 40  # lines
 _KIND = {"error": "bad", "warning": "warn", "note": ""}
@@ -55,7 +56,7 @@ def body(report: Report) -> str:
 
 def verdict(report: Report) -> str:
     """One sentence."""
-    words = element("strong", text(report.verdict)) + text(f": {sentence(report)}{counted(report)}")
+    words = element("strong", text(report.verdict)) + text(f": {verdict_sentence(report)}{problem_counts(report)}")
     return element("p", words, class_=f"verdict {_VERDICT[report.verdict]}".strip())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.facts import Facts, Known, value_or
+from tfgpu_doctor.records.units import memory_size
 from tfgpu_doctor.render.html.parts import table
-from tfgpu_doctor.render.stack import gib
 
 
 def environment(result: BenchResult) -> Iterator[str]:
@@ -20,7 +20,7 @@ def environment(result: BenchResult) -> Iterator[str]:
             str(gpu.index),
             value_or(gpu.name, "unknown"),
             value_or(gpu.compute_capability, ""),
-            gib(gpu.memory_total.value) if isinstance(gpu.memory_total, Known) else "",
+            memory_size(gpu.memory_total.value) if isinstance(gpu.memory_total, Known) else "",
             str(value_or(gpu.multiprocessors, "")),
             str(value_or(gpu.sm_clock_max, "")),
             str(value_or(gpu.power_limit, "")),
@@ -57,6 +57,6 @@ def _known(facts: Facts) -> Iterator[tuple[str, str, str]]:
         if isinstance(fact, Known):
             yield (
                 name,
-                gib(fact.value) if name == "memory" and isinstance(fact.value, int) else str(fact.value),
+                memory_size(fact.value) if name == "memory" and isinstance(fact.value, int) else str(fact.value),
                 (fact.source),
             )

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.records.report import Finding, Report
+from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.stack import stack
-from tfgpu_doctor.render.terminal.report import counted, left_open, sentence, told
+from tfgpu_doctor.render.terminal.report import left_open, told
 
 LONGEST = 60_000  # characters; GitHub takes 65 536
 _LONGEST_TEXT = 600  # characters of one text
@@ -96,8 +97,8 @@ def render(report: Report) -> str:
 def _head(report: Report) -> str:
     command = "tfgpu explain" if report.source == "text" else "tfgpu doctor"
     tool = f"{command} {report.tool.version}, matrix of {report.matrix.revision}"
-    verdict = f"**{_VERDICTS[report.verdict]} {escape(report.verdict)}**: {escape(sentence(report))}"
-    return f"{verdict}{counted(report)}\n\n<sub>{escape(tool)}, {escape(report.created)}</sub>"
+    verdict = f"**{_VERDICTS[report.verdict]} {escape(report.verdict)}**: {escape(verdict_sentence(report))}"
+    return f"{verdict}{problem_counts(report)}\n\n<sub>{escape(tool)}, {escape(report.created)}</sub>"
 
 
 def _stack(report: Report) -> str:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.statistics import digits
-from tfgpu_doctor.render.bench_words import machine, scale_of, value_of
+from tfgpu_doctor.records.units import digits, scale_of
+from tfgpu_doctor.render.bench_words import machine, value_of
 from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.terminal.report import hanging
 

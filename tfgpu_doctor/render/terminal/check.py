@@ -12,9 +12,10 @@ from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.wording import problem_counts
 from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.terminal.plan import target_line
-from tfgpu_doctor.render.terminal.report import STYLES, counted, hanging, print_finding
+from tfgpu_doctor.render.terminal.report import STYLES, hanging, print_finding
 
 _VERDICTS = {
     "ok": ("ok", "nothing stands against it"),
@@ -46,7 +47,7 @@ def render(
     style, sentence = _VERDICTS[report.verdict]
     bold = f"bold {STYLES[style]}"
     console.print()
-    ending = Text.assemble((report.verdict, bold), f": {sentence}{counted(report)}")
+    ending = Text.assemble((report.verdict, bold), f": {sentence}{problem_counts(report)}")
     hanging(Text(f"{marks(console)[style]} ", bold), ending, console)
 
 

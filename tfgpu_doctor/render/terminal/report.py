@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.records.facts import Known
 from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity
+from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.stack import Layer, stack
 
@@ -19,19 +19,13 @@ STYLES = {
     "absent": "dim",
 }
 _VERDICTS = {
-    "ok": ("ok", "TensorFlow can use the GPU"),
-    "degraded": ("warning", "TensorFlow uses the GPU, but not as it should"),
-    "broken": ("error", "TensorFlow cannot use the GPU"),
-    "unknown": ("unknown", "could not determine whether TensorFlow can use the GPU"),
+    "ok": "ok",
+    "degraded": "warning",
+    "broken": "error",
+    "unknown": "unknown",
 }
 
 
-_OF_TEXT = {
-    "ok": "by this text TensorFlow uses the GPU",
-    "degraded": "by this text it works, but not as it should",
-    "broken": "this text shows what is wrong",
-    "unknown": "this text shows nothing that explains a failure",
-}
 # what shows most of a machine without tfgpu on it
 _TO_PASTE = (
     "nvidia-smi",
@@ -178,29 +172,8 @@ def _undetermined(report: Report, console: Console) -> None:
 
 
 def _verdict(report: Report, console: Console) -> tuple[Text, Text]:
-    style = _VERDICTS[report.verdict][0]
+    style = _VERDICTS[report.verdict]
     bold = f"bold {STYLES[style]}"
     return Text(f"{marks(console)[style]} ", bold), Text.assemble(
-        (report.verdict, bold), f": {sentence(report)}{counted(report)}"
+        (report.verdict, bold), f": {verdict_sentence(report)}{problem_counts(report)}"
     )
-
-
-def sentence(report: Report) -> str:
-    """Say what the verdict means."""
-    if report.source == "text":
-        only_notes = bool(report.findings) and all(one.severity is Severity.NOTE for one in report.findings)
-        harmless = "only harmless lines; whether TensorFlow uses a GPU the text does not show"
-        return harmless if report.verdict == "unknown" and only_notes else _OF_TEXT[report.verdict]
-    imported = isinstance(report.facts.tensorflow.devices, Known)
-    if report.verdict == "ok" and not imported:
-        return "everything that TensorFlow needs is in place (it was not started)"
-    return _VERDICTS[report.verdict][1]
-
-
-def counted(report: Report) -> str:
-    """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
-    roots = [finding for finding in report.findings if finding.root_cause]
-    errors = sum(finding.severity is Severity.ERROR for finding in roots)
-    warnings = sum(finding.severity is Severity.WARNING and not finding.possible for finding in roots)
-    counts = [f"{n} {word}{'s' * (n != 1)}" for n, word in ((errors, "problem"), (warnings, "warning")) if n]
-    return f" ({', '.join(counts)})" if counts else ""

@@ -1,0 +1,42 @@
+"""What a report's verdict means, in one sentence: for every renderer, and for what judges reports (smoke)."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.records.facts import Known
+from tfgpu_doctor.records.report import Report, Severity
+from tfgpu_doctor.records.units import count
+
+_MEANING = {
+    "ok": "TensorFlow can use the GPU",
+    "degraded": "TensorFlow uses the GPU, but with problems",
+    "broken": "TensorFlow cannot use the GPU",
+    "unknown": "could not determine whether TensorFlow can use the GPU",
+}
+_MEANING_OF_TEXT = {
+    "ok": "according to this text TensorFlow uses the GPU",
+    "degraded": "according to this text TensorFlow works, but with problems",
+    "broken": "this text shows a problem",
+    "unknown": "this text shows nothing that explains a failure",
+}
+
+
+def verdict_sentence(report: Report) -> str:
+    """What the verdict means."""
+    if report.source == "text":
+        harmless = bool(report.findings) and all(finding.severity is Severity.NOTE for finding in report.findings)
+        if report.verdict == "unknown" and harmless:
+            return "only harmless lines; the text does not show whether TensorFlow uses a GPU"
+        return _MEANING_OF_TEXT[report.verdict]
+    started = isinstance(report.facts.tensorflow.devices, Known)
+    if report.verdict == "ok" and not started:
+        return "everything that TensorFlow needs is in place (it was not started)"
+    return _MEANING[report.verdict]
+
+
+def problem_counts(report: Report) -> str:
+    """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
+    causes = [finding for finding in report.findings if finding.root_cause]
+    errors = sum(finding.severity is Severity.ERROR for finding in causes)
+    warnings = sum(finding.severity is Severity.WARNING and not finding.possible for finding in causes)
+    counts = [count(number, word) for number, word in ((errors, "problem"), (warnings, "warning")) if number]
+    return f" ({', '.join(counts)})" if counts else ""
