@@ -24,7 +24,17 @@ CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*"
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
-    *("records/facts.py", "records/report.py", "matrix/*", "parsers/*", "manifests/*", "inference/*", "plan/*"),
+    *(
+        "records/fact*.py",
+        "records/machine.py",
+        "records/software.py",
+        "records/report.py",
+        "matrix/*",
+        "parsers/*",
+        "manifests/*",
+        "inference/*",
+        "plan/*",
+    ),
     *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "check/*", "redact/*", "bench/comparing/*"),
     *("bench/saved.py", "smoke/plan.py", "smoke/judging.py", "smoke/baseline.py", "smoke/records.py"),
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 FOLDER = Path(__file__).parent
+_MODULE = re.compile(rb"tfgpu_doctor(?:\.\w+)*\.(?=[A-Z])")  # before a record's name: where its code lies is no schema
 
 
 def derived() -> dict[str, str]:
@@ -36,4 +38,5 @@ def derived() -> dict[str, str]:
 
 def _text(kind: Any, name: str) -> str:
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tfgpu.{name}"}
-    return msgspec.json.format(msgspec.json.encode({**head, **msgspec.json.schema(kind)}), indent=1).decode() + "\n"
+    schema = _MODULE.sub(b"", msgspec.json.encode({**head, **msgspec.json.schema(kind)}))
+    return msgspec.json.format(schema, indent=1).decode() + "\n"

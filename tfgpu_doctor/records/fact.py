@@ -1,0 +1,59 @@
+"""A value with the place it was read from, or the reason why it could not be determined.
+
+The records are frozen; msgspec derives their JSON, their validation and their JSON Schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar, Union
+
+from msgspec import Struct
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=True):
+    """Base of every record: frozen, keyword-only, strict about unknown keys."""
+
+
+class Known(
+    Struct, Generic[T], frozen=True, tag_field="is", tag="known", forbid_unknown_fields=True, omit_defaults=True
+):
+    """A value and where it was read: a path, a command, a library call, a line of a text.
+
+    `grade`: "observed" (a probe, or the output of a program), "stated" (a person wrote it), or "inferred" (it follows
+    from something else, which `source` names).
+    """
+
+    value: T
+    source: str
+    grade: str = "observed"
+
+
+class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown_fields=True, omit_defaults=True):
+    """The value could not be determined, and why.
+
+    `one_of`: the values that remain possible, where the evidence leaves a few. `ask`: the command that would tell.
+    """
+
+    reason: str
+    one_of: tuple[str, ...] = ()
+    ask: str | None = None
+
+
+Fact: TypeAlias = Union[Known[T], Unknown]  # noqa: UP007 - `Known[T] | Unknown` is no generic alias at run time on 3.10
+
+NOT_EXAMINED = Unknown("not examined")
+NOT_ASKED = Unknown("not asked for")  # a question that nobody put is no open one
+
+
+def value_or(fact: Known[T] | Unknown, default: U) -> T | U:
+    """Return the value of a known fact, else `default`."""
+    return fact.value if isinstance(fact, Known) else default
+
+
+def map_fact(fact: Known[T] | Unknown, convert: Callable[[T], U]) -> Known[U] | Unknown:
+    """Apply `convert` to a known value and keep its source; an unknown stays as it is."""
+    return Known(convert(fact.value), fact.source, fact.grade) if isinstance(fact, Known) else fact
