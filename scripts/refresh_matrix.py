@@ -36,7 +36,8 @@ from package_index import File, index_url, wheels_of  # noqa: E402
 from wheel_facts import read_wheel  # noqa: E402
 
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, parse  # noqa: E402
-from tfgpu_doctor.matrix.schema import PLATFORMS, LibrarySet, MatrixFile, Platform, ReleaseRow, Wheel, numbers  # noqa: E402
+from tfgpu_doctor.matrix.schema import PLATFORMS, LibrarySet, MatrixFile, Platform, ReleaseRow, Wheel  # noqa: E402
+from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
 MATRIX = ROOT / "compat_matrix.yaml"
 BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"

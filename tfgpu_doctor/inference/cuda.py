@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, known, stated_at
 from tfgpu_doctor.records.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
+from tfgpu_doctor.records.versions import minor
 
 _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
@@ -74,7 +75,7 @@ def cuda(text: Pasted) -> Cuda:
 def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
     """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
     for one in text.libraries:
-        version = ".".join((one.version or "").split(".")[:2])
+        version = minor(one.version)
         if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
             yield Toolkit(
                 path=one.path or one.soname, version=version, source=f"line {one.line}: {one.via}", via=one.via

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.inference.parsed_text import Pasted
+from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import Message
+from tfgpu_doctor.records.versions import minor, same_minor
 
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
 # tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on
@@ -82,7 +84,7 @@ def circumstances(text: Pasted) -> Iterator[Message]:
     yield from _source_build(text)
     if jetson := text.find(_JETSON):
         yield Message("jetson", jetson[1], text.text_of(jetson[1]))
-    pythons = {".".join(one.value.split(".")[:2]): one for one in text.all_stated("python")}
+    pythons = {minor(one.value): one for one in text.all_stated("python")}
     if len(pythons) > 1:
         last = list(pythons.values())[-1]
         yield Message("other-environment", last.line, text.text_of(last.line))
@@ -125,15 +127,7 @@ def _of_packages(text: Pasted) -> Iterator[Message]:
     """What the lists show of TensorFlow itself: conda's variant, and a second one beside it."""
     found = {}
     for one in text.listed:
-        if one.name in (
-            "tensorflow",
-            "tensorflow-gpu",
-            "tensorflow-base",
-            "tensorflow-cpu",
-            "tf-nightly",
-            "tensorflow-mkl",
-            "tensorflow-eigen",
-        ):
+        if one.name in distributions.ANY:
             found[one.name, one.manager] = one
             if one.build and (variant := _CONDA_VARIANT.search(one.build)):
                 yield Message(
@@ -178,12 +172,12 @@ def _source_build(text: Pasted) -> Iterator[Message]:
 
 def _version_printed(text: Pasted) -> Iterator[Message]:
     """TensorFlow prints another release of itself than the list of packages has."""
-    listed = {one.version for one in text.listed if one.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")}
+    listed = {one.version for one in text.listed if one.name in distributions.TENSORFLOW}
     printed = [one for one in text.all_stated("tensorflow") if _PRINTED_VERSION.fullmatch(one.raw)]
     asked = [line.number for line in text.lines if "__version__" in line.text]
     for one in printed:
         by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
-        if by_tensorflow and len(listed) == 1 and not any(_same_minor(one.value, version) for version in listed):
+        if by_tensorflow and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
             yield Message("other-version-runs", one.line, text.text_of(one.line), {"version": one.value})
 
 
@@ -192,10 +186,6 @@ def _of_the_user(text: Pasted) -> Iterator[Message]:
     own = text.find(_OF_USER)
     if own and text.find(_OF_ENVIRONMENT):
         yield Message("other-version-runs", own[1], text.text_of(own[1]), {"folder": own[0][0]})
-
-
-def _same_minor(one: str, other: str) -> bool:
-    return one.split(".")[:2] == other.split(".")[:2]
 
 
 def _eras(text: Pasted) -> Iterator[Message]:

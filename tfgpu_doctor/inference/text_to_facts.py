@@ -19,6 +19,7 @@ from tfgpu_doctor.parsers.text.issue_form_values import names_no_gpu
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.tools import tensorflow_devices
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
+from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import (
     Build,
     Fact,
@@ -260,7 +261,7 @@ def _distribution(text: Pasted, version: str | None) -> Fact[str]:
 
 def _listed_version(text: Pasted) -> Fact[str]:
     """The version in a list of packages, or of what pip has just installed."""
-    for name in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-base", "tf-nightly"):
+    for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
         for package in value_or(_packages(text), ()):
             if package.name == name:
                 return Known(package.version, f"{package.location}: {name}")

@@ -11,8 +11,9 @@ from packaging.version import Version
 from tfgpu_doctor.lookup.releases import QueryError, same_as_far_as_given
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
 from tfgpu_doctor.matrix.rows import spelled_out
-from tfgpu_doctor.matrix.schema import Architecture, numbers
+from tfgpu_doctor.matrix.schema import Architecture
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.versions import major, minor, numbers, padded
 
 _VERSION = re.compile(r"(?:cuda|cudnn|v)?[ -]?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})", re.IGNORECASE)
 
@@ -60,7 +61,7 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
     }
     return CudaAnswer(
         version=row.version,
-        driver_branch=row.min_driver_linux.split(".")[0] if row.min_driver_linux else None,
+        driver_branch=major(row.min_driver_linux) if row.min_driver_linux else None,
         min_driver_linux=row.min_driver_linux,
         min_driver_windows=row.min_driver_windows,
         minor_compat_min_linux=row.minor_compat_min_linux,
@@ -69,9 +70,7 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
         first_compute_capability=capabilities[0] if capabilities else None,
         last_compute_capability=capabilities[-1] if capabilities else None,
         tensorflow=_built_for(matrix, "cuda", row.version),
-        cudnn=tuple(
-            line.version for line in _newest_first(data.cudnn) if row.version.split(".")[0] in line.cuda_majors
-        ),
+        cudnn=tuple(line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors),
         sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
     )
 
@@ -122,7 +121,7 @@ def find_cudnn(matrix: Matrix, text: str) -> CudnnRelease:
     row = matrix.cudnn(version) if "." in version else None
     if row is None:
         known = [line.version for line in _newest_first(matrix.data.cudnn)]
-        line = ".".join(version.split(".")[:2])
+        line = minor(version)
         raise QueryError(_unknown("cuDNN", line, known, [one for one in known if same_as_far_as_given(one, line)]))
     return row
 
@@ -175,7 +174,7 @@ def read_version(text: str, what: str, example: str) -> str:
 
 def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> str:
     if inside:
-        minors = dict.fromkeys(".".join(one.split(".")[:2]) for one in inside)
+        minors = dict.fromkeys(minor(one) for one in inside)
         return f"{what} {version} is a series; name one of {', '.join(minors)}"
     near = sorted(sorted(known, key=lambda one: _distance(one, version))[:5], key=numbers, reverse=True)
     return f"the matrix knows no {what} {version}; the nearest are {', '.join(near)}"
@@ -183,5 +182,5 @@ def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> st
 
 def _distance(one: str, other: str) -> tuple[int, ...]:
     """Within the same major version first, then by minor, then by patch."""
-    here, there = ((*numbers(version), 0, 0, 0)[:3] for version in (one, other))
+    here, there = (padded(version) for version in (one, other))
     return tuple(abs(a - b) for a, b in zip(here, there, strict=True))

@@ -12,11 +12,12 @@ from tfgpu_doctor.lookup.releases import Filters, QueryError, known_broken, only
 from tfgpu_doctor.matrix.compatibility import arm_only, driver_branches
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.rows import spelled_out
-from tfgpu_doctor.matrix.schema import Architecture, Peak, numbers
+from tfgpu_doctor.matrix.schema import Architecture, Peak
 from tfgpu_doctor.plan.alternatives import offers
 from tfgpu_doctor.plan.constraints import Wanted
 from tfgpu_doctor.plan.target import Target, TargetGpu
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.versions import numbers
 
 
 class GpuRow(Record, frozen=True, kw_only=True):
@@ -130,7 +131,7 @@ def default_platform(name: str | None, capability: str) -> str:
 
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:
     """For the CUDA major versions that know the card."""
-    first, last = (int(edge.split(".")[0]) if edge else None for edge in (card.min_cuda, card.max_cuda))
+    first, last = (numbers(edge)[0] if edge else None for edge in (card.min_cuda, card.max_cuda))
     majors = sorted({major for line in matrix.data.cudnn for major in line.cuda_majors}, key=numbers)
     found = {
         major: last_cudnn(matrix, card.compute_capability, major)

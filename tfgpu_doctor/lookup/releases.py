@@ -9,8 +9,9 @@ from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.matrix.schema import PLATFORMS, numbers
+from tfgpu_doctor.matrix.schema import PLATFORMS
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.versions import major, minor, numbers, padded
 
 # the libraries of the toolkit that a program cannot do without; CUPTI only profiles, the others come on their own
 TOOLKIT = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse")
@@ -86,7 +87,7 @@ def _checks(matrix: Matrix, filters: Filters) -> list[Callable[[Release], bool]]
     if cuda is not None:
         checks.append(lambda row: row.cuda is not None and same_as_far_as_given(row.cuda, cuda))
     if cudnn is not None:
-        line = ".".join(cudnn.split(".")[:2])  # rows have major and minor
+        line = minor(cudnn)  # rows have major and minor
         checks.append(lambda row: row.cudnn is not None and same_as_far_as_given(row.cudnn, line))
     if driver is not None:
         checks.append(lambda row: driver_runs(row, driver))
@@ -192,14 +193,14 @@ def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
         return ()
     everything = releases(matrix, Filters(platform=filters.platform, package=filters.package, gpu_only=True))
     near = [row for row in everything if row.cuda and numbers(row.cuda)[0] == numbers(wanted)[0]]
-    proofs = [row for row in near if row.cuda and _padded(row.cuda) >= _padded(wanted)]
+    proofs = [row for row in near if row.cuda and padded(row.cuda) >= padded(wanted)]
     others = structs.replace(filters, cuda=None, cudnn=None, gpu_only=True)
     return tuple(
         row
         for row in releases(matrix, others)
         if row.cuda
         and numbers(row.cuda)[0] == numbers(wanted)[0]
-        and _padded(row.cuda) < _padded(wanted)
+        and padded(row.cuda) < padded(wanted)
         and not same_as_far_as_given(row.cuda, wanted)
         and _takes_cudnn(row, filters.cudnn)
         and any(_same_names(row, proof) for proof in proofs)
@@ -212,7 +213,7 @@ def _takes_cudnn(row: Release, cudnn: str | None) -> bool:
         return True
     return (
         row.cudnn is not None
-        and row.cudnn.split(".")[0] == cudnn.split(".")[0]
+        and major(row.cudnn) == major(cudnn)
         and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
     )
 
@@ -223,10 +224,6 @@ def _same_names(one: Release, other: Release) -> bool:
     here, there = ({lib.component: lib.soname for lib in row.libraries} for row in (one, other))
     common = [name for name in TOOLKIT if name in here and name in there]
     return "cudart" in common and all(here[name] == there[name] for name in common)
-
-
-def _padded(version: str) -> tuple[int, ...]:
-    return (*numbers(version), 0, 0, 0)[:3]
 
 
 def _key(row: Release) -> tuple[str, str, str]:

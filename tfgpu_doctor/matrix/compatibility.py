@@ -10,6 +10,9 @@ from packaging.version import Version
 
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.records.facts import Fact, Facts, Known, Unknown, value_or
+from tfgpu_doctor.records.versions import capability as capability
+from tfgpu_doctor.records.versions import major, numbers
+from tfgpu_doctor.records.versions import minor as minor
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
 _GB10 = "12.1"
@@ -50,7 +53,7 @@ def kernels_for(matrix: Matrix, row: Release, compute_capability: str) -> str:
 def cudnn_floor(matrix: Matrix, row: Release) -> str | None:
     """The lowest compute capability that the cuDNN compiled against supports with the release's CUDA."""
     line = matrix.cudnn(row.cudnn) if row.cudnn else None
-    return line.min_compute_capability_by_cuda.get((row.cuda or "").split(".")[0]) if line else None
+    return line.min_compute_capability_by_cuda.get(major(row.cuda)) if line else None
 
 
 def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], package: str) -> Fact[Release]:
@@ -67,15 +70,15 @@ def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], packa
 
 def driver_reaches(driver: str, minimum: str) -> bool:
     """Whether a driver is `minimum` or newer; a branch ("570", "570.86") stands for the newest of that branch."""
-    have = [int(part) for part in driver.split(".")]
-    return have >= [int(part) for part in minimum.split(".")][: len(have)]
+    have = numbers(driver)
+    return have >= numbers(minimum)[: len(have)]
 
 
 def drives(driver: str, first: str | None, last: str | None) -> bool:
     """Whether a driver is of the branches from `first` to `last`; an unknown edge excludes nothing."""
     if first is not None and not driver_reaches(driver, first):
         return False
-    return last is None or int(driver.split(".")[0]) <= int(last.split(".")[0])
+    return last is None or numbers(driver)[0] <= numbers(last)[0]
 
 
 def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple[str | None, str | None]:
@@ -117,7 +120,7 @@ def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities
     if not cudnn or not cuda or not cards:
         return None
     for line in sorted(matrix.data.cudnn, key=lambda one: Version(one.version)):
-        floor = line.min_compute_capability_by_cuda.get(cuda.split(".")[0])
+        floor = line.min_compute_capability_by_cuda.get(major(cuda))
         if floor and Version(line.version) >= Version(cudnn) and capability(floor) > min(cards):
             return line.version
     return None
@@ -149,17 +152,6 @@ def extra_fails(matrix: Matrix, row: Release, python: str | None) -> bool:
     issues = matrix.issues_for(row, python=python, extra=True)
     withdrawn = any(issue.severity == "error" and issue.affects == "install" for issue in issues)
     return withdrawn and any(name.startswith("nvidia-") for name in row.pip_nvidia)
-
-
-def capability(text: str) -> tuple[int, int]:
-    """Turn the compute capability "8.9" into (8, 9)."""
-    major, _, minor = text.partition(".")
-    return int(major), int(minor or 0)
-
-
-def minor(version: str | None) -> str:
-    """Cut "11.8.0" down to "11.8"; empty for None."""
-    return ".".join((version or "").split(".")[:2])
 
 
 def requirement(row: Release) -> str:

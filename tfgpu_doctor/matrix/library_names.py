@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tfgpu_doctor.records.versions import major
+
 _LINUX = re.compile(
     r"lib(?P<stem>cu\w+?|nvinfer\w*|nccl|nvrtc|nvJitLink|cuda)\.so(?:\.(?P<version>\d+(?:\.\d+)*))?", re.IGNORECASE
 )
@@ -36,7 +38,7 @@ class Library:
     @property
     def cuda_major(self) -> str | None:
         """The major of the CUDA that it belongs to, where its name tells."""
-        return self.cuda_version.split(".")[0] if self.cuda_version else None
+        return major(self.cuda_version) if self.cuda_version else None
 
     @property
     def cuda_version(self) -> str | None:

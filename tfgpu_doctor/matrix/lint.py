@@ -19,7 +19,8 @@ from tfgpu_doctor.matrix.lint_tables import (
     toolkit_architectures,
 )
 from tfgpu_doctor.matrix.rows import concerns
-from tfgpu_doctor.matrix.schema import LibrarySet, MatrixFile, ReleaseRow, Wheel, numbers
+from tfgpu_doctor.matrix.schema import LibrarySet, MatrixFile, ReleaseRow, Wheel
+from tfgpu_doctor.records.versions import major, minor, numbers
 
 _SOURCED = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
@@ -114,7 +115,7 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
     for name, wheel in _wheels(data):
         if wheel.cuda is None:
             continue
-        toolkit = toolkits.get(wheel.cuda) or toolkits.get(".".join(wheel.cuda.split(".")[:2]))
+        toolkit = toolkits.get(wheel.cuda) or toolkits.get(minor(wheel.cuda))
         if toolkit is None:
             yield f"{name}.cuda: {wheel.cuda} is none of {_listed(toolkits)}"
             continue
@@ -122,10 +123,10 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
             if capability not in toolkit.compute_capabilities:
                 known = _listed(toolkit.compute_capabilities)
                 yield f"{name}: CUDA {toolkit.version} does not compile for {capability}, only for {known}"
-        major = wheel.cuda.split(".")[0]
+        cuda_major = major(wheel.cuda)
         if wheel.cudnn and wheel.cudnn not in cudnn:
             yield f"{name}.cudnn: {wheel.cudnn} is none of {_listed(cudnn)}"
-        elif wheel.cudnn and major not in cudnn[wheel.cudnn].cuda_majors:
+        elif wheel.cudnn and cuda_major not in cudnn[wheel.cudnn].cuda_majors:
             made = _listed(cudnn[wheel.cudnn].cuda_majors)
             yield f"{name}.cudnn: {wheel.cudnn} is made for CUDA {made}, not for {wheel.cuda}"
         if wheel.libraries is None:
@@ -133,7 +134,7 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
         if wheel.libraries not in libraries:
             yield f"{name}.libraries: {wheel.libraries!r} is none of {_listed(libraries)}"
         else:
-            yield from _sonames(name, wheel, libraries[wheel.libraries], major)
+            yield from _sonames(name, wheel, libraries[wheel.libraries], cuda_major)
 
 
 def cpu_wheels(data: MatrixFile) -> Iterator[str]:
@@ -193,12 +194,12 @@ def _name(row: ReleaseRow, platform: str) -> str:
     return f"{row.package} {row.version} {platform}"
 
 
-def _sonames(name: str, wheel: Wheel, opened: LibrarySet, major: str) -> Iterator[str]:
+def _sonames(name: str, wheel: Wheel, opened: LibrarySet, cuda_major: str) -> Iterator[str]:
     """The numbers in libcudart.so.12 or cudart64_110.dll, and libcudnn.so.9 or cudnn64_9.dll, are the right majors.
 
     A build that links its libraries may hold a static cudart (Windows up to 1.10).
     """
-    for component, wanted in (("cudart", major), ("cudnn", wheel.cudnn.split(".")[0] if wheel.cudnn else None)):
+    for component, wanted in (("cudart", cuda_major), ("cudnn", major(wheel.cudnn) or None)):
         library = opened.libraries.get(component)
         if wanted is None or (library is None and opened.linked):
             continue

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, MatrixFile, numbers
+from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, MatrixFile
+from tfgpu_doctor.records.versions import major, minor, numbers
 
 # CUDA 11.0 came with an older driver than the 450.80.02 that NVIDIA then gave for all of CUDA 11
 _OWN_OLDEST_DRIVER = ("11.0",)
@@ -32,8 +33,8 @@ def drivers(data: MatrixFile) -> Iterator[str]:
 
 
 def _family(row: CudaToolkit) -> str:
-    minor = ".".join(row.version.split(".")[:2])
-    return minor if minor in _OWN_OLDEST_DRIVER else minor.split(".")[0]
+    own = minor(row.version)
+    return own if own in _OWN_OLDEST_DRIVER else major(own)
 
 
 def _falling(column: str, toolkits: Iterable[CudaToolkit]) -> Iterator[str]:
@@ -67,7 +68,7 @@ def driver_branches(data: MatrixFile) -> Iterator[str]:
     shipped = {row.version: row.min_driver_linux for row in data.cuda}
     for row in data.architectures:
         driver = shipped.get(row.min_cuda or "")
-        branch = driver.split(".")[0] if driver else row.first_driver_branch
+        branch = major(driver) if driver else row.first_driver_branch
         if row.first_driver_branch and row.first_driver_branch != branch:
             yield (
                 f"architectures {row.compute_capability}.first_driver_branch: {row.first_driver_branch}, but CUDA "
@@ -110,14 +111,16 @@ def cudnn_floors(data: MatrixFile) -> Iterator[str]:
     """A cuDNN serves cards for which a toolkit of that major compiles; a later one serves none that were dropped."""
     floors: dict[str, tuple[str, str]] = {}  # CUDA major → (version, floor) of the next newer cuDNN
     for row in data.cudnn:
-        for major, floor in row.min_compute_capability_by_cuda.items():
-            compiled = _compiled(data, major)
+        for cuda_major, floor in row.min_compute_capability_by_cuda.items():
+            compiled = _compiled(data, cuda_major)
             if compiled and floor not in compiled:
-                yield f"cudnn {row.version}: CUDA {major} compiles for {_listed(compiled)}, not for {floor}"
-            later, its_floor = floors.get(major, (row.version, floor))
+                yield f"cudnn {row.version}: CUDA {cuda_major} compiles for {_listed(compiled)}, not for {floor}"
+            later, its_floor = floors.get(cuda_major, (row.version, floor))
             if numbers(its_floor) < numbers(floor):
-                yield f"cudnn {later}: goes down to {its_floor} with CUDA {major}, but {row.version} only to {floor}"
-            floors[major] = (row.version, floor)
+                yield (
+                    f"cudnn {later}: goes down to {its_floor} with CUDA {cuda_major}, but {row.version} only to {floor}"
+                )
+            floors[cuda_major] = (row.version, floor)
 
 
 def official(data: MatrixFile) -> Iterator[str]:
@@ -128,12 +131,12 @@ def official(data: MatrixFile) -> Iterator[str]:
             yield f"official {row.version}.cuda: {row.cuda} is none of {_listed(_newest_first(toolkits))}"
         if not row.cudnn:
             continue
-        meant = [one for one in data.cudnn if row.cudnn in (one.version, one.version.split(".")[0])]
-        majors = {major for one in meant for major in one.cuda_majors}
+        meant = [one for one in data.cudnn if row.cudnn in (one.version, major(one.version))]
+        majors = {number for one in meant for number in one.cuda_majors}
         if not meant:
             known = _newest_first(one.version for one in data.cudnn)
             yield f"official {row.version}.cudnn: {row.cudnn} is none of {_listed(known)}"
-        elif row.cuda and row.cuda.split(".")[0] not in majors:
+        elif row.cuda and major(row.cuda) not in majors:
             made = _listed(sorted(majors, key=numbers))
             yield f"official {row.version}.cudnn: {row.cudnn} is made for CUDA {made}, not for {row.cuda}"
 
@@ -151,9 +154,9 @@ def _compiles(toolkit: CudaToolkit, row: Architecture) -> bool | None:
     return version >= numbers(row.min_cuda)
 
 
-def _compiled(data: MatrixFile, major: str) -> list[str]:
+def _compiled(data: MatrixFile, cuda_major: str) -> list[str]:
     """Compute capabilities for which toolkits of a major version make SASS, ascending."""
-    of_major = (row for row in data.cuda if row.version.split(".")[0] == major)
+    of_major = (row for row in data.cuda if major(row.version) == cuda_major)
     return sorted({one for row in of_major for one in row.compute_capabilities}, key=numbers)
 
 

@@ -17,6 +17,7 @@ import msgspec
 from tfgpu_doctor.matrix.gpu_names import NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Library, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, CudnnRelease, KnownIssue, MatrixFile, Peak, ReleaseRow
+from tfgpu_doctor.records.versions import at_least, minor
 
 __all__ = [
     "Architecture",
@@ -163,11 +164,11 @@ class Matrix:
     def cuda(self, version: str) -> CudaToolkit | None:
         """The row of a toolkit; an update without a row of its own is answered by its minor version's."""
         rows = {row.version: row for row in self.data.cuda}
-        return rows.get(".".join(version.split(".")[:3])) or rows.get(_minor(version))
+        return rows.get(".".join(version.split(".")[:3])) or rows.get(minor(version))
 
     def cudnn(self, version: str) -> CudnnRelease | None:
         """The cuDNN line of a version: "9.3" and "9.3.0.75" alike."""
-        return next((row for row in self.data.cudnn if row.version == _minor(version)), None)
+        return next((row for row in self.data.cudnn if row.version == minor(version)), None)
 
     def architecture(self, compute_capability: str) -> Architecture | None:
         """What a compute capability is called and supported by."""
@@ -268,11 +269,7 @@ def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...
     low, high = where.min_compute_capability, where.max_compute_capability
     if low is None and high is None:
         return True
-    return any(
-        (low is None or _capability(card) >= _capability(low))
-        and (high is None or _capability(card) <= _capability(high))
-        for card in cards
-    )
+    return any((low is None or at_least(card, low)) and (high is None or at_least(high, card)) for card in cards)
 
 
 def _stands_beside(issue: KnownIssue, others: Mapping[str, str]) -> bool:
@@ -288,13 +285,5 @@ def _within(version: str | None, specifier: str | None) -> bool:
     return specifier is None or (version is not None and within(version, specifier))
 
 
-def _capability(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdecimal())
-
-
 def _normalised(package: str) -> str:
     return package.lower().replace("_", "-")
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])

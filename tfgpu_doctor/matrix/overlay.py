@@ -21,7 +21,8 @@ from typing import Any
 
 from msgspec import structs
 
-from tfgpu_doctor.matrix.schema import GpuNames, MatrixFile, ReleaseRow, numbers
+from tfgpu_doctor.matrix.schema import GpuNames, MatrixFile, ReleaseRow
+from tfgpu_doctor.records.versions import numbers
 
 # table → what tells one row from another
 KEYS: dict[str, Callable[[Any], object]] = {

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, field
 
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.versions import numbers
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 
@@ -24,11 +25,6 @@ ReleaseVersion: TypeAlias = Annotated[
 ]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """Turn "12.5.1" into (12, 5, 1), for comparing."""
-    return tuple(int(part) for part in version.split("."))
 
 
 class Source(Record, frozen=True, kw_only=True):

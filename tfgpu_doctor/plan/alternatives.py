@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import capability, driver_reaches, drives, dropped_by, is_tegra, runs_on
+from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.matrix.schema import CondaBuild, Container, numbers
+from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import Wanted, first_branch, last_branch
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.versions import capability, major, numbers
 
 _DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|l40s)", re.IGNORECASE)
 PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
@@ -85,7 +86,7 @@ def _driver_runs(wanted: Wanted, row: Container) -> bool:
         return False
     if driver_reaches(have, row.min_driver):
         return True
-    return is_data_centre(wanted.target) and have.split(".")[0] in row.data_center_branches
+    return is_data_centre(wanted.target) and major(have) in row.data_center_branches
 
 
 def is_data_centre(target: Target) -> bool:
@@ -120,7 +121,7 @@ def _container(wanted: Wanted, row: Container) -> Option:
 def _branch_note(wanted: Wanted, row: Container) -> Iterator[str]:
     have = wanted.target.driver
     if have and not driver_reaches(have, row.min_driver):
-        yield f"On data-centre cards branch {have.split('.')[0]} serves as well (CUDA's forward compatibility)"
+        yield f"On data-centre cards branch {major(have)} serves as well (CUDA's forward compatibility)"
 
 
 def _docker(wanted: Wanted) -> Fix:

@@ -9,18 +9,11 @@ from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import (
-    capability,
-    cudnn_floor,
-    driver_branches,
-    driver_reaches,
-    drives,
-    extra_fails,
-    runs_on,
-)
+from tfgpu_doctor.matrix.compatibility import cudnn_floor, driver_branches, driver_reaches, drives, extra_fails, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target, from_facts
 from tfgpu_doctor.records.facts import Facts, Record
+from tfgpu_doctor.records.versions import capability
 
 
 class Violation(Record, frozen=True):

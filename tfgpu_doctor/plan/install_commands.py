@@ -7,18 +7,11 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import (
-    capability,
-    cudnn_bound,
-    cudnn_limit,
-    extra_fails,
-    minor,
-    numpy_bound,
-    requirement,
-)
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, extra_fails, numpy_bound, requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.versions import capability, major, minor
 
 # The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
 # 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.
@@ -178,7 +171,7 @@ class Recipe:
         Source: TensorFlow's install guide of 2.10 to 2.12.
         """
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
-        limit = min([one for one in (str(int((cudnn or "7").split(".")[0]) + 1), self.cudnn_limit) if one], key=Version)
+        limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
         quote = _windows_quote if self.target.os == "windows" else shlex.quote
         wanted = " ".join(quote(one) for one in (requirement(self.row), *self._bounds()))
         create = f"conda create -y -n {self.name} -c conda-forge python={self.python} pip cudatoolkit={cuda}"

@@ -27,8 +27,10 @@ from tfgpu_doctor.plan.fixes import Remedies
 from tfgpu_doctor.plan.install_commands import Recipe
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Lift, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target, TargetError
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
+from tfgpu_doctor.records.versions import major, minor
 
 # What costs least to give way comes first; the card and the operating system come last.
 LIFTS = ("python", "tensorflow", "glibc", "driver", "known-issue", "cudnn", "gpu", "build")
@@ -38,7 +40,7 @@ CHANGES: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("python+driver", frozenset({"python", "driver"})),
 )
 # distributions that put their own files into the folder tensorflow/
-IN_THE_WAY = frozenset({"tensorflow-gpu", "tensorflow-cpu", "tensorflow-intel", "tf-nightly", "intel-tensorflow"})
+IN_THE_WAY = frozenset(TENSORFLOW) - {"tensorflow"}
 _ON_CPU = frozenset({"build", "gpu", "cudnn", "driver", "known-issue"})  # what does not matter without a GPU
 _WSL = Fix("Install WSL2 (the NVIDIA driver stays in Windows; install none inside WSL)", ("wsl --install",))
 
@@ -58,7 +60,7 @@ def here_of(facts: Facts, matrix: Matrix, python: str | None = None) -> Here:
     """What a plan has to know of a real machine; with another Python, its environment does not serve."""
     gpus, plugged = value_or(facts.gpus, None), value_or(facts.host.pci_gpus, None)
     no_gpu = not gpus and plugged == () and not value_or(facts.host.dxg_device, False)
-    own = ".".join(value_or(facts.python.version, "").split(".")[:2])
+    own = minor(value_or(facts.python.version, ""))
     installed = {package.name for package in value_or(facts.python.packages, ())}
     return Here(
         remedies=Remedies(facts, matrix) if python in (None, own) else None,
@@ -158,7 +160,7 @@ class Planner:
         """A driver goes up to the last branch for the cards; under another Python the release may be broken."""
         if "driver" in broken:
             last, need = last_branch(self.wanted), driver_needed(self.wanted, row)
-            if last and need and int(need.split(".")[0]) > int(last):
+            if last and need and int(major(need)) > int(last):
                 return False
         if "python" in broken:
             other = replace(self.wanted, target=msgspec.structs.replace(self.target, python=row.python[-1]))

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Record, value_or
+from tfgpu_doctor.records.versions import capability, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
@@ -51,9 +52,7 @@ class Target(Record, frozen=True, kw_only=True):
     @property
     def capabilities(self) -> tuple[str, ...]:
         """The compute capabilities of the GPUs, each once, ascending."""
-        return tuple(
-            sorted({gpu.compute_capability for gpu in self.gpus}, key=lambda one: tuple(map(int, one.split("."))))
-        )
+        return tuple(sorted({gpu.compute_capability for gpu in self.gpus}, key=capability))
 
 
 def describe(
@@ -96,7 +95,7 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     return Target(
         gpus=tuple(gpu for gpu in found if gpu),
         driver=value_or(facts.driver.version, None),
-        python=python or ".".join(value_or(facts.python.version, "").split(".")[:2]) or None,
+        python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
         glibc=libc[1] if libc[:1] == ["glibc"] and len(libc) > 1 else None,

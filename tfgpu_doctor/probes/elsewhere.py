@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Unknown
 
 _DIST_INFO = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info$")
@@ -78,7 +78,7 @@ def describe(executable: str, prefix: str, via: str) -> OtherPython:
         (
             f"{match['name'].replace('_', '-').lower()} {match['version']}"
             for match in map(_DIST_INFO.match, names)
-            if match and match["name"].replace("_", "-").lower() in TENSORFLOWS
+            if match and match["name"].replace("_", "-").lower() in TENSORFLOW
         ),
         None,
     )

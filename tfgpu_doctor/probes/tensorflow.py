@@ -23,6 +23,7 @@ from tfgpu_doctor.probes.process import Child, Completed, run
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, killed, parse_event
 from tfgpu_doctor.records.facts import Fact, Known, Python, TensorFlow
+from tfgpu_doctor.records.versions import at_least
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {
@@ -212,7 +213,7 @@ class Patient:
         answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None
-        if old and tuple(map(int, old.split(".")[:2])) >= (3, 6):
+        if old and at_least(old, "3.6"):
             last = completed.stderr.strip().splitlines()[-1:] or ["no message"]
             note = f"the examination cannot start in this Python {old}: {last[0][:200]}"
         elif old:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
 from tfgpu_doctor.probes.transcript import Ending, Transcript, answer_of, describe_ending, log_lines, phases
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
     Build,
     ComputeCheck,
@@ -143,8 +143,8 @@ def tensorflow_distribution(about: Python) -> Fact[Package]:
     if isinstance(about.packages, Unknown):
         return about.packages
     found = sorted(
-        (package for package in about.packages.value if package.name in TENSORFLOWS),
-        key=lambda package: TENSORFLOWS.index(package.name),
+        (package for package in about.packages.value if package.name in TENSORFLOW),
+        key=lambda package: TENSORFLOW.index(package.name),
     )
     paths = about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
     home = str(PurePath(paths[0]).parent) if paths else None

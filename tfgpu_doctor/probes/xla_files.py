@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.records.facts import Fact, Known, Unknown, XlaFile
+from tfgpu_doctor.records.versions import at_least
 
 HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="
 PTXAS_TIMEOUT = 5.0  # seconds; it needs some milliseconds
 PTXAS_ASKED = 4  # versions that are asked for; what lies behind them is not in use
 # wheels of 2.13 and older do not hold the string "../nvidia/cuda_nvcc"
-WHEEL_SINCE = (2, 14)
+WHEEL_SINCE = "2.14"
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,12 @@ def _roots(
     if built := _toolkit_of_the_build(tensorflow_dir):
         yield built, "the build's toolkit"
     yield below(root, "/usr/local/cuda"), "/usr/local"
-    if _minor(version) >= WHEEL_SINCE:
+    if at_least(version, WHEEL_SINCE) is not False:  # of an unknown release as of today's
         yield below(root, "/opt/cuda"), "/opt"
         site = os.path.dirname(tensorflow_dir)
         yield os.path.join(site, "nvidia", "cuda_nvcc"), "pip wheel"
         yield os.path.join(tensorflow_dir, "cuda"), "TensorFlow's own"
         yield os.path.normpath(os.path.join(tensorflow_dir, *[os.pardir] * 4)), "conda"
-
-
-def _minor(version: str | None) -> tuple[int, ...]:
-    numbers = re.findall(r"\d+", version or "")[:2]
-    return tuple(int(number) for number in numbers) if len(numbers) == 2 else WHEEL_SINCE  # unknown: today's
 
 
 def _toolkit_of_the_build(tensorflow_dir: str) -> str | None:

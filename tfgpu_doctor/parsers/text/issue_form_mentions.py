@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 
 from tfgpu_doctor.parsers.text import issue_form_values as values
+from tfgpu_doctor.records.versions import major
 
 LONGEST = 160
 
@@ -107,7 +108,7 @@ def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
 def _version(key: str, number: str) -> list[tuple[str, str]]:
     low, high = _SMALL[key]
     said = values.tensorflow(number) if key == "tensorflow" else number
-    if not said or not low <= int(said.split(".")[0]) <= high:
+    if not said or not low <= int(major(said)) <= high:
         return []
     return [(key, said)] if "." in said or key in ("cudnn", "cuda") else []
 

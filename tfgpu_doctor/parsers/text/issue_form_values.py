@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 
+from tfgpu_doctor.records.versions import major
+
 LONGEST = 400  # characters of a value that are looked at
 
 _NOTHING = re.compile(
@@ -135,7 +137,7 @@ def _named_files(text: str) -> tuple[str | None, str | None, str]:
 
 
 def _plausible(version: str | None, low: int, high: int) -> str | None:
-    return version if version and low <= int(version.split(".")[0]) <= high else None
+    return version if version and low <= int(major(version)) <= high else None
 
 
 def driver_of_installer(text: str) -> str | None:
@@ -148,7 +150,7 @@ def tensorflow(text: str) -> str | None:
     """The release; behind the output of git describe stands the version proper."""
     plain = _GIT_DESCRIBE.sub(" ", text[:LONGEST])
     match = _TF_VERSION.search(plain) or _TF_VERSION.search(text[:LONGEST])
-    if match is None or int(match[1].split(".")[0]) > 2:
+    if match is None or int(major(match[1])) > 2:
         return None
     stage = (match[3] or "").lower().replace("alpha", "a").replace("beta", "b")
     return match[1] + (f".{match[2].lower()}" if match[2] else stage)

@@ -20,7 +20,7 @@ from tfgpu_doctor.lookup.releases import (
 )
 from tfgpu_doctor.matrix.compatibility import driver_branches, drives
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.matrix.schema import numbers
+from tfgpu_doctor.records.versions import numbers
 
 _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
 

@@ -1,0 +1,17 @@
+"""The names of TensorFlow's distributions.
+
+probes/tensorflow_probe.py has its own copy, since it runs without this package; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+# What pip installs that brings the module `tensorflow`, the likeliest first
+TENSORFLOW = (
+    *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-macos", "tensorflow-intel"),
+    *("tensorflow-cpu-aws", "tensorflow-aarch64", "tensorflow-rocm", "intel-tensorflow", "intel-tensorflow-avx512"),
+    *("tensorflow-directml", "tf-nightly", "tf-nightly-gpu", "tf-nightly-cpu", "nvidia-tensorflow"),
+)
+# What only conda has: `tensorflow-base` holds the module, the other two choose the build
+CONDA_BASE = "tensorflow-base"
+CONDA_VARIANTS = ("tensorflow-mkl", "tensorflow-eigen")
+ANY = frozenset({*TENSORFLOW, CONDA_BASE, *CONDA_VARIANTS})

@@ -1,0 +1,76 @@
+"""Versions as numbers: of TensorFlow, CUDA, cuDNN, drivers and compute capabilities.
+
+What cannot be read is None and never a yes. For pip's own order (pre-releases, specifiers) use `packaging`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBERS = re.compile(r"\s*v?(\d{1,9}(?:\.\d{1,9})*)", re.IGNORECASE)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Turn "12.5.1" into (12, 5, 1).
+
+    Raises:
+        ValueError: it is not made of numbers alone.
+    """
+    return tuple(int(part) for part in version.split("."))
+
+
+def parts(version: str | None) -> tuple[int, ...] | None:
+    """The numbers that a version begins with: (2, 15, 0) of "2.15.0rc1"; None where it begins with none."""
+    match = _NUMBERS.match(version or "")
+    return numbers(match[1]) if match else None
+
+
+def major(version: str | None) -> str:
+    """Cut "11.8.0" down to "11"; empty for None."""
+    return (version or "").split(".")[0]
+
+
+def minor(version: str | None) -> str:
+    """Cut "11.8.0" down to "11.8"; empty for None."""
+    return ".".join((version or "").split(".")[:2])
+
+
+def at_least(version: str | None, floor: str) -> bool | None:
+    """Whether a version is `floor` or newer: missing parts are zeros, and a release candidate is its release.
+
+    None where one of them cannot be read.
+    """
+    have, need = parts(version), parts(floor)
+    if have is None or need is None:
+        return None
+    length = max(len(have), len(need))
+    return _padded(have, length) >= _padded(need, length)
+
+
+def same_minor(version: str, other: str) -> bool:
+    """Whether two versions share major and minor: "2.15.0" and "2.15.1"."""
+    return minor(version) == minor(other)
+
+
+def padded(version: str) -> tuple[int, int, int]:
+    """Turn "12.5" into (12, 5, 0), for comparing with "12.5.1".
+
+    Raises:
+        ValueError: it is not made of numbers alone.
+    """
+    first, second, third = _padded(numbers(version), 3)[:3]
+    return first, second, third
+
+
+def capability(text: str) -> tuple[int, int]:
+    """Turn the compute capability "8.9" into (8, 9).
+
+    Raises:
+        ValueError: it is not made of numbers alone.
+    """
+    first, second = _padded(numbers(text), 2)[:2]
+    return first, second
+
+
+def _padded(version: tuple[int, ...], length: int) -> tuple[int, ...]:
+    return version + (0,) * (length - len(version))
