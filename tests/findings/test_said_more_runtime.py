@@ -16,7 +16,7 @@ from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.report import Finding, Severity
 
-_FORMS = (*memory.FORMS, *faults.FORMS, *speed.FORMS)
+_TEMPLATES = (*memory.TEMPLATES, *faults.TEMPLATES, *speed.TEMPLATES)
 
 
 def findings(report: str) -> list[Finding]:
@@ -37,8 +37,8 @@ def test_sample(kind: str, line: str, values: dict[str, str]) -> None:
     assert values in found
 
 
-@pytest.mark.parametrize("form", _FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(_FORMS)])
-def test_every_form_has_a_sample(form: template.Form) -> None:
+@pytest.mark.parametrize("form", _TEMPLATES, ids=[f"{n}: {form.kind}" for n, form in enumerate(_TEMPLATES)])
+def test_every_form_has_a_sample(form: template.Template) -> None:
     known = [line for kind, line, _ in MORE if kind == form.kind]
     assert any(template.read([Line(1, line)], [form]) for line in known), form.expression
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import tfgpu_doctor.parsers
-from tfgpu_doctor.parsers.messages.template import Form
+from tfgpu_doctor.parsers.messages.template import Template
 
 if sys.version_info >= (3, 11):
     import re._constants as sre
@@ -59,7 +59,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
 def _patterns_in(value: Any) -> Iterator[re.Pattern[str]]:
     if isinstance(value, re.Pattern):
         yield value
-    elif isinstance(value, Form):
+    elif isinstance(value, Template):
         yield value.pattern
     elif isinstance(value, dict):
         for one in (*value, *value.values()):

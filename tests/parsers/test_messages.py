@@ -1,4 +1,4 @@
-"""The catalogue of messages: every form has a line that it knows, and everything it says is of use to somebody."""
+"""The catalogue of messages: every template has a line that it knows, and everything it says is of use to somebody."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import tfgpu_doctor
 from tests.findings.logs import log
 from tests.parsers.message_samples import CUDA, DRIVER, HARMLESS, RUNTIME, SAMPLES
 from tests.parsers.pasted import lines, mangled
-from tfgpu_doctor.findings.message_log import _CIRCUMSTANCES, STOPS_IMPORT
 from tfgpu_doctor.inference.derived_messages import _EVENTS
 from tfgpu_doctor.parsers.messages import catalogue, template
 from tfgpu_doctor.parsers.messages.harmless import MEANING
@@ -22,7 +21,7 @@ from tfgpu_doctor.parsers.text.lines import read as from_bytes
 from tfgpu_doctor.records.facts import Message
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
-FORMS = catalogue.FORMS
+TEMPLATES = catalogue.TEMPLATES
 # Failures for which there is no finding of their own: a program's kernel that went wrong, a disk that is full. They
 # are read all the same, so that a text with one is not taken for one that gives no reason.
 ONLY_COMPLAINTS = {
@@ -41,32 +40,37 @@ def one(text: str, kind: str) -> Message:
     return found
 
 
-# ---------------------------------------------------------------------------------------------- each form
+# ------------------------------------------------------------------------------------------ each template
 
 
-@pytest.mark.parametrize(("kind", "line", "values"), SAMPLES, ids=[f"{kind}: {line[:40]}" for kind, line, _ in SAMPLES])
-def test_sample(kind: str, line: str, values: dict[str, str]) -> None:
-    found = [message for message in read(line) if message.kind == kind]
-    assert values in [message.values for message in found], [message.values for message in found]
-    assert all((message.line, message.count) == (1, 1) for message in found)
+def test_samples() -> None:
+    wrong = []
+    for kind, line, values in SAMPLES:
+        found = [message for message in read(line) if message.kind == kind]
+        if values not in [m.values for m in found] or any((m.line, m.count) != (1, 1) for m in found):
+            wrong.append((kind, line, values, found))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("form", FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(FORMS)])
-def test_every_form_has_a_sample(form: template.Form) -> None:
-    known = [line for kind, line, _ in SAMPLES if kind == form.kind]
-    assert any(template.read([Line(1, line)], [form]) for line in known), form.expression
+def test_every_template_has_a_sample() -> None:
+    missing = [
+        (one.kind, one.expression)
+        for one in TEMPLATES
+        if not any(template.read([Line(1, line)], [one]) for kind, line, _ in SAMPLES if kind == one.kind)
+    ]
+    assert missing == []
 
 
 def test_samples_are_of_kinds_that_exist() -> None:
-    assert {kind for kind, _, _ in SAMPLES} <= {form.kind for form in FORMS}
-    assert {form.fixed["what"] for form in FORMS if form.kind == "harmless"} == set(MEANING)
+    assert {kind for kind, _, _ in SAMPLES} <= {one.kind for one in TEMPLATES}
+    assert {one.fixed["what"] for one in TEMPLATES if one.kind == "harmless"} == set(MEANING)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=[f"{n}: {form.kind}" for n, form in enumerate(FORMS)])
-def test_needles_are_lower_case_and_say_something(form: template.Form) -> None:
-    assert all(needle and needle == needle.lower() for needle in form.needles)
-    assert all(len(needle.strip()) >= 2 for needle in form.needles)
-    assert form.pattern.search("") is None, "it matches nothing at all"
+def test_needles_are_lower_case_and_say_something() -> None:
+    assert [
+        one for one in TEMPLATES for needle in one.needles if needle != needle.lower() or len(needle.strip()) < 2
+    ] == []
+    assert [one for one in TEMPLATES if one.pattern.search("")] == [], "it matches an empty line"
 
 
 def kinds(pasted: str) -> set[str]:
@@ -177,14 +181,14 @@ def trees(*patterns: str) -> Iterator[ast.AST]:
 
 
 def made() -> set[str]:
-    """Every kind that a form or a parser makes."""
+    """Every kind that a template or a parser makes."""
     calls = [node for node in trees("parsers/**/*.py", "inference/*.py") if isinstance(node, ast.Call) and node.args]
     named = {
         call.args[0].value
         for call in calls
         if ast.unparse(call.func).endswith("Message") and isinstance(call.args[0], ast.Constant)
     }
-    return {form.kind for form in FORMS} | set(_EVENTS.values()) | {str(kind) for kind in named}
+    return {one.kind for one in TEMPLATES} | set(_EVENTS.values()) | {str(kind) for kind in named}
 
 
 def test_every_kind_is_of_use() -> None:
@@ -194,8 +198,28 @@ def test_every_kind_is_of_use() -> None:
         for node in trees("findings/[!m]*.py", "findings/m[!e]*.py", "findings/memory.py", "inference/*.py")
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert made() - words - _CIRCUMSTANCES - set(STOPS_IMPORT) <= ONLY_COMPLAINTS
+    idle = {kind for kind in made() - words if catalogue.is_failure(kind) and not catalogue.stops_import(kind)}
+    assert idle <= ONLY_COMPLAINTS
     assert made() >= ONLY_COMPLAINTS
+
+
+def test_every_kind_declares_its_role_once() -> None:
+    declared: dict[str, list[str]] = {kind: [] for kind in made()}
+    for one in TEMPLATES:
+        if one.role is not None and one.kind != "harmless":
+            declared[one.kind].append(one.role)
+    for kind in (*catalogue.OTHER_FAILURES, *catalogue.OTHER_CONTEXT):
+        declared.setdefault(kind, []).append("without a template")
+    assert {kind: roles for kind, roles in declared.items() if len(roles) != 1 and kind != "harmless"} == {}
+    assert made() == set(catalogue.ROLES)
+
+
+def test_what_stops_the_import_is_a_failure() -> None:
+    assert [kind for kind in catalogue.STOPS_IMPORT if not catalogue.is_failure(kind)] == []
+    assert not catalogue.is_failure("harmless")
+    assert not catalogue.is_failure("conda-build")
+    assert catalogue.is_failure("cuinit-failed")
+    assert not catalogue.stops_import("cuinit-failed")
 
 
 def test_every_kind_that_is_asked_for_is_made() -> None:
@@ -207,4 +231,3 @@ def test_every_kind_that_is_asked_for_is_made() -> None:
                 asked |= {word.value for word in words if isinstance(word, ast.Constant)}
     assert "cuinit-failed" in asked
     assert asked - made() == set()
-    assert made() >= _CIRCUMSTANCES

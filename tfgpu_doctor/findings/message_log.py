@@ -6,59 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.report import Evidence
-
-# Python cannot go on after these: whoever meets one does not ask about a GPU first of all
-STOPS_IMPORT = (
-    "numpy-abi",
-    "protobuf-abi",
-    "keras-generation",
-    "keras-mismatch",
-    "dll-load-failed",
-    "glibc-too-old",
-    "illegal-instruction",
-    "cpu-instructions-missing",
-    "module-not-found",
-    "undefined-symbol",
-    "wrong-architecture",
-    "shadowed",
-    "no-attribute",
-    "package-removed",
-    "no-distribution",
-    "wheel-not-supported",
-    "conda-unsatisfiable",
-    "tf-internals-missing",
-    "estimator-mismatch",
-    *("keras-needs-tensorflow", "symbolic-to-numpy", "addon-mismatch", "small-dependency", "requires-python"),
-)
-
-# kinds that tell where and how, and no failure
-_CIRCUMSTANCES = frozenset(
-    {
-        *("harmless", "import-line", "traceback", "loader-path", "kernel-version", "libcuda-version", "small-batch"),
-        *("notebook", "other-environment", "tensorflow-installed", "asked-for-extra", "log-era", "conda-build"),
-        *("container-start", "cuda-capability", "library-opened", "cudnn-loaded", "nccl-version", "memory-left"),
-        *("small-model", "time-on-device", "time-on-both", "cpu-busy", "shm-listed", "several-gpus-asked", "job-hangs"),
-        *("peer-access-none", "other-holder", "no-cudnn-kernel", "other-backend", "index-unreachable", "jetson"),
-        *("memory-total", "cudart-ignorable", "gpu-few-multiprocessors"),
-        *("smi-version", "input-bottleneck", "mig", "started-elsewhere", "image-without-cudnn", "conda-tensorflow"),
-        *(
-            "exception",
-            "allocation-not-a-failure",
-            "emulated",
-            "said-to-be-there",
-            "source-build",
-            "gpu-created",
-            "no-gpu-registered",
-            "built-without-cuda",
-            "power-capped",
-            "no-gpu-present",
-            "windows-build",
-            "no-known-devices",
-        ),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -94,16 +44,16 @@ class Said:
     @property
     def complains(self) -> bool:
         """Whether any program says that something failed, so that what is merely stated is not the question."""
-        return any(kind not in _CIRCUMSTANCES for kind in self._by_kind)
+        return any(map(catalogue.is_failure, self._by_kind))
 
     def speaks_only_of(self, *kinds: str) -> bool:
         """Whether nothing fails but what these kinds say."""
-        return all(kind in _CIRCUMSTANCES or kind in kinds for kind in self._by_kind)
+        return all(kind in kinds or not catalogue.is_failure(kind) for kind in self._by_kind)
 
     @property
     def stops_import(self) -> bool:
         """Whether TensorFlow could not even be imported or installed."""
-        return self.has(*STOPS_IMPORT)
+        return any(map(catalogue.stops_import, self._by_kind))
 
     def libraries(self, *kinds: str) -> Iterator[tuple[str, Message]]:
         """File names of the libraries that messages speak of, without their folders."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, rule
-from tfgpu_doctor.findings.message_log import STOPS_IMPORT, Said, heard
+from tfgpu_doctor.findings.message_log import Said, heard
+from tfgpu_doctor.parsers.messages.catalogue import STOPS_IMPORT
 from tfgpu_doctor.records.facts import Message, Package
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 

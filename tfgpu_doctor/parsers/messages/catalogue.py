@@ -1,4 +1,4 @@
-"""All message templates, of every layer."""
+"""All kinds of messages, of every layer: their templates, and what role each plays."""
 
 from __future__ import annotations
 
@@ -8,11 +8,42 @@ from tfgpu_doctor.parsers.messages import cuda, driver, harmless, imports, packa
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 
-FORMS = tuple(one for table in (driver, cuda, imports, packages, runtime, harmless) for one in table.FORMS)
+TEMPLATES = tuple(one for table in (driver, cuda, imports, packages, runtime, harmless) for one in table.TEMPLATES)
+
+# Kinds without a template: other parsers and inference/derived_messages.py make them
+OTHER_FAILURES = frozenset(
+    {
+        *("build-failed", "conda-not-found", "conda-unsatisfiable", "externally-managed", "no-such-extra"),
+        *("requirement-conflict", "wheel-not-supported"),  # an installer's
+        *("hides-every-gpu", "image-build", "other-version-runs"),
+        "own-finding",
+    }
+)
+OTHER_CONTEXT = frozenset(
+    {"conda-tensorflow", "container-start", "gpu-created", "jetson", "log-era", "notebook", "source-build"}
+)
+ROLES: dict[str, template.Role] = {
+    **dict.fromkeys(OTHER_FAILURES, "failure"),
+    **dict.fromkeys(OTHER_CONTEXT, "context"),
+    **{one.kind: one.role for one in TEMPLATES if one.role is not None},
+}
+STOPS_IMPORT = frozenset(
+    {"conda-unsatisfiable", "wheel-not-supported", *(one.kind for one in TEMPLATES if one.stops_import)}
+)
+
+
+def is_failure(kind: str) -> bool:
+    """Whether a message of this kind says that something failed; else it tells where and how, or is harmless."""
+    return ROLES[kind] == "failure" if kind in ROLES else True
+
+
+def stops_import(kind: str) -> bool:
+    """Whether TensorFlow cannot even be imported or installed after such a message."""
+    return kind in STOPS_IMPORT
 
 
 def read(lines: Sequence[Line]) -> tuple[Message, ...]:
-    """Find every known message in `lines`, in their order; what is said again is counted.
+    """Find every known message in `lines`, in their order; a repeated one is counted.
 
     >>> read([Line(7, "2022-07-07 15:53:15: W dso_loader.cc:64] Could not load dynamic library 'libcuda.so.1';")])[0]
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -20,4 +51,4 @@ def read(lines: Sequence[Line]) -> tuple[Message, ...]:
     text="2022-07-07 15:53:15: W dso_loader.cc:64] Could not load dynamic library 'libcuda.so.1';",
     values={'library': 'libcuda.so.1'}, count=1, source=None)
     """
-    return template.read(lines, FORMS)
+    return template.read(lines, TEMPLATES)

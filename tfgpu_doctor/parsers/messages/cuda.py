@@ -6,7 +6,7 @@ nvptx_compiler.cc, ptx_compiler.cc and gpu_backend_lib.cc at the tags v1.0 to v2
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 # a library by its file name: libcudart.so.11.0, cudnn64_8.dll, libcudnn_cnn_infer.so.8, libcudart.8.0.dylib
 _LIBRARY = r"(?P<library>(?:[\w./\\:-]*[/\\])?[\w+-]+?(?:\.so(?:\.\d+)*|\.dll|(?:\.\d+)*\.dylib))"
@@ -14,82 +14,87 @@ _NVIDIA_DLL = (
     r"(?P<library>(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nvcuda)(?:64)?(?:_\d+)?\.dll)"
 )
 
-FORMS = (
-    form(
+TEMPLATES = (
+    template(
         "library-not-opened",
         "could not load dynamic library|couldn't open cuda library|could not dlopen|could not find |could not load |"
         "failed to find libcuda|unable to load cudnn dso|unable to load cublas dso",
         rf"(?:Could not (?:load dynamic library|dlopen (?:library|DSO:)|find|load)"
         rf"|Couldn't open CUDA library|failed to find)"
         rf" *['\"]?{_LIBRARY}(?:['\"]|[,;.]|\s|$)(?:.*?dlerror: *(?P<why>.*?)(?:; LD_LIBRARY_PATH.*)?$)?",
+        role="failure",
     ),
-    form(
+    template(
         "library-not-opened",
         ".dll",
         rf"(?:^|[\s'\"(]){_NVIDIA_DLL}['\"]? (?:was |is |could )?(?:not found|not be found|missing|cannot be found)",
     ),
-    form(
+    template(
         "library-not-opened",
         "libcu|libnv|64_",
         rf"(?:not able to|can(?:'t|not)|unable to|does ?n[o']t|fails? to) (?:find|load|open|locate"
         rf"|see) (?:the )?(?:library |file )?['\"`]?{_LIBRARY}",
     ),
-    form(
+    template(
         "library-not-opened",
         "wants|looks for|look for|looking for|asks for|searches for",
         rf"\b(?:wants|looks? for|(?:is|keeps) looking for|asks for|searches for) (?:the )?(?:library "
         rf"|file )?['\"`]?{_LIBRARY}",
     ),
-    form(
+    template(
         "library-not-opened",
         "missing|not found",
         rf"(?:^|[\s'\"(/]){_LIBRARY}['\"`]?(?: \w+)? (?:is|was) (?:missing|not found)",
     ),
     # TensorFlow's own check on Windows, whose traceback shows what it was about to load
-    form("library-not-opened", "build_info.cudnn", r"build_info\.cudnn_dll_name", library="cudnn64_.dll"),
-    form("library-not-opened", "build_info.cudart", r"build_info\.cudart_dll_name", library="cudart64_.dll"),
-    form("library-not-opened", "build_info.nvcuda", r"build_info\.nvcuda_dll_name", library="nvcuda.dll"),
-    form("library-not-opened", "in cudnn dso", r"could not find cudnn\w+ in cudnn DSO", library="libcudnn.so"),
+    template("library-not-opened", "build_info.cudnn", r"build_info\.cudnn_dll_name", library="cudnn64_.dll"),
+    template("library-not-opened", "build_info.cudart", r"build_info\.cudart_dll_name", library="cudart64_.dll"),
+    template("library-not-opened", "build_info.nvcuda", r"build_info\.nvcuda_dll_name", library="nvcuda.dll"),
+    template("library-not-opened", "in cudnn dso", r"could not find cudnn\w+ in cudnn DSO", library="libcudnn.so"),
     # the dynamic loader's own words, at an import: nothing goes on after this
-    form(
+    template(
         "loader-error",
         "cannot open shared object file|library not loaded|file too short|invalid elf header|wrong elf class|"
         "failed to map segment|static tls block",
         rf"(?:^|Error:? *|[\s'\"(/]){_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short"
         rf"|invalid ELF header|wrong ELF class"
         rf"|failed to map segment|cannot allocate memory in static TLS block)",
+        role="failure",
     ),
-    form("loader-error", "importerror", rf"ImportError:? ['\"`]?{_LIBRARY}['\"`]?\s*$"),
-    form(
+    template("loader-error", "importerror", rf"ImportError:? ['\"`]?{_LIBRARY}['\"`]?\s*$"),
+    template(
         "loader-error",
         "library not loaded",
         r"Library not loaded: (?:@rpath/)?(?P<library>(?:[\w./-]*/)?lib\w+(?:\.\d+)*\.dylib)",
     ),
-    form("restricted-program", "restricted program|system integrity protection"),
-    form(
+    template("restricted-program", "restricted program|system integrity protection", role="failure"),
+    template(
         "library-opened",
         "successfully opened",
         rf"successfully opened (?:dynamic|CUDA) library {_LIBRARY}",
+        role="context",
     ),
-    form("loader-path", "ld_library_path:", r"LD_LIBRARY_PATH: *(?P<path>\S*)"),
-    form("cudart-not-found", "could not find cuda drivers on your machine"),
-    form("cudart-ignorable", "ignore above cudart dlerror"),
-    form("gpu-libraries-not-opened", "cannot dlopen some gpu libraries"),
-    form("no-gpu-registered", "skipping registering gpu devices"),
-    form(
+    template("loader-path", "ld_library_path:", r"LD_LIBRARY_PATH: *(?P<path>\S*)", role="context"),
+    template("cudart-not-found", "could not find cuda drivers on your machine", role="failure"),
+    template("cudart-ignorable", "ignore above cudart dlerror", role="context"),
+    template("gpu-libraries-not-opened", "cannot dlopen some gpu libraries", role="failure"),
+    template("no-gpu-registered", "skipping registering gpu devices", role="context"),
+    template(
         "self-check",
         "could not find cudnn",
         r"Could not find cuDNN (?P<cudnn>\d+(?:\.\d+)?)",
+        role="failure",
     ),
     # --- cuDNN
-    form(
+    template(
         "cudnn-version-differs",
         "source was",
         r"Loaded (?:runtime )?cudnn library: *(?P<runtime>[\d.]+)(?: \(compatibility version \d+\))?"
         r" but source was(?: compiled (?:with|against):? *(?P<compiled>[\d.]+)|\s*$)",  # the rest may be wrapped
+        role="failure",
     ),
-    form("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)"),
-    form(
+    template("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)", role="context"),
+    template(
         "cudnn-handle",
         "cudnn handle|cudnncreate|cudnn failed to initialize|cudnn failed with status|failed to get "
         "convolution algorithm|cudnn launch failure|cudnn backward|getconvolvealgorithms",
@@ -97,22 +102,25 @@ FORMS = (
         r"|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
         r"|cuDNN failed to initialize|CuDNN failed with status|Failed to get convolution algorithm"
         r"|cuDNN (?:Backward \w+ function )?launch failure|Check failed: \S*GetConvolveAlgorithms",
+        role="failure",
     ),
-    form("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b"),
-    form(
+    template("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b", role="failure"),
+    template(
         "no-dnn-library",
         "dnn library|no dnn in stream executor|without dnn support|no algorithm worked|dnn support",
         r"DNN library (?:is not found|initialization failed)|No DNN in stream executor|without DNN support",
+        role="failure",
     ),
     # cuDNN's own words about the libraries that it opens itself
-    form(
+    template(
         "cudnn-part-missing",
         "could not load library|could not locate|unable to load any of|invalid handle. cannot load symbol",
         rf"(?:Could not (?:load library|locate)"
         rf"|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
+        role="failure",
     ),
     # somebody has looked: the library is where he looked
-    form(
+    template(
         "said-to-be-there",
         "is there|are there|is present|are present|in path|in my path|on path|in ld_library_path|is in the|"
         "are in the|install",
@@ -122,34 +130,49 @@ FORMS = (
         r"\b.{0,60}\b(?:is|are) (?:indeed |clearly |all )?(?:there|present|in (?:the |my )?(?:PATH"
         r"|LD_LIBRARY_PATH|folder|directory))\b"
         r"|.{0,200}?\binstalled\b.{0,60}\b(?P<what>cu[dD][nN][nN])\b(?![ _=-]{0,3}v?\d))",
+        role="context",
     ),
-    form("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
-    form("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
+    template(
+        "cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found", role="failure"
+    ),  # cudart_stub.cc
+    template(
+        "cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)", role="failure"
+    ),
     # --- the other libraries
-    form(
+    template(
         "cublas-handle",
         "cublas handle|cublas: |blas support|gemm launch failed|gemv launch failed|cublas_status_|blas xgemm|cublaslt",
         r"failed to create cublas handle: *(?P<status>CUBLAS_STATUS_\w+|[\w ]+)?|without BLAS support"
         r"|Blas \w+ launch failed|\b(?P<code>CUBLAS_STATUS_[A-Z_]+[A-Z])\b",
+        role="failure",
     ),
-    form("cusolver-handle", "cusolver", r"(?:cuSolverDN call failed with status|CUSOLVER_STATUS_)\W*(?P<status>\w+)?"),
-    form("cufft-failed", "cufft", r"failed to (?:make|initialize|create|allocate).{0,30}cuFFT|CUFFT_\w+"),
+    template(
+        "cusolver-handle",
+        "cusolver",
+        r"(?:cuSolverDN call failed with status|CUSOLVER_STATUS_)\W*(?P<status>\w+)?",
+        role="failure",
+    ),
+    template(
+        "cufft-failed", "cufft", r"failed to (?:make|initialize|create|allocate).{0,30}cuFFT|CUFFT_\w+", role="failure"
+    ),
     # --- XLA
-    form(
+    template(
         "libdevice-not-found",
         "libdevice",
         r"Can'?t find libdevice|libdevice not found|libdevice is required by this HLO module but was not found"
         r"|Unable to find libdevice|could not find libdevice|libdevice\.10\.bc.{0,40}(?:not found|No such file)",
+        role="failure",
     ),
-    form(
+    template(
         "ptxas-refused",
         "ptxas",
         r"ptxas (?P<version>\d+(?:\.\d+)+) has a bug|using ptxas (?P<old>\d+(?:\.\d+)+), which is (?:older|in range)"
         r"|using ptxas (?P<ancient>\d\.x)|ptxas too old|requires ptxas version"
         r"|ptxas .{0,40}older than the minimum supported"
         r"|ptxas does not support CC",
+        role="failure",
     ),
-    form(
+    template(
         "ptxas-not-found",
         "ptxas|createprocess failed",
         r"(?:Couldn't|Could not|Failed to) (?:invoke|launch|find|get) ptxas|ptxas not found|Unable to find ptxas"
@@ -157,16 +180,19 @@ FORMS = (
         r"|ptxas: (?:command )?not found"
         r"|No such file or directory.{0,40}ptxas|ptxas.{0,40}No such file|Call to CreateProcess failed\. Error code: 2"
         r"|(?:can ?not|not|unable to|doesn't|fails? to)(?: \w+){0,3} (?:find|detect|locat)\w* (?:the )?ptxas",
+        role="failure",
     ),
-    form(
+    template(
         "ptx-provider-missing",
         "ptx compilation provider|unsafe_fallback_to_driver",
         r"No PTX compilation provider is available|xla_gpu_unsafe_fallback_to_driver_on_ptxas_not_found",
+        role="failure",
     ),
-    form("ptxas-failed", "ptxas returned an error|ptxas exited with|ptxas fatal"),
-    form(
+    template("ptxas-failed", "ptxas returned an error|ptxas exited with|ptxas fatal", role="failure"),
+    template(
         "driver-compiles-ptx",
         "relying on driver to perform ptx compilation|falling back to the driver|falling back to compilation by driver",
+        role="failure",
     ),
-    form("jit-failed", "jit compilation failed|libdevice not found at"),
+    template("jit-failed", "jit compilation failed|libdevice not found at", role="failure"),
 )

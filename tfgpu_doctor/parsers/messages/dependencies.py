@@ -7,7 +7,7 @@ the version beside it, at their releases.
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 # packages with native code that is compiled for one release of TensorFlow
 _NATIVE = (
@@ -26,9 +26,9 @@ _OF_THE_OTHER_KERAS = (
     r"|keras\.src|tensorflow\.python\.keras"
 )
 
-FORMS = (
+TEMPLATES = (
     # --- NumPy
-    form(
+    template(
         "numpy-abi",
         "compiled using numpy 1.x|_array_api not found|multiarray failed to import|umath failed to import|"
         " size changed|module compiled against|numpy 2.0 release|numpy' has no attribute|np.complex_|"
@@ -43,15 +43,19 @@ FORMS = (
         r"|No module named '?numpy\.core\._multiarray_umath\b"
         r"|Unable to convert function return value to a Python type! The signature was\s*\(\) -> handle"
         r"|Importing the (?:numpy|multiarray).{0,20}C-extensions failed",
+        role="failure",
+        stops_import=True,
     ),
     # np.prod and others take a symbolic tensor for an array from NumPy 1.20 on; TensorFlow stops that from 2.6 on
-    form(
+    template(
         "symbolic-to-numpy",
         "cannot convert a symbolic",
         r"Cannot convert a symbolic (?:tf\.)?Tensor \((?P<tensor>[^()]{0,120}strided_slice[^()]{0,40})\) to a numpy",
+        role="failure",
+        stops_import=True,
     ),
     # --- protobuf
-    form(
+    template(
         "protobuf-abi",
         "descriptors cannot|google.protobuf|descriptor pool|protobuf gencode|protocol buffer runtime|getprototype|"
         "your generated code is out of date|descriptors should not|6google8protobuf|already exists in database|"
@@ -73,9 +77,11 @@ FORMS = (
         r"|expected bytes, Descriptor found|has no attribute 'message_types_by_name'|TypeError: bases must be types"
         r"|unexpected keyword argument '(?:serialized_options|create_key)'"
         r"|'module' object has no attribute 'Default'",  # descriptor_pool.Default came with 3.0
+        role="failure",
+        stops_import=True,
     ),
     # --- Keras 2 and 3
-    form(
+    template(
         "keras-generation",
         "keras 3|keras3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported|"
         "`keras.layer`|kerastensor|optimizer identifier|instance of class layer|keras optimizer, please|"
@@ -98,9 +104,11 @@ FORMS = (
         r"|Invalid filepath extension for saving|filepath. provided must end in .\.keras"
         r"|'tuple' object has no attribute 'as_list'|module 'tf_keras[\w.]*' has no attribute"
         r"|add_weight\(\) got multiple values for argument 'shape'",
+        role="failure",
+        stops_import=True,
     ),
     # --- Keras of another release
-    form(
+    template(
         "keras-mismatch",
         "keras|compat.v2|dtensor",
         r"module '?tensorflow\.(?:_api\.v2\.)?compat\.v2(?:\.\w+)*'? has no attribute '?(?P<name>__internal__|\w+)"
@@ -111,33 +119,38 @@ FORMS = (
         r"|No module named '(?P<missing>(?:keras|tensorflow\.python\.keras|tensorflow\.keras)\.[\w.]+)'"
         r"|module '(?P<inside>tensorflow\.python\.keras[\w.]*)' has no attribute '(?P<absent>\w+)'"
         r"|module '(?P<where>keras[\w.]*)' has no attribute '(?P<attribute>\w+)'",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "keras-needs-tensorflow",
         "keras requires tensorflow|requires tensorflow version",
         r"Keras requires TensorFlow (?P<need>\d[\d.]*\d) or higher"
         r"|version of (?P<who>TensorFlow [A-Z]\w+) requires TensorFlow version >= (?P<least>[\d.]+\d)",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "other-backend",
         "backend",
         r"\bUsing (?P<backend>Theano|CNTK|PyTorch|MXNet|JAX|Numpy|OpenVINO) backend\b",
+        role="context",
     ),
     # stand-alone Keras before 2.4 has one module for all that it asks of TensorFlow
-    form(
+    template(
         "traceback",
         "tensorflow_backend.py",
         r"(?:site|dist)-packages[/\\]keras[/\\]backend[/\\]tensorflow_backend\.py",
         through="keras before 2.4",
     ),
     # frames of packages that are released together with TensorFlow, or for certain releases of it
-    form(
+    template(
         "traceback",
         "-packages",
         r"(?:site|dist)-packages[/\\](?P<neighbour>(?:" + _BESIDE + r")[/\\]\S{1,200}[^\n]{0,40})",
     ),
     # --- others that belong to one release
-    form(
+    template(
         "estimator-mismatch",
         "tensorflow_estimator|tensorboard|monitoring|metric|tf.estimator package",
         r"(?:tensorflow_estimator|tensorboard).{0,160}(?:ImportError|AttributeError)"
@@ -145,13 +158,17 @@ FORMS = (
         r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name"
         r"|Another metric with the same name|module 'tensorflow_estimator[\w.]{0,80}' has no attribute"
         r"|tf\.estimator package not installed",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "addon-mismatch",
         "undefined symbol|symbol not found|tensorflow.python._pywrap",
         r"(?P<addon>" + _NATIVE + r")[^\s:']{0,160}: (?:undefined symbol|Symbol not found): *(?P<symbol>\S{1,200})",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "tf-internals-missing",
         "cannot import name|module 'tensorflow|no module named",
         r"cannot import name '?(?P<name>\w+)'? from '?(?P<module>tensorflow\.python[\w.]*|tensorflow_core[\w.]*)"
@@ -159,8 +176,10 @@ FORMS = (
         r"'(?P<absent>\w+)'"
         r"|No module named '?(?P<gone>tensorflow\."
         r"(?:tsl|compat\b(?!'; )|python\.(?!platform|_?pywrap|tools|keras)\w)[\w.]{0,100})",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "small-dependency",
         "typing_extensions|ml_dtypes|wrapt|'gast'|flatbuffers|'absl|h5py|hdf5|jaxlib",
         r"cannot import name '(?P<name>\w+)' from '(?P<module>typing_extensions|ml_dtypes|wrapt|gast|flatbuffers|absl"
@@ -168,5 +187,7 @@ FORMS = (
         r"'(?P<absent>\w+)'"
         r"|HDF5 library version mismatched error|jaxlib (?:is )?version \S{1,20} (?:but this version of jax requires"
         r"|is newer than and incompatible)",
+        role="failure",
+        stops_import=True,
     ),
 )

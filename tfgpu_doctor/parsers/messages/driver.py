@@ -6,13 +6,13 @@ v2.20; nvidia-smi; NVIDIA/open-gpu-kernel-modules; NVIDIA/libnvidia-container; m
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 _CAPABILITY = r"(?P<capability>\d+\.\d+)"
 
-FORMS = (
+TEMPLATES = (
     # --- the CUDA driver API as TensorFlow calls it
-    form(
+    template(
         "cuinit-failed",
         "call to cuinit|cuinit(0) failed|cuinit returned|cuinit failed|failed. status: ",
         r"failed call to cuInit: *(?:INTERNAL: CUDA error: Failed call to cuInit: *)?"
@@ -21,33 +21,43 @@ FORMS = (
         # what the runtime API says when the driver does not start (gpu_device.cc of 1.14 to 2.4)
         r"|cuda(?:GetDevice|SetDevice|GetDeviceCount)\(\)[^.\n]{0,30} failed\. Status: "
         r"(?P<status>initialization error|unknown error|system not yet initialized|OS call failed)",
+        role="failure",
     ),
-    form("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
-    form(
+    template("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b", role="failure"),
+    template(
         "no-cuda-device",
         "no cuda-capable device|cuda_error_no_device|no supported devices found for platform cuda|no gpu/tpu found",
+        role="failure",
     ),
-    form("kernel-driver-not-running", "kernel driver does not appear to be running"),
-    form(
+    template("kernel-driver-not-running", "kernel driver does not appear to be running", role="failure"),
+    template(
         "kernel-version",
         "kernel reported version is|kernel module|kernel driver version",
         r"kernel reported version is: *(?P<version>\d+(?:\.\d+)+)"
         r"|NVRM version: NVIDIA UNIX (?:Open Kernel Module for )?\S+ +(?:Kernel Module +)?(?P<module>\d+(?:\.\d+)+)",
+        role="context",
     ),
-    form("libcuda-version", "libcuda reported version is", r"libcuda reported version is: *(?P<version>\d+(?:\.\d+)+)"),
-    form("libcuda-not-loaded", "unable to find libcuda.so dso"),
-    form(
+    template(
+        "libcuda-version",
+        "libcuda reported version is",
+        r"libcuda reported version is: *(?P<version>\d+(?:\.\d+)+)",
+        role="context",
+    ),
+    template("libcuda-not-loaded", "unable to find libcuda.so dso", role="failure"),
+    template(
         "driver-versions-differ",
         "does not match dso version|client version|api mismatch",
         r"kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
         r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
+        role="failure",
     ),
-    form("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary"),
-    form(
+    template("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary", role="failure"),
+    template(
         "nvml-mismatch",
         "driver/library version mismatch|lib_rm_version_mismatch|system has unsupported display driver / cuda driver",
+        role="failure",
     ),
-    form(
+    template(
         "driver-insufficient",
         "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"
         "insufficient driver|"
@@ -57,89 +67,126 @@ FORMS = (
         r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
         r"|could not find cu[A-Z]\w{2,60}(?: in libcuda DSO|$)"
         r"|display driver version is older than|API call is not supported in the installed CUDA driver",
+        role="failure",
     ),
-    form("possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"),
-    form(
-        "smi-version", "nvidia-smi", r"NVIDIA-SMI (?P<tool>\d{3}\.[\d.]+) .*?Driver Version: *(?P<driver>\d{3}\.[\d.]+)"
+    template(
+        "possibly-old-driver",
+        "possibly insufficient driver version",
+        r"driver version: (?P<driver>\d+(?:\.\d+)+)",
+        role="failure",
     ),
-    form(
+    template(
+        "smi-version",
+        "nvidia-smi",
+        r"NVIDIA-SMI (?P<tool>\d{3}\.[\d.]+) .*?Driver Version: *(?P<driver>\d{3}\.[\d.]+)",
+        role="context",
+    ),
+    template(
         "no-gpu-present",
         "cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
         r"\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host)"
         r"|(?<!you )(?:do not|don't|does not|doesn't) have (?:a|an|any) (?:NVIDIA )?(?:GPU|graphics card)\b"
         r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
         r"|(?:machines?|laptops?|nodes?|hosts?) (?:without|with no) (?:a |any )?GPUs?\b",
+        role="context",
     ),
-    form(
+    template(
         "nvcc-too-old",
         "unsupported gpu architecture",
         r"[Uu]nsupported gpu architecture ['\"`]?(?:compute|sm)_(?P<arch>\d{2,3}\w?)",
+        role="failure",
     ),
-    form("no-known-devices", "no known devices", r"Device mapping: no known devices"),  # direct_session.cc of 1.x
-    form("windows-build", "microsoft windows [version", r"Microsoft Windows \[Version 10\.0\.(?P<build>\d{5})"),
-    form(
+    template(
+        "no-known-devices", "no known devices", r"Device mapping: no known devices", role="context"
+    ),  # direct_session.cc of 1.x
+    template(
+        "windows-build",
+        "microsoft windows [version",
+        r"Microsoft Windows \[Version 10\.0\.(?P<build>\d{5})",
+        role="context",
+    ),
+    template(
         "linux-driver-in-wsl",
         "wsl",
         r"\b(?:inside|in|within) WSL2?\b.{0,40}\b(?:driver|nvidia-driver)s?\b.{0,80}\binstalled\b"
         r"|\binstalled\b.{0,60}\bdrivers?\b.{0,40}\b(?:inside|in|within) WSL2?\b",
+        role="failure",
     ),
-    form("power-capped", "sw power cap", r"SW Power Cap +: +Active\b"),
-    form("no-device-node", "no nvidia gpu device is present"),
-    form(
+    template("power-capped", "sw power cap", r"SW Power Cap +: +Active\b", role="context"),
+    template("no-device-node", "no nvidia gpu device is present", role="failure"),
+    template(
         "hidden-by-variable",
         "hides all gpus from cuda",
         r"CUDA_VISIBLE_DEVICES is set to (?P<value>\S+)|hides all GPUs from CUDA",
+        role="failure",
     ),
-    form(
+    template(
         "invalid-visible-device",
         "listed an invalid gpu id|device < num_gpus|invalid device ordinal|visible_device_list|are not "
         "visible to tensorflow",
         r"listed an invalid GPU id|device >= 0 && device < num_gpus|invalid device ordinal"
         r"|Some requested devices in .{1,40} are not visible to TensorFlow"
         r"|Could not parse entry in 'visible_device_list'",
+        role="failure",
     ),
-    form("forward-compatibility", "forward compatibility was attempted on non supported hw"),
-    form("ptx-too-new-for-driver", "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version"),
+    template("forward-compatibility", "forward compatibility was attempted on non supported hw", role="failure"),
+    template(
+        "ptx-too-new-for-driver",
+        "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version",
+        role="failure",
+    ),
     # --- nvidia-smi and NVML
-    form(
+    template(
         "smi-no-driver",
         "couldn't communicate with the nvidia driver|nvidia driver is not loaded|nvml: driver not loaded",
+        role="failure",
     ),
-    form(
+    template(
         "smi-not-found",
         "nvidia-smi",
         r"nvidia-smi(?:\.exe)?['\"]?:? *(?:command )?not found|command ['\"]?nvidia-smi['\"]? not found"
         r"|['\"]?nvidia-smi(?:\.exe)?['\"]? is not recognized|nvidia-smi: No such file"
         r"|exec:? \\?[\"']?nvidia-smi\\?[\"']?: executable file not found",
+        role="failure",
     ),
-    form(
+    template(
         "nvml-blocked",
         "failed to initialize nvml|gpu access blocked",
         r"Failed to initialize NVML: Unknown Error|GPU access blocked by the operating system",
+        role="failure",
     ),
-    form(
+    template(
         "nvml-not-found",
         "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot|found no nvidia driver",
+        role="failure",
     ),
     # nvidia-smi runs, and does not find libcuda beside it
-    form("smi-no-libcuda", "cuda version: err|cuda version: n/a", r"CUDA Version: *(?:ERR!|N/A)"),
-    form("smi-no-devices", "no devices were found"),
-    form(
+    template("smi-no-libcuda", "cuda version: err|cuda version: n/a", r"CUDA Version: *(?:ERR!|N/A)", role="failure"),
+    template("smi-no-devices", "no devices were found", role="failure"),
+    template(
         "nvml-failed",
         "failed to initialize nvml|nvml: |nvml error",
         r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
+        role="failure",
     ),
-    form("gpu-lost", "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen"),
+    template(
+        "gpu-lost",
+        "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen",
+        role="failure",
+    ),
     # ps shows a process of the driver in state D, uninterruptible sleep: it waits in the kernel and cannot be killed
-    form(
+    template(
         "smi-hangs",
         "nvidia-",
         r"nvidia-smi[^|\n]{0,60}\b(?:hangs?|hung|freezes|stuck|never returns|no output)\b"
         r"|\sD[sLlN<+]{0,4} +[\w:]+ +\d+:\d\d +\S*nvidia-\w+",
+        role="failure",
     ),
-    form("hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds"),
+    template(
+        "hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds", role="failure"
+    ),
     # --- the kernel module
-    form(
+    template(
         "module-not-loaded",
         "modprobe|insmod|module nvidia|nvidia_drm|nouveau|dkms|required key|key was rejected|nvidia.ko|prime-select|"
         "prime profile|secure boot|/dev/nvidia|symbol module_layout|unsigned module|nvidia probe routine|"
@@ -153,61 +200,76 @@ FORMS = (
         r"|unsigned module loading is restricted|Loading of unsigned module is rejected"
         r"|NVRM: The NVIDIA probe routine was not called"
         r"|[Uu]nable to load the kernel module 'nvidia|Could not load UVM kernel module",
+        role="failure",
     ),
-    form(
+    template(
         "module-init-failed",
         "rminitadapter|rm_init_adapter|nvrm: the nvidia gpu|nvrm: no nvidia|nvrm: gpu",
         r"(?:RmInitAdapter|rm_init_adapter) failed|NVRM: No NVIDIA (?:graphics adapter|GPU|devices?) (?:found|probed)"
         r"|NVRM: The NVIDIA GPU .{0,80}",
+        role="failure",
     ),
-    form(
+    template(
         "xid",
         "xid",
         r"\bXid\b(?: \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)\))?:? *(?:error |code |= *)?(?P<number>\d{1,3})\b",
+        role="failure",
     ),
-    form(
+    template(
         "ecc",
         "ecc|remap|retired",
         r"(?:uncorrectable|double.bit) ECC(?: error)?|ECC.uncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE"
         r"|row remap\w* (?:failure|failed)|Remapping Failure Occurred *: *Yes",
+        role="failure",
     ),
-    form(
+    template(
         "slowdown",
         "slowdown|throttl|pwr brake",
         r"(?:HW|SW|Hardware|Software) ?(?:Thermal|Power Brake)? ?Slowdown *: *(?P<state>Active)\b"
         r"|(?:thermal|power)[ -]throttl\w+|GPU (?:is|was) throttl\w+",
+        role="failure",
     ),
     # --- containers
-    form("docker-no-gpu-driver", "could not select device driver"),
-    form(
+    template("docker-no-gpu-driver", "could not select device driver", role="failure"),
+    template(
         "docker-no-runtime",
         "unknown runtime specified nvidia|invalid runtime name: nvidia|unknown or invalid runtime|"
         'unknown flag: --gpus|exec: "nvidia-container-runtime',
+        role="failure",
     ),
-    form(
+    template(
         "container-hook-failed",
         "nvidia-container-cli|nvidia-container-runtime-hook",
         r"nvidia-container-cli(?:\.real)?: *(?P<step>[\w ]+?error)?:? *(?P<why>[^\"\\]{3,160})",
+        role="failure",
     ),
-    form(
+    template(
         "container-no-cdi",
         "unresolvable cdi devices|cdi device injection failed|no known gpu vendor found|stat nvidia.com/gpu",
+        role="failure",
     ),
-    form("ngc-no-driver", "nvidia driver was not detected"),
-    form(
+    template("ngc-no-driver", "nvidia driver was not detected", role="failure"),
+    template(
         "kubernetes-no-gpu",
         "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu|unavailable for nvidia.com/gpu",
+        role="failure",
     ),
-    form("slurm-no-gpu", "resources requested", r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs"),
-    form("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
+    template(
+        "slurm-no-gpu",
+        "resources requested",
+        r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs",
+        role="failure",
+    ),
+    template("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
     # --- what TensorFlow says of a card
-    form(
+    template(
         "gpu-ignored",
         "ignoring visible gpu|ignoring gpu device",
         r"Ignoring (?:visible )?gpu device \((?P<device>.*?)\) with Cuda (?:compute )?capability "
         rf"{_CAPABILITY}\. The minimum required Cuda (?:compute )?capability is (?P<need>\d+\.\d+)",
+        role="failure",
     ),
-    form(
+    template(
         "gpu-ignored",
         "minimum required compute capability|compute capability|ignoring visible gpu device",
         r"No CUDA device found with minimum required compute capability (?P<need>\d+\.\d+)"
@@ -215,46 +277,61 @@ FORMS = (
         r"|Ignoring (?:visible )?gpu device\W*$"
         r"|compute capability(?: version)? *(?:>=|of at least) *(?P<floor>\d+\.\d+) (?:is )?(?:needed|required)",
     ),
-    form(
+    template(
         "gpu-few-multiprocessors",
         "tf_min_gpu_multiprocessor_count|cuda multiprocessor count",
         r"with (?:Cuda multiprocessor count|core count): (?P<count>\d+)",
+        role="context",
     ),
-    form(
+    template(
         "no-kernels-for-gpu",
         "not built with cuda kernel binaries",
         rf"not built with CUDA kernel binaries compatible with compute capability {_CAPABILITY}",
+        role="failure",
     ),
-    form(
+    template(
         "built-without-cuda",
         "cuda is not enabled|not compiled with cuda",
         r"appears to be a GPU, but CUDA is not enabled|\(Note: TensorFlow was not compiled with CUDA",
+        role="context",
     ),
-    form("kernel-image-invalid", "kernel image is invalid"),
-    form(
+    template("kernel-image-invalid", "kernel image is invalid", role="failure"),
+    template(
         "cuda-capability",
         "computecapability|compute capability|cc ",
         r"(?:compute ?capability|\bCC):? *(?P<capability>\d{1,2}\.\d)\b",
+        role="context",
     ),
-    form("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
-    form("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),
-    form("invalid-handle", "cuda_error_invalid_handle"),
-    form("invalid-device-function", "invalid device function"),
-    form("no-arch-in-ptxas", "is not defined for option 'gpu-name'", r"Value '(?P<arch>sm_\w+)' is not defined"),
-    form(
+    template("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu", role="failure"),
+    template("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit", role="failure"),
+    template("invalid-handle", "cuda_error_invalid_handle", role="failure"),
+    template("invalid-device-function", "invalid device function", role="failure"),
+    template(
+        "no-arch-in-ptxas",
+        "is not defined for option 'gpu-name'",
+        r"Value '(?P<arch>sm_\w+)' is not defined",
+        role="failure",
+    ),
+    template(
         "mig",
         "mig|nvidia_visible_devices",
         r"\bMIG \d+g\.\d+gb +Device +(?P<device>\d+)|\bMIG-(?:GPU-)?[0-9a-f]{8}[-0-9a-f/]*"
         r"|\bMIG +(?P<profile>\d+g\.\d+gb)|MIG (?:mode|devices)\b"
         r"|\b(?P<count>[2-7]) MIG (?:instance|device|slice)s\b"
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
+        role="context",
     ),
-    form("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),
-    form(
+    template("mig-empty", "no mig devices", r"no MIG devices (?:were )?found", role="failure"),
+    template(
         "dma-fault",
         "dmar|iommu|io_page_fault",
         r"DMAR: \[DMA (?:Write|Read)\b.{0,60}|IO_PAGE_FAULT",
+        role="failure",
     ),
-    form("devices-busy", "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy"),
-    form("system-not-ready", "system not yet initialized|cuda_error_system_not_ready"),
+    template(
+        "devices-busy",
+        "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy",
+        role="failure",
+    ),
+    template("system-not-ready", "system not yet initialized|cuda_error_system_not_ready", role="failure"),
 )

@@ -7,7 +7,7 @@ cross_device_ops.py; the words of user reports.
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 _SEVERAL = (
     r"(?:(?:two|2|three|3|four|4|eight|8|both|multiple|several|multi|all|more)(?: or more)?[ -]?(?:\w+ )?GPUs?"
@@ -19,16 +19,16 @@ _HANGS = (
     r"|no progress|nothing happens|never (?:starts|finishes|ends|returns))"
 )
 
-FORMS = (
+TEMPLATES = (
     # --- the card
-    form(
+    template(
         "gpu-lost",
         "err!|requires reset|requires a reset|recovery action|gpu crash|lost from the bus|nv_err_gpu_is_lost",
         r"\|[^|\n]{0,30}ERR!|GPU requires (?:a )?reset|GPU Recovery Action +: +(?:Reset|Reboot|Drain)"
         r"|NVRM: .{0,60}failed to save GPU crash data|NVRM: A GPU crash dump has been created"
         r"|GPU lost from the bus|NV_ERR_GPU_IS_LOST",
     ),
-    form(
+    template(
         "ecc",
         "uncorrectable|double bit|hardware_stack_error|hardware stack error|nvlink_uncorrectable",
         r"^\s*(?:DRAM|SRAM|Device Memory|Total|L[12] Cache)? ?(?:Uncorrectable|Double Bit)(?: Error| Parity| SEC-DED)?"
@@ -36,24 +36,27 @@ FORMS = (
         r"|CUDA_ERROR_(?:HARDWARE_STACK_ERROR|NVLINK_UNCORRECTABLE)|uncorrectable NVLink error",
     ),
     # --- from card to card
-    form("peer-access-none", "peer access not supported between"),
-    form(
+    template("peer-access-none", "peer access not supported between", role="context"),
+    template(
         "several-gpus-hang",
         "gpu|mirroredstrategy|num_clones|num_gpus",
         rf"\b{_SEVERAL}\b[^.;\n]{{0,80}}\b{_HANGS}\b|\b{_HANGS}\b[^.;\n]{{0,60}}\b(?:with|on|using|for) {_SEVERAL}\b",
+        role="failure",
     ),
-    form(
+    template(
         "job-hangs",
         "stays there|hangs|hung|stuck|freez|stall|no progress|nothing happens|global_step/sec: 0|"
         "here for hours|deadlock",
         rf"\b{_HANGS}\b|\bstays there\b|\bhere for (?:hours|ever)|global_step/sec: 0(?:\.0+)?\s*$",
+        role="context",
     ),
-    form(
+    template(
         "several-gpus-asked",
         "num_clones|num_gpus|mirroredstrategy|multi_gpu_model|gpus=",
         r"--?num_(?:clones|gpus)[= ]+[2-9]\d?\b|MirroredStrategy|multi_gpu_model\(|\bgpus ?= ?[2-9]\b",
+        role="context",
     ),
-    form(
+    template(
         "peer-access-failed",
         "iommu|acs|vt-d|simplep2p|p2pbandwidth|amd-vi",
         r"\b(?:turn\w*|disabl\w*|switch\w*) (?:off )?(?:the )?(?:PCIe? )?(?:ACS|IOMMU|VT-d|AMD-Vi)\b[^.;\n]{0,60}"
@@ -62,32 +65,37 @@ FORMS = (
         r"|\b(?:fix\w*|solv\w*|work\w*|resolv\w*)\b[^.;\n]{0,40}\b(?:intel_iommu|amd_iommu|iommu) ?= ?(?:off|pt|soft)"
         r"|\b(?:simpleP2P|p2pBandwidthLatencyTest)\b[^.;\n]{0,40}\b(?:fail\w*|hang\w*|hung|error)",
     ),
-    form("peer-access-failed", "verification error @ element", r"Verification error @ element \d+: val = .{1,40}ref ="),
-    form(
+    template(
+        "peer-access-failed", "verification error @ element", r"Verification error @ element \d+: val = .{1,40}ref ="
+    ),
+    template(
         "nan-over-several-gpus",
         "nan",
         rf"\bNaNs?\b[^\n]{{0,80}}\b{_SEVERAL}|\b{_SEVERAL}[^\n]{{0,80}}\bNaNs?\b",
+        role="failure",
     ),
-    form(
+    template(
         "collective-aborted",
         "collective ops is aborted|aborting ringreduce|aborting ringgather",
         r"(?:Collective ops is aborted by:|Aborting Ring\w{4,8} with) (?P<why>.{3,120})",
+        role="failure",
     ),
-    form(
+    template(
         "nccl-error",
         "nccl",
         r"HorovodInternalError: nccl\w+ failed|NCCL communicator was aborted|Bootstrap : no socket interface found"
         r"|NET/\w+ ?: (?:No usable listening interface|Got completion with error)",
     ),
     # --- shared memory
-    form(
+    template(
         "shm-listed",
         "/dev/shm|shm-size|--ipc",
         r"^\s*(?:shm|tmpfs)\s+(?:64M|65536)\s.{0,60}/dev/shm|--shm-size|--ipc[= ]host",
+        role="context",
     ),
-    form("shared-memory-full", "/dev/shm", r"No space left on device.{0,60}/dev/shm"),
+    template("shared-memory-full", "/dev/shm", r"No space left on device.{0,60}/dev/shm"),
     # --- results
-    form(
+    template(
         "wrong-result",
         "nan|zeros|different|differ|inconsisten|discrepan|mismatch|incorrect|wrong|accuracy|garbage",
         r"^(?!.{0,400}(?:round-off|rounding|e-0[5-9]|slightly))(?:"
@@ -101,28 +109,35 @@ FORMS = (
         r"(?=.{0,400}\bGPU\b)(?=.{0,400}\bCPU\b)(?=.{0,400}\b(?:but|and|while|whereas)\b)"
         r").{0,200}",
     ),
-    form(
+    template(
         "wrong-result",
         "gpu",
         r"\bGPU:?\d?\b[^.;\n]{0,60}\b(?:differs?|is different|deviates?) from (?:NumPy|the CPU|CPU)\b"
         r"|\b(?:wrong|incorrect) (?:gradients?|results?|values?|outputs?)\b[^.;\n]{0,60}\bon (?:the )?GPU\b",
     ),
     # --- switches that the environment sets
-    form(
+    template(
         "growth-not-parsed",
         "tf_force_gpu_allow_growth",
         r"TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: *\"?(?P<value>[^\"\n]{0,40})",
+        role="failure",
     ),
-    form("thread-mode-invalid", "invalid gpu_thread_mode", r"Invalid gpu_thread_mode: *(?P<value>\S{0,40})"),
-    form(
+    template(
+        "thread-mode-invalid",
+        "invalid gpu_thread_mode",
+        r"Invalid gpu_thread_mode: *(?P<value>\S{0,40})",
+        role="failure",
+    ),
+    template(
         "allocator-refused",
         "tf_gpu_allocator",
         r"Invalid TF_GPU_ALLOCATOR|TF_GPU_ALLOCATOR=\S{1,30} (?:isn't|is not) currently supported"
         r"|TF_GPU_ALLOCATOR is set to \S{1,40}, which is not",
+        role="failure",
     ),
-    form("jit-forbidden", "ptx jit compilation was disabled|cuda_error_jit_compilation_disabled"),
+    template("jit-forbidden", "ptx jit compilation was disabled|cuda_error_jit_compilation_disabled", role="failure"),
     # --- handles and compilers
-    form(
+    template(
         "cudnn-handle",
         "find the dnn implementation|no algorithm worked|getconvolvealgorithms(|getconvolvebackward|"
         "cudnn launch failure|algorithms tried for|thenrnnforward|thenrnnbackward",
@@ -130,7 +145,7 @@ FORMS = (
         r"|Check failed: stream->parent\(\)->GetConvolve\w+\("
         r"|cuDNN launch failure|All algorithms tried for .{0,200} failed|Failed to call ThenRnn(?:Forward|Backward)",
     ),
-    form(
+    template(
         "ptxas-refused",
         "ptxas",
         r"ptxas: .{0,80}unsupported version|Couldn't find a suitable version of ptxas"

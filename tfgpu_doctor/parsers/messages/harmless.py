@@ -6,7 +6,7 @@ maintainers wrote about them in its issues.
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import Form, form
+from tfgpu_doctor.parsers.messages.template import Template, template
 
 # kind → what it says, for people
 MEANING = {
@@ -39,11 +39,11 @@ MEANING = {
 }
 
 
-def _harmless(what: str, needles: str, pattern: str | None = None) -> Form:
-    return form("harmless", needles, pattern, what=what)
+def _harmless(what: str, needles: str, pattern: str | None = None) -> Template:
+    return template("harmless", needles, pattern, what=what, role="harmless")
 
 
-FORMS = (
+TEMPLATES = (
     _harmless(
         "numa",
         "numa node|numa support",

@@ -8,7 +8,7 @@ messages_dependencies.py.
 from __future__ import annotations
 
 from tfgpu_doctor.parsers.messages import dependencies
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 _NEVER_ENDS = (
     r"\bhang(?:s|ing)?\b|\bhung\b|(?<!pip )(?<!pip3 )\bfreez(?:es?|ing)\b|\bfroze\b|\bstuck\b|\bforever\b"
@@ -39,13 +39,14 @@ _STANDARD = (
     r"|weakref|zipfile"
 )
 
-FORMS = (
-    form(
+TEMPLATES = (
+    template(
         "tf-module-missing",
         "no module named",
         r"No module named '?(?:tensorflow\.(?:python|core|_api|compat)\b|(?:" + _NEEDED + r")'?\s*$)",
+        role="failure",
     ),
-    form(
+    template(
         "import-hangs",
         "mutex.cc|import",
         r"\[mutex\.cc : \d+\] RAW: Lock blocking|\bimport(?:ing)? (?:of )?tensor ?flow\b.{0,80}?(?:"
@@ -54,53 +55,68 @@ FORMS = (
         r"|\btensor ?flow import(?:ing)?\b.{0,40}?(?:" + _NEVER_ENDS + r")"
         r"|(?:" + _NEVER_ENDS + r").{0,60}\b(?:import(?:ing|s|ed)?|import of|loading) (?:the )?"
         r"(?:tensor ?flow|tf|keras)\b|\bnever (?:returns|comes back) from (?:the )?import\b",
+        role="failure",
     ),
     # a thread that waits for protobuf's start in gdb's stack: two copies of it in one process
-    form(
+    template(
         "import-hangs",
         "google::protobuf|absl::",
         r"^\s*#\d+ .{0,40}\b(?:google::protobuf::internal::(?:OnShutdown|InitProtobuf|InitSCC|AddDescriptors|call_once)"
         r"|google::protobuf::GoogleOnceInit|google::protobuf::DescriptorPool::(?:Find|Internal|Try)\w+"
         r"|absl::(?:lts_\d+::)?Mutex::(?:Block|Lock))",
     ),
-    form(
+    template(
         "emulated",
         "does not match the detected host platform",
         r"platform \(linux/amd64\) does not match the detected host platform \(linux/arm64",
+        role="context",
     ),
-    form(
+    template(
         "module-not-found",
         "no module named",
         r"No module named '?(?P<module>(?:tensorflow|tf_keras|keras|tensorflow_core|tensorflow_estimator|tensorboard"
         r"|_pywrap_tensorflow\w*|numpy|google|google\.protobuf)[\w.]*)'?",
+        role="failure",
+        stops_import=True,
     ),
-    form(
-        "native-runtime-failed", "failed to load the native tensorflow runtime|failed to import the tensorflow module"
+    template(
+        "native-runtime-failed",
+        "failed to load the native tensorflow runtime|failed to import the tensorflow module",
+        role="failure",
     ),
-    form(
+    template(
         "dll-load-failed",
         "dll load failed|dll) initialization routine failed|not a valid win32 application|could not find module",
         r"DLL load failed(?! with error code -?(?:1073741795|3221225501))(?: while importing (?P<module>\w+))?"
         r"(?:: *(?P<why>.*))?|DLL\) initialization routine failed|not a valid Win32 application"
         r"|Could not find module '[^']{0,200}tensorflow[^']{0,200}\.(?:dll|pyd)'",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "native-traceback",
         "pywrap_tensorflow",
         r"_pywrap_tensorflow_internal = swig_import_helper\(\)"
         r"|from tensorflow\.python\.(?:\w+\.)*_?pywrap_tensorflow\w* import"
         r"|imp\.load_module\('_pywrap_tensorflow",
+        role="failure",
     ),
-    form("dll-from-cuda", "error loading \"|error loading '", r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']"),
-    form(
+    template(
+        "dll-from-cuda",
+        "error loading \"|error loading '",
+        r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']",
+        role="failure",
+    ),
+    template(
         "msvc-missing",
         "msvcp140|vcruntime140|visual c++|concrt140|api-ms-win-crt",
         r"Could not find (?:the DLL\(s\) )?'(?P<library>(?:msvcp|vcruntime)140(?:_1)?\.dll)"
         r"|(?P<dll>(?:(?:MSVCP|VCRUNTIME|CONCRT)140(?:_\d)?|api-ms-win-crt-[\w-]{1,40})\.dll) "
         r"(?:was not found|is missing|not found)"
         r"|install.{0,40}Visual C\+\+ Redistributable",
+        role="failure",
     ),
-    form(
+    template(
         "glibc-too-old",
         "not found (required|glibc_|glibc 2.|glibcxx_|cxxabi_|kernel too old|error relocating|"
         "error loading shared library ld-linux",
@@ -108,8 +124,10 @@ FORMS = (
         r"(?:was )?not found"
         r"|FATAL: kernel too old|Error relocating [^:]{0,200}(?:tensorflow|pywrap)[^:]{0,200}: \S+: symbol not found"
         r"|Error loading shared library ld-linux-[\w-]+\.so",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "illegal-instruction",
         "illegal instruction|illegal hardware instruction|sigill| 132|=132|code:132|0xc000001d|1073741795|3221225501|"
         "signal 4|signal: 4|invalid opcode|maschinenbefehl|instruction non|instruction ill|instrucci|instru|инструкция|"
@@ -118,25 +136,38 @@ FORMS = (
         + r"|\bSIGILL\b|(?:exit(?:ed)?(?: with)?(?: code| status)?|non-zero code|(?:status|return) code|exitCode)"
         r"[:=]? ?132\b|0xC000001D|(?:-1073741795|3221225501)\b|signal:? 4\b"
         r"|trap invalid opcode.{0,200}(?:tensorflow|pywrap)|(?:returncode=|exit code )-4\b",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "cpu-instructions-missing",
         "was compiled to use",
         r"library was compiled to use (?P<instructions>[\w., ]+?) instructions, but these aren't available",
+        role="failure",
+        stops_import=True,
     ),
-    form("segmentation-fault", "segmentation fault|sigsegv|access violation|mutex lock failed: invalid argument", None),
-    form(
+    template(
+        "segmentation-fault",
+        "segmentation fault|sigsegv|access violation|mutex lock failed: invalid argument",
+        None,
+        role="failure",
+    ),
+    template(
         "undefined-symbol",
         "undefined symbol|symbol not found",
         r"(?:undefined symbol|Symbol not found): *(?!cupti|cudnn|cublas|cuda)(?P<symbol>\S+)",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "wrong-architecture",
         "incompatible architecture|wrong elf class|mach-o",
         r"incompatible architecture.{0,40}|wrong ELF class",
+        role="failure",
+        stops_import=True,
     ),
     # --- something else is imported under this name
-    form(
+    template(
         "shadowed",
         "partially initialized module|is not a package|source directory|cannot import name 'pywrap_tensorflow'|"
         "cannot import name 'build_info'|tensorflow/__init__.py|(unknown location)|from 'tensorflow' (|same "
@@ -152,47 +183,57 @@ FORMS = (
         r"|since it has the same name as (?:the standard library module named|the library you intended to import)"
         r"|partially initialized module '(?:" + _STANDARD + r"|numpy|keras)' has no attribute"
         r"|cannot import name '\w{1,60}' from partially initialized module '(?:" + _STANDARD + r")'",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "traceback",
         "file ",
         r"^\s*File \"(?P<file>(?![^\"]{0,300}(?:[/\\]lib(?:64)?[/\\]|(?:site|dist)-packages|python\d|Frameworks|\.zip))"
         r"(?:[^\"]{0,300}[/\\])?(?P<standard>" + _STANDARD + r")\.py)\", line \d+, in <module>",
+        role="context",
     ),
-    form("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\""),
-    form(
+    template(
+        "own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\"", role="failure"
+    ),
+    template(
         "no-attribute",
         "module 'tensorflow",
         r"module 'tensorflow' has no attribute '(?P<name>\w+)'"
         r"|module 'tensorflow(?:_core)?\.(?!python|tools|compat\.v2|_api\.v2\.compat\.v2)(?P<part>[\w.]{1,80})' "
         r"has no attribute '(?P<inner>\w+)'",
+        role="failure",
+        stops_import=True,
     ),
     # Python up to 3.4 does not say which module; TensorFlow 1 had all of these
-    form(
+    template(
         "no-attribute",
         "'module' object has no attribute",
         r"'module' object has no attribute '(?:constant|Variable|Session|placeholder|Graph|InteractiveSession)'",
         name="constant",
     ),
-    *dependencies.FORMS,
+    *dependencies.TEMPLATES,
     # --- endings
-    form(
+    template(
         "exception",
         "error|exception|interrupt",
         r"^\W{0,3}(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt"
         r"|Warning))\b(?: \(see above for traceback\))?"
         r"(?:: *(?P<message>.*))?$",
+        role="context",
     ),
-    form("traceback", "traceback (most recent call last)"),
-    form(
+    template("traceback", "traceback (most recent call last)"),
+    template(
         "import-line",
         "import tensorflow|from tensorflow",
         r"^\s*(?:>>> |In \[\d+\]: |File .*)?(?:import tensorflow\b|from tensorflow[\w.]* import\b)",
+        role="context",
     ),
-    form(
+    template(
         "aborted",
         "aborted|core dumped|process finished with exit code|fatal python error",
         r"\bAborted\b(?: \(core dumped\))?|core dumped"
         r"|Process finished with exit code (?P<code>-?\d+)|Fatal Python error: (?P<why>.*)",
+        role="failure",
     ),
 )

@@ -7,7 +7,7 @@ that they put before the lines of their processes.
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 # before a line of a process: "(pid=771)", "(RolloutWorker pid=772, ip=10.0.0.4)", "[1,3]<stderr>:", "worker-1 | "
 _OWNER = (
@@ -15,8 +15,8 @@ _OWNER = (
     r"|^\[?rank ?(?P<of>\d{1,5})\]?:|^(?P<service>[\w-]{1,40}[_-]\d{1,3}) +\|)"
 )
 
-FORMS = (
-    form(
+TEMPLATES = (
+    template(
         "out-of-memory",
         "status: out of memory|for new constant|unexpected cuda error: out of memory|cumemallocasync",
         r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^.\n]{0,20}) failed\. "
@@ -24,7 +24,7 @@ FORMS = (
         r"|cuMemAllocAsync failed to allocate (?P<bytes>\d+)",
     ),
     # in words; neither a wish nor advice
-    form(
+    template(
         "out-of-memory",
         "oom error|oom exception|goes oom|went oom|get oom|got oom|gets oom|an oom|of vram|out of gpu memory|"
         "not enough memory|not enough gpu memory",
@@ -33,7 +33,7 @@ FORMS = (
         r".{0,300}?\b(?:OOM (?:error|exception)s?\b(?! (?:handl|recover))|(?:goes|went|get|gets|got|an) OOM\b"
         r"|out of (?:GPU memory|VRAM)\b|not enough (?:GPU )?memory\b(?! (?:left )?on the (?:disk|drive)))",
     ),
-    form(
+    template(
         "takes-all-memory",
         "all the memory|all of the memory|all memory|all the gpu memory|all gpu memory|whole memory|entire memory|"
         "all of the gpu|entire gpu memory|whole gpu memory|all available memory|all the vram",
@@ -42,32 +42,41 @@ FORMS = (
         r"occup(?:y|ie)|allocat|grab|reserv|eat|fill|consum)\w{0,3} (?:up )?(?:nearly |almost )?(?:all"
         r"|the whole|the entire) "
         r"(?:of )?(?:the )?(?:available )?(?:GPU )?(?:memory|VRAM)",
+        role="failure",
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
-    form("out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"),
-    form(
+    template(
+        "out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"
+    ),
+    template(
         "host-out-of-memory",
         "unable to allocate|oom-kill|oom_kill|out-of-memory handler|oomkilled|exceeded memory limit",
         r"MemoryError: Unable to allocate|Unable to allocate [\d.]+ ?[KMGT]i?B for an array"
         r"|Detected \d+ oom.kill events?|cgroup out-of-memory handler|\bOOMKilled\b|Exceeded (?:job|step) memory limit",
     ),
-    form("process-killed", "killed|exit code 137", r"^\s*(?:\[\d+\]\+? +)?(?:\d+ +)?Killed\b(?!:)|exit code 137\b"),
+    template(
+        "process-killed",
+        "killed|exit code 137",
+        r"^\s*(?:\[\d+\]\+? +)?(?:\d+ +)?Killed\b(?!:)|exit code 137\b",
+        role="failure",
+    ),
     # the device that TensorFlow makes of a card with what was left of it, and the process that does
-    form(
+    template(
         "memory-left",
         "mb memory",
         rf"(?:{_OWNER}.{{0,200}}?)?Creat\w+ (?:TensorFlow )?device \(?/\S{{0,60}}?device:GPU:(?P<device>\d{{1,3}})"
         r" with (?P<kept>\d{1,7}) MB memory(?:.{0,80}?pci bus id: (?P<bus>[0-9a-fA-F:.]{7,16}))?",
     ),
-    form(
+    template(
         "failure-of-process",
         "out_of_memory|out of memory|alloc_failed|not_initialized|oom when|resource exhausted|resourceexhausted|"
         "failed to allocate|launch failed|failed to initialize",
         rf"{_OWNER}.{{0,300}}?(?:CUDA_ERROR_OUT_OF_MEMORY|Status: out of memory|STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)"
         r"|OOM when allocating|[Rr]esource ?[Ee]xhausted|ran out of memory|launch failed|cuDNN failed to initialize)",
+        role="failure",
     ),
     # somebody tells that another program is there; not advice to look for one
-    form(
+    template(
         "other-holder",
         "process|notebook|kernel|session|script|zombie|program|jupyter|terminal|instance|training|user|job|another",
         r"^(?!.*\b(?:make sure|ensure|check (?:if|that|whether)|if (?:you|there|another|some)|whether|unless|no other"
@@ -82,14 +91,15 @@ FORMS = (
         r"|.{0,200}?\b(?:open(?:ed)?|running) in another (?:tab|window|terminal|shell)\b"
         r"|.{0,200}?\b(?:restart|clos|shut|kill|stopp)\w*(?: down)? (?:the |my |all )?"
         r"(?:other|old|first|second|jupyter|ipython)\b)",
+        role="context",
     ),
-    form(
+    template(
         "other-holder",
         "release|freed|free ",
         r"\b(?:memory|VRAM) (?:is|was|does|did)(?: not|n't) (?:get |been |being )?(?:released?|freed?)\b"
         r"|\b(?:does|did)(?: not|n't) (?:release|free) (?:the |its |my |any )?(?:\w+ )?memory\b",
     ),
-    form(
+    template(
         "other-holder",
         "mib",
         r"\| +\d{1,2} +(?:\S{1,5} +\S{1,5} +)?(?P<pid>\d{1,9}) +[CGM+]{1,3} +[^|\n]{0,60}python[^|\n]{0,40}? +"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 _HAVE_INSTALLED = (
     r"\b(?:I|we|have|I've|already|successfully|properly|correctly)\b[^.?!]{0,20}\binstalled\b[^.?!]{0,30}"
@@ -23,110 +23,129 @@ _OF_ANOTHER_PYTHON = (
 _SHELL = r"terminal|command line|console|shell|cmd|command prompt|ipython|REPL"
 _NOTEBOOK = r"jupyter(?:lab)?|notebooks?|kernel|vs ?code|pycharm|spyder"
 
-FORMS = (
-    form(
+TEMPLATES = (
+    template(
         "package-removed",
         "tensorflow-gpu|tensorflow_gpu",
         r"\"?tensorflow-gpu\"? package has been removed|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
         r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}(?:error|fail)",
+        role="failure",
+        stops_import=True,
     ),
-    form("image-without-cudnn", "nvidia/cuda:", r"nvidia/cuda:(?!\S*cudnn)[\w.-]*(?:base|runtime|devel)[\w.-]*"),
-    form(
+    template(
+        "image-without-cudnn",
+        "nvidia/cuda:",
+        r"nvidia/cuda:(?!\S*cudnn)[\w.-]*(?:base|runtime|devel)[\w.-]*",
+        role="context",
+    ),
+    template(
         "started-elsewhere",
         "pycharm|rstudio|r studio|systemd|from the desktop|supervisor",
         r"\bpycharm\b|\brstudio\b|\br studio\b|from the desktop|\bsupervisord?\b|systemd (?:service|unit)",
+        role="context",
     ),
-    form(
+    template(
         "conda-build",
         "mkl_py|eigen_py|cpu_py|-mkl",
         r"\btensorflow(?:-base)?\s.{0,80}--> *\S*?(?P<arrow>mkl|eigen|cpu)_py\w+",
         variant="cpu",
+        role="context",
     ),
-    form("asked-for-extra", "and-cuda", r"(?:install|add)\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]"),
-    form(
+    template(
+        "asked-for-extra", "and-cuda", r"(?:install|add)\b.{0,60}tensorflow(?:-gpu)?\[and[-_]cuda\]", role="context"
+    ),
+    template(
         "requires-python",
         "requires a different python",
         r"Package '?(?P<package>(?:tensorflow|tf|keras|tensorboard)[\w.-]*)'? requires a different Python: "
         r"(?P<python>[\d.]+) not in '?(?P<need>[^']+)'?",
+        role="failure",
+        stops_import=True,
     ),
     # "async" became a word of the language with Python 3.7
-    form("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
-    form(
+    template("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
+    template(
         "requires-python",
         "distutils|named imp|'imp'|'impimporter'|module 'inspect'|from 'inspect'|'collections'|future feature",
         _OF_ANOTHER_PYTHON,
     ),
     # poetry, uv and conda
-    form(
+    template(
         "requires-python",
         "requires python",
         r"\b(?P<package>tensorflow[\w-]{0,30}) (?:\(\S{1,40}\) )?requires Python (?P<need>[<>=~!\d][^a-z]{0,60}?), "
         r"so it will not be satisfied",
     ),
-    form(
+    template(
         "requires-python",
         "tensorflow",
         r"\b(?P<package>tensorflow(?:-[a-z]{1,20})?)[-=\d][^\s]{0,80} (?:would require|requires) python "
         r"(?P<need>[\d<>=*.,|]{1,60})",
     ),
-    form(
+    template(
         "requires-python",
         "python installation in your environment|-> python",
         r"incompatible with the existing python installation in your environment"
         r"|^[\s*-]{1,12}(?P<package>tensorflow[\w-]{0,30})\S{0,60} -> python ?\[version='(?P<need>[^']{1,200})'",
     ),
-    form(
+    template(
         "no-distribution",
         "could not find any downloads|no distributions at all|suitable distribution for",
         r"(?:Could not find any downloads that satisfy the requirement|No distributions at all found for"
         r"|Could not find suitable distribution for Requirement\.parse\(') ?(?P<requirement>tensorflow[\w.=<>-]{0,40})",
+        role="failure",
+        stops_import=True,
     ),
-    form(
+    template(
         "no-distribution",
         "installation candidates",
         r"Unable to find installation candidates for (?P<wanted>tensorflow[\w-]{0,40}) "
         r"\((?P<candidate>\d[\w.]{0,20})\)",
     ),
     # the extras of 2.14 and 2.15.0 name wheels of TensorRT that only NVIDIA's own index has
-    form(
+    template(
         "extra-not-on-index",
         "tensorrt",
         r"(?:satisfies the requirement|No matching distribution found for) tensorrt(?:-libs|-bindings)?=="
         r"(?P<version>8\.[\d.]+\d)",
+        role="failure",
     ),
-    form(
+    template(
         "dependency-not-on-index",
         "nvidia",
         r"(?:satisfies the requirement|No matching distribution found for) (?P<package>nvidia-(?:nccl|cudnn|cublas|cuda"
         r"|cufft|curand|cusolver|cusparse|dali|nvjitlink)[\w-]*)",
+        role="failure",
     ),
-    form(
+    template(
         "install-broke-off",
         "long path support|could not install packages|do not match the hashes|no matches found",
         r"Windows Long Path support enabled|Could not install packages due to an (?:EnvironmentError|OSError)"
         r"|THESE PACKAGES DO NOT MATCH THE HASHES|zsh: no matches found: tensorflow",
+        role="failure",
     ),
-    form(
+    template(
         "index-unreachable",
         "retrying (retry|could not fetch url|ssl module in python is not available",
         r"Retrying \(Retry\(total=\d|Could not fetch URL https?://|ssl module in Python is not available",
+        role="context",
     ),
     # libtensorflow, over which other languages use TensorFlow, comes in two builds
-    form(
+    template(
         "built-without-cuda",
         "libtensorflow",
         r"\blibtensorflow(?:_jni)?-cpu-|\blibtensorflow\S{0,60}[^|]{0,40}\| *grep -c[^|]{0,40}cu(?:da|blas|dnn)\S* +0$"
         r"|\blibtensorflow(?:_jni)?-?cpu\b.{0,60}\.(?:tar\.gz|zip)",
     ),
     # how the stub of 2.12.0 fails under newer Pythons
-    form("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
-    form(
+    template("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
+    template(
         "package-removed",
         "-gpu-2.1|_gpu-2.1|gpu_",
         r"tensorflow[-_]gpu-2\.12\.0\.tar\.gz|tf[-_]nightly[-_]gpu-2\.1\d\S{0,40}\.tar\.gz"
         r"|(?:tensorflow|tf[-_]nightly)[-_]gpu_[0-9a-f]{20,40}[/\\]setup\.py",
     ),
-    form(
+    template(
         "two-tensorflows",
         "tensorflow-gpu|tensorflow_gpu|cpu version",
         r"\btensorflow(?:-gpu)?==[\d.]{3,8} and tensorflow(?:-gpu)?==[\d.]{3,8} (?:are |were )?installed"
@@ -138,25 +157,28 @@ FORMS = (
         r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
         r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
         r"\b(?:even (?:if|when|though)|overrid|overwrit)",
+        role="failure",
     ),
-    form(
+    template(
         "tensorflow-installed",
         "install| add ",
         r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv"
         r"|poetry)\d?(?:\.\d+)? (?:pip )?(?:install|add)\b.{0,80}\btensorflow",
+        role="context",
     ),
-    form(
+    template(
         "other-environment",
         "[gcc|[clang|[msc",
         r"^\s*Python (?P<banner>\d\.\d{1,2})\.\d+.{0,100}\[(?:GCC|Clang|MSC)",
+        role="context",
     ),
     # an environment that was made for it is active, by its name in the prompt
-    form(
+    template(
         "other-environment",
         "tensor|tf|keras|gpu",
         r"^\((?P<made>[\w.-]{0,30}(?:tensor|tf|keras|gpu)[\w.-]{0,30})\) ?\S{0,80}[$#%>~:]",
     ),
-    form(
+    template(
         "other-environment",
         "gpu",
         r"\bGPUs?\b.{0,100}\b(?:"
@@ -169,7 +191,7 @@ FORMS = (
         gpu="elsewhere",
     ),
     # reticulate, over which R uses TensorFlow
-    form(
+    template(
         "module-not-found",
         "installation of tensorflow|[not found]|python module tensorflow",
         r"(?:^|: )(?:Valid i|I)nstallation of TensorFlow not found|^\s*tensorflow: +\[NOT FOUND\]"
@@ -177,11 +199,11 @@ FORMS = (
         module="tensorflow",
         by="reticulate",
     ),
-    form(
+    template(
         "tensorflow-installed", "install_keras(|install_tensorflow(", r"^[\s>]*(?:\w+::)?install_(?:keras|tensorflow)\("
     ),
-    form("tensorflow-installed", "install", _HAVE_INSTALLED),
-    form(
+    template("tensorflow-installed", "install", _HAVE_INSTALLED),
+    template(
         "other-environment",
         "activate|virtualenv|which python|which pip|sys.executable|conda create|works in|in the terminal|command line",
         r"\bactivate \w+|which -?a? ?(?:python|pip)\S*|sys\.executable|conda create -n|works (?:fine "

@@ -7,12 +7,12 @@ the words in which people complain of slowness.
 from __future__ import annotations
 
 from tfgpu_doctor.parsers.messages import faults, memory, speed
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 _SIZE = r"[\d.]+ ?[KMGT]?i?B?"
 
-FORMS = (
-    form(
+TEMPLATES = (
+    template(
         "out-of-memory",
         "oom when allocating|out of memory|ran out of memory|cuda_error_out_of_memory|resource_exhausted|"
         "resource exhausted|resourceexhausted|alloc_failed|failed to allocate",
@@ -22,62 +22,76 @@ FORMS = (
         r"|CUDA_ERROR_OUT_OF_MEMORY|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
         r"|failed to allocate memory|CUDA out of memory|Failed to allocate request|\bRan out of memory\b",
+        role="failure",
     ),
-    form("allocation-not-a-failure", "the caller indicates that this is not a failure"),
-    form("dst-not-initialized", "dst tensor is not initialized"),
-    form(
+    template("allocation-not-a-failure", "the caller indicates that this is not a failure", role="context"),
+    template("dst-not-initialized", "dst tensor is not initialized", role="failure"),
+    template(
         "memory-left",
         "free memory|freememory|mb memory|free:",
         rf"(?:Total memory: *(?P<total>{_SIZE})|totalMemory: *(?P<all>{_SIZE}))?\s*(?:Free memory: *(?P<free>{_SIZE})"
         rf"|freeMemory: *(?P<left>{_SIZE}))",
+        role="context",
     ),
     # up to 1.3 in a line of its own, above that of the free memory
-    form("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$"),
-    form("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
-    form("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
-    form("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
-    form(
+    template("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$", role="context"),
+    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)", role="failure"),
+    template("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
+    template("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
+    template(
         "host-out-of-memory",
         "std::bad_alloc|oom-killer|oom-kill event|out of memory: kill|memoryerror",
         r"std::bad_alloc|oom-killer|oom-kill event|Out of memory: Kill\w* process"
         r"|^(?:[\w.]+\._?)?(?:Array)?MemoryError\b",
+        role="failure",
     ),
     # --- several GPUs
-    form(
+    template(
         "nccl-warning",
         "nccl warn",
         r"NCCL WARN (?P<why>.*)",
+        role="failure",
     ),
-    form(
+    template(
         "nccl-error",
         "nccl",
         r"nccl(?:SystemError|InternalError|UnhandledCudaError|InvalidUsage|InvalidArgument|RemoteError)"
         r"|NCCL (?:operation|error|failure)\b.{0,60}(?:fail|error)|unhandled (?:cuda|system) error"
         r"|Op(?:Kernel)? .{0,60}'?Nccl\w+'?.{0,80}|Op type not registered 'Nccl\w+'|Error invoking NCCL"
         r"|NCCL: (?P<why>.{3,80})|ncclCommInit\w* failed|NCCL timed? ?out",
+        role="failure",
     ),
-    form("nccl-timeout", "nccl|collective", r"(?:NCCL|[Cc]ollective)\b.{0,80}(?:hang|hung|timed? ?out|stuck|deadlock)"),
-    form("nccl-version", "nccl version", r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"),
-    form(
+    template(
+        "nccl-timeout",
+        "nccl|collective",
+        r"(?:NCCL|[Cc]ollective)\b.{0,80}(?:hang|hung|timed? ?out|stuck|deadlock)",
+        role="failure",
+    ),
+    template("nccl-version", "nccl version", r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)", role="context"),
+    template(
         "shared-memory-full",
         "shared memory|shm|posix_fallocate",
         r"posix_fallocate failed.{0,40}No space left|creating shared memory segment|shared memory \(shm\)"
         r"|/dev/shm/.{0,60}No space left|shm_open.{0,60}(?:failed|error)|[Uu]nable to (?:open|write|mmap).{0,40}shm"
         r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
         r"|(?:extend|attach|allocat)\w*.{0,20} /?dev/shm",
+        role="failure",
     ),
-    form("no-space-left", "no space left on device"),
-    form("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b"),
-    form(
+    template("no-space-left", "no space left on device", role="failure"),
+    template("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b", role="failure"),
+    template(
         "peer-access-failed",
         "peer access|p2p|peer-to-peer|peer to peer|peer_access|peeraccess|too_many_peers",
         r"(?:failed|unable|could not) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
         r"|CUDA_ERROR_PEER_ACCESS\w*|NCCL_P2P_DISABLE *= *1|P2P.{0,40}(?:fail|hang|not supported|disabled|error)"
         r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS|peer access pairs were reported by the driver, but no peering",
+        role="failure",
     ),
     # --- devices and their work
-    form("nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError"),
-    form(
+    template(
+        "nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError", role="failure"
+    ),
+    template(
         "wrong-result",
         "result|differ|mismatch|wrong",
         r"\b(?:wrong|incorrect|inconsistent|garbage) (?:numerical )?(?:results?|outputs?|values|predictions?"
@@ -85,19 +99,22 @@ FORMS = (
         r"|(?:different) (?:numerical )?results? (?:on|from|with|between) (?:the )?(?:GPU|CPU)"
         r"|GPU (?:gives|returns|produces|computes) (?:a )?(?:wrong|incorrect|different)"
         r"|(?:CPU|GPU) and (?:CPU|GPU) (?:results?|outputs?) (?:differ|do not match|mismatch)",
+        role="failure",
     ),
-    form(
+    template(
         "xla-flags-refused",
         "xla_flags|couldn't interpret value",
         r"Unknown flags? in (?P<name>(?:TF_)?XLA_FLAGS)|Couldn't interpret value \S* ?for flag (?P<flag>\w+)",
+        role="failure",
     ),
-    form(
+    template(
         "launch-failed",
         "cuda_error_launch_failed|launch_failed|illegal memory access|cuda_error_illegal_address|"
         "unspecified launch failure",
+        role="failure",
     ),
-    form("assertion-failed", "device-side assert"),
-    form(
+    template("assertion-failed", "device-side assert", role="failure"),
+    template(
         "slow",
         "slow|gpu|faster",
         r"GPU (?:is )?(?:\w+ )?(?:much |way |far |a lot |\d+x |times )?slower than (?:the )?CPU"
@@ -106,8 +123,9 @@ FORMS = (
         r"|the CPU is faster"
         r"|GPU.{0,30}\bnot faster\b|no speed[- ]?up.{0,40}GPU|GPU (?:version )?slower\b|slow (?:training"
         r"|inference) (?:on|with) (?:the )?GPU",
+        role="failure",
     ),
-    form(
+    template(
         "low-utilization",
         "util|usage|spik|idle|starv|gpu load|gpu-load|gpu at|gpu is at|gpu is only at",
         r"(?:low|poor|bad|under|little) ?-?(?:volatile )?(?:GPU[ -]?)(?:volatile )?(?:util\w*|usage|load)"
@@ -116,8 +134,9 @@ FORMS = (
         r"|\bGPU (?:is |was )?(?:only )?at \d{1,2} ?%|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)"
         r"|GPU.{0,20}(?:is |sits |stays )(?:mostly "
         r"|almost )?idle|starv\w+",
+        role="failure",
     ),
-    form(
+    template(
         "input-bottleneck",
         "input pipeline|prefetch|bottleneck|data loading|generator|workers|augment|input-bound|step time|"
         "flow_from_directory|utils.sequence|data pipeline|data input|input ran out|multiprocessing|on_train_batch_end",
@@ -127,19 +146,22 @@ FORMS = (
         r"|(?P<percent>\d+)(?:\.\d+)? ?% of (?:the )?(?:total )?(?:sampled )?step time.{0,40}(?:input|waiting for)"
         r"|WARNING:tensorflow:.{0,40}(?:input ran out|multiprocessing can interact badly)"
         r"|Method \(on_train_batch_end\) is slow compared",
+        role="context",
     ),
-    form(
+    template(
         "input-bound-said",
         "input-bound|waiting for input",
         r"\b(?:highly|moderately) input-bound|step time.{0,20}waiting for input",
+        role="failure",
     ),
-    form("small-batch", "batch_size|batch size", r"batch[_ ]size *[=:] *(?P<size>\d+)\b"),
-    form(
+    template("small-batch", "batch_size|batch size", r"batch[_ ]size *[=:] *(?P<size>\d+)\b", role="context"),
+    template(
         "low-clocks",
         "clock|mhz|power cap|p8",
         r"(?:SM|Graphics|GPU) clocks? (?:stuck|locked|stays?|remains?|low) ?(?:at)? ?\d+ ?MHz|stuck at \d+ ?MHz",
+        role="failure",
     ),
-    *memory.FORMS,
-    *faults.FORMS,
-    *speed.FORMS,
+    *memory.TEMPLATES,
+    *faults.TEMPLATES,
+    *speed.TEMPLATES,
 )

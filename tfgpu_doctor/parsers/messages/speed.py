@@ -6,7 +6,7 @@ layers, which say when they cannot use cuDNN.
 
 from __future__ import annotations
 
-from tfgpu_doctor.parsers.messages.template import form
+from tfgpu_doctor.parsers.messages.template import template
 
 _GPU = r"(?:GPUs?\b|tensorflow-gpu\b|(?:GTX|RTX) ?\d{3,4}\b)"
 _CPU = r"(?:the |my |on |using |with |a |it |training |running |in |tensorflow |only ){0,6}-?CPU"
@@ -28,8 +28,8 @@ _STUCK = (
     r"(?:stuck|stays?|staying|remains?|locked|sits?|limited|capped|never (?:goes|gets|rises) (?:above|over|beyond))"
 )
 
-FORMS = (
-    form(
+TEMPLATES = (
+    template(
         "slow",
         "slower|slowly|worse|faster|longer|more time|quicker|less time|same time|same speed|same training|"
         "difference in|speedup|speed up|speed-up|improvement",
@@ -45,33 +45,35 @@ FORMS = (
         r"\b(?:CPU|GPU)\b[^.;\n]{0,20}\b(?:CPU|GPU)\b",
     ),
     # what either device takes, in one line or in two
-    form(
+    template(
         "time-on-both",
         "cpu",
         rf"\bCPU\b\"?'?\)?(?::0['\")]*)?{_COST}(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b.{{0,60}}?"
         rf"\bGPU\b(?::0['\")]*)?{_COST}(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b",
+        role="context",
     ),
-    form(
+    template(
         "time-on-both",
         "gpu",
         rf"\bGPU\b(?::0['\")]*)?{_COST}(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b.{{0,60}}?"
         rf"\bCPU\b(?::0['\")]*)?{_COST}(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b",
     ),
     # "takes 20 s with GPU and 15 s with CPU", "faster on CPU (5 seconds/epoch) than on GPU (35 secs)"
-    form(
+    template(
         "time-on-both",
         "with gpu|on gpu|on the gpu|with the gpu|using gpu|using the gpu",
         rf"\b(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b[^.;\n]{{0,20}} (?:with|on|using) (?:the |a )?GPU\b"
         rf"[^\n]{{0,30}}?\b(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b[^.;\n]{{0,20}}"
         r" (?:with|on|using) (?:the |a )?CPU\b",
     ),
-    form(
+    template(
         "time-on-device",
         "cpu|gpu",
         rf"^[\s>*#-]*(?:on |with |using )?(?:the |a )?(?P<device>CPU|GPU)\b(?: ?\(\w[\w ]{{0,20}}\))?{_COST}"
         rf"(?P<time>\d{{1,6}}(?:\.\d+)?) ?(?P<unit>{_UNIT})\b",
+        role="context",
     ),
-    form(
+    template(
         "low-utilization",
         "util|uses only|using only|only using|only uses|of gpu|of the gpu|of my gpu|gpu: |sm ",
         rf"{_GPU}[^.\n]{{0,40}}\butil\w*[ :=]{{0,3}}(?:is |are |of |at |around |about |only |~ ?){{0,4}}{_LOW}"
@@ -80,7 +82,7 @@ FORMS = (
         rf"|\b(?:only|just|about|around)? ?{_LOW} of (?:the |my |its )?{_GPU}"
         rf"|^\W*(?:GPU )?util\w*[ :=]{{1,3}}(?:about |around |only |~ ?){{0,3}}{_LOW}",
     ),
-    form(
+    template(
         "low-utilization",
         "idle|idling|wait|under|util",
         r"\bGPUs? (?:is |are )?(?:mostly |almost |often )?(?:idles?|idling|waits?|waiting|under-?utili[sz]ed)\b"
@@ -88,19 +90,19 @@ FORMS = (
         r"|\bidle GPU"
         r"|\bGPU[ -]util\w* (?:is |are |at ){0,2}(?:0|zero) (?:most|all|almost)",
     ),
-    form(
+    template(
         "input-bound-said",
         "slow",
         r"\bslow\w*\b[^.;\n]{0,30}\b(?:because of|due to|caused by) (?:the )?(?:data |input )"
         r"(?:processing|pipeline|loading|reading|generat\w+)",
     ),
-    form(
+    template(
         "low-utilization",
         "graphical processor|graphics processor|gpu processor",
         rf"{_LOW} (?:graphical|graphics|GPU) processor us(?:e|age)",
     ),
     # layers whose steps follow one another, learning that asks after each step, and networks of a few neurons
-    form(
+    template(
         "small-model",
         "lstm|gru|rnn|dqn|q-learning|reinforcement|cartpole|gym.make|mlp|small network|small model|tiny|few neurons|"
         "dense(|fully_connected(|batch size 1|batch size of 1|custom loop",
@@ -108,13 +110,15 @@ FORMS = (
         r"|\b(?:DQN|Q-learning|reinforcement learning|CartPole|gym\.make)\b"
         r"|\b(?:small|tiny|simple|little|shallow) (?:\w+ ){0,2}(?:network|model|net|MLP|NN)\b|\bfew neurons\b"
         r"|\bMLP\b|\b(?:Dense|fully_connected)\([^)\n]{0,40}?\b(?P<width>\d{1,3})\b|batch size (?:of )?1\b",
+        role="context",
     ),
-    form(
+    template(
         "no-cudnn-kernel",
         "will not use cudnn kernel",
         r"Layer \S{1,80} will not use cuDNN kernels? since it (?:doesn't|does not) meet the (?:cuDNN kernel )?criteria",
+        role="context",
     ),
-    form(
+    template(
         "input-bottleneck",
         "cv2.|imread|pd.read_|read_csv|read_pickle|pickle.load|np.load|opencv|tf.data instead|nfs|num_workers|"
         "shuffle buffer|py_function|py_func|numpy_function|preprocess|decode_jpeg|loading data|loading and|load data|"
@@ -126,21 +130,22 @@ FORMS = (
         r"(?:NFS|NAS|HDD)"
         r"|\bload(?:ing|s)? (?:and \w+ )?(?:the |my )?(?:data|images|batch\w*)\b|warnings? to use tf\.data",
     ),
-    form(
+    template(
         "cpu-busy",
         "cpu|core",
         r"\b(?:all )?(?:\w+ )?(?:CPUs?|cores?)\b[^.;\n%]{0,40}?\b(?:100|[1-9]\d{2,3}) ?%"
         r"|\ball (?:\w+ ){0,2}(?:CPUs|cores)(?: are)? (?:busy|at 100)",
+        role="context",
     ),
     # a row of --query-gpu, and one of the table: a state for little work under full load
-    form(
+    template(
         "low-clocks",
         "p5|p6|p7|p8|p10|p12|p15",
         r"(?:^|, ?)P(?P<state>[5-8]|1[0-5])(?:, ?[^,\n]{1,40}){0,10}, ?(?P<load>[89]\d|100) ?%"
         r"|(?:^|, ?)(?P<busy>[89]\d|100) ?%(?:, ?[^,\n]{1,40}){0,10}, ?P(?P<low>[5-8]|1[0-5])\b"
         r"|\| +\S{1,5} +\d{1,3}C +P(?P<row>[5-8]|1[0-5]) [^|\n]{0,30}\|[^|\n]{0,40}\| +(?P<full>[89]\d|100)% ",
     ),
-    form(
+    template(
         "low-clocks",
         "p5|p8|clock|mhz",
         rf"\b(?:GPU|card|it|driver)\b[^.;\n]{{0,30}}\b{_STUCK} (?:\w+ ){{0,2}}P(?:[5-8]|1[0-5])\b"
@@ -148,7 +153,7 @@ FORMS = (
         rf"|\b{_STUCK} (?:\w+ ){{0,3}}\d{{2,4}} ?MHz"
         r"|\bclocks?\b[^.;\n]{0,20}\d{2,4} ?MHz[^.;\n]{0,30}\binstead of\b",
     ),
-    form(
+    template(
         "slowdown",
         "overheat|too hot|thermal|temperature|clock",
         r"\b(?:GPU|card|laptop|it)\b[^.;\n]{0,30}\b(?:overheat\w*|(?:gets|is|was|became) too hot)"
@@ -156,10 +161,11 @@ FORMS = (
         r"|\bthermal slowdown\b(?! *:)|\bthermally (?:limited|throttled)"
         r"|\bGPU temperature\b[^.;\n]{0,20}\b(?:8[7-9]|9\d|10\d) ?°? ?C\b",
     ),
-    form(
+    template(
         "slower-with-time",
         "slower",
         r"\b(?:gets?|getting|got|becom\w+|grows?|runs?) (?:\w+ ){0,2}?slower (?:and slower|with time|over time"
         r"|as (?:time|training)|with (?:every|each) (?:epoch|step)|after (?:a while|some time|(?:a )?few))",
+        role="failure",
     ),
 )
