@@ -17,9 +17,9 @@ from tests.records.test_report import report
 from tfgpu_doctor.diagnosis.engine import diagnose, make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.facts import Facts, GpuProcess, Phase, SmiResult, Unknown
+from tfgpu_doctor.records.facts import Fact, Facts, GpuProcess, Phase, Record, SmiResult, Unknown, look_up
 from tfgpu_doctor.records.report import Report, load_report
-from tfgpu_doctor.redact.redaction import PUBLIC, Redactor, redact
+from tfgpu_doctor.redact.redaction import Redactor, redact
 
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
 MACHINES = [pytest.param(rows[0][1], id=finding) for finding, rows in FIRES.items()]
@@ -283,14 +283,32 @@ def test_long_text_takes_no_longer() -> None:
         assert Redactor(()).text(text)
 
 
-def test_public_fields_exist() -> None:
-    """A field that was renamed would be redacted, or worse, its list would lie."""
-    import tfgpu_doctor.records.facts as facts
-    import tfgpu_doctor.records.report as reports
+@pytest.mark.parametrize("path", ["python.version", "cudnn.runtime", "host.os"])
+def test_the_source_of_a_public_fact_is_private(path: str) -> None:
+    folder = "/home/ada.lovelace/analytical-engine"
+    for fact in (known("3.12.7", f"{folder}/bin/python"), Unknown(f"no file in {folder}", ask=f"ls {folder}")):
+        after = redact(report({path: fact}))
+        assert "ada" not in after.to_json().decode() and "analytical" not in after.to_json().decode()
+    assert look_up(redact(report({path: known("3.12.7", folder)})).facts, path).value == "3.12.7"
 
-    for name, fields in PUBLIC.items():
-        record = getattr(facts, name, None) or getattr(reports, name)
-        assert set(fields) <= set(record.__struct_fields__), name
+
+def test_no_fact_tells_where_it_was_read() -> None:
+    """Neither of a machine that was examined, nor of one where nothing could be."""
+    path = "/home/ada.lovelace/analytical-engine"
+    text = msgspec.json.encode(of_ada().facts).decode()
+    text = re.sub(r'"source":"[^"]*"', f'"source":"{path}"', text)
+    nothing = re.sub(r'"reason":"[^"]*"', f'"reason":"in {path}"', msgspec.json.encode(Facts()).decode())
+    for facts in (text, nothing):
+        after = redact(report(facts=msgspec.json.decode(facts, type=Facts)))
+        assert [value for value in PRIVATE if value.lower() in after.to_json().decode().lower()] == []
+
+
+def test_a_field_that_says_nothing_of_it_is_private() -> None:
+    class Undescribed(Record, frozen=True):
+        home: Fact[str]
+
+    redacted = Redactor(()).apply(Undescribed(home=known("/home/ada/x", "/home/ada")))
+    assert redacted == Undescribed(home=known("/home/<user>/x", "/home/<user>"))
 
 
 def test_phases_without_anything(  # a report of nothing

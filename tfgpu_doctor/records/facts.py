@@ -7,8 +7,10 @@ saved reports all produce the same :class:`Facts`; the rules cannot tell which.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Annotated, Any
 
+from tfgpu_doctor.records.about import About, described, inner_records, private
 from tfgpu_doctor.records.fact import NOT_ASKED, NOT_EXAMINED, Fact, Known, Record, Unknown, map_fact, value_or
 from tfgpu_doctor.records.machine import (
     CallResult,
@@ -81,6 +83,8 @@ __all__ = [
     "Toolkit",
     "Unknown",
     "XlaFile",
+    "about",
+    "fact_paths",
     "look_up",
     "map_fact",
     "value_or",
@@ -90,17 +94,25 @@ __all__ = [
 class Facts(Record, frozen=True):
     """All that was found out, from whatever source."""
 
-    host: Host = Host()
-    driver: Driver = Driver()
-    gpus: Fact[tuple[Gpu, ...]] = NOT_EXAMINED
-    peers: Fact[tuple[PeerLink, ...]] = NOT_EXAMINED
-    cuda: Cuda = Cuda()
-    loader: Loader = Loader()
-    cudnn: Cudnn = Cudnn()
-    python: Python = Python()
-    variables: Fact[dict[str, str]] = NOT_EXAMINED  # environment variables that matter, as the patient gets them
-    tensorflow: TensorFlow = TensorFlow()
-    messages: Fact[tuple[Message, ...]] = NOT_EXAMINED  # what TensorFlow and the tools around it were seen to print
+    host: Annotated[Host, private("host", layer="Machine")] = Host()
+    driver: Annotated[Driver, private("driver", layer="Driver", group="driver")] = Driver()
+    gpus: Annotated[Fact[tuple[Gpu, ...]], private("GPUs", layer="GPU", group="gpus", key="index")] = NOT_EXAMINED
+    peers: Annotated[
+        Fact[tuple[PeerLink, ...]], private("links between GPUs", layer="GPU", unit="links", grade="noise")
+    ] = NOT_EXAMINED
+    cuda: Annotated[Cuda, private("CUDA", layer="CUDA")] = Cuda()
+    loader: Annotated[Loader, private("loader", layer="CUDA")] = Loader()
+    cudnn: Annotated[Cudnn, private("cuDNN", layer="cuDNN", group="cudnn")] = Cudnn()
+    python: Annotated[Python, private("Python", layer="Python")] = Python()
+    # environment variables that matter, as the patient gets them
+    variables: Annotated[Fact[dict[str, str]], private("environment variables", layer="Python", key="name")] = (
+        NOT_EXAMINED
+    )
+    tensorflow: Annotated[TensorFlow, private("TensorFlow", layer="TensorFlow")] = TensorFlow()
+    # what TensorFlow and the tools around it were seen to print
+    messages: Annotated[
+        Fact[tuple[Message, ...]], private("messages", layer="TensorFlow", grade="observation", key="kind")
+    ] = NOT_EXAMINED
 
 
 def look_up(facts: Facts, path: str) -> Any:
@@ -113,3 +125,26 @@ def look_up(facts: Facts, path: str) -> Any:
     for name in path.split("."):
         here = getattr(here, name)
     return here
+
+
+def fact_paths() -> tuple[str, ...]:
+    """The paths of all facts, in the order of their declarations."""
+    parts = {name: getattr(Facts(), name) for name in Facts.__struct_fields__}
+    fields = {name: part.__struct_fields__ if isinstance(part, Record) else ("",) for name, part in parts.items()}
+    return tuple(f"{name}.{field}".rstrip(".") for name in fields for field in fields[name])
+
+
+@cache
+def about(path: str) -> About:
+    """The description of the field at a dotted path: "driver.version"; of a GPU "gpus.temperature".
+
+    Raises:
+        KeyError: no field is described there.
+    """
+    record: type = Facts
+    found = About("", is_public=False)
+    for name in path.split("."):
+        above, found = found, described(record)[name]
+        found = found._replace(layer=found.layer or above.layer, group=found.group or above.group)
+        record = inner_records(record).get(name, record)
+    return found

@@ -5,6 +5,9 @@ Sizes are bytes, times are seconds, clocks are MHz, power is watts, temperatures
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from tfgpu_doctor.records.about import private, public
 from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 
 # --------------------------------------------------------------------------------------- host
@@ -13,36 +16,48 @@ from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 class PciGpu(Record, frozen=True):
     """An NVIDIA display or 3D controller on the PCI bus, seen without any driver."""
 
-    address: str  # "0000:65:00.0"
-    device_id: str  # "10de:2684"
-    driver: str | None = None  # kernel driver bound to it: "nvidia", "nouveau", "vfio-pci"; None when unbound
-    name: str | None = None  # where the machine's own pci.ids names it
-    link_speed: str | None = None  # "16.0 GT/s PCIe", now
-    link_width: int | None = None  # lanes, now
+    address: Annotated[str, public("PCI address")]  # "0000:65:00.0"
+    device_id: Annotated[str, public("device id")]  # "10de:2684"
+    # kernel driver bound to it: "nvidia", "nouveau", "vfio-pci"; None when unbound
+    driver: Annotated[str | None, public("kernel driver", layer="Driver", group="driver")] = None
+    name: Annotated[str | None, private("name", grade="noise")] = None  # where the machine's own pci.ids names it
+    link_speed: Annotated[str | None, public("link speed", grade="noise")] = None  # "16.0 GT/s PCIe", now
+    link_width: Annotated[int | None, public("link width", unit="lanes", grade="noise")] = None  # now
 
 
 class Host(Record, frozen=True):
     """The machine or container below Python."""
 
-    os: Fact[str] = NOT_EXAMINED  # "linux", "windows", "wsl2", "macos"
-    machine: Fact[str] = NOT_EXAMINED  # "x86_64", "aarch64", "arm64", "amd64" as the kernel says it, in lower case
-    kernel: Fact[str] = NOT_EXAMINED  # "6.8.0-45-generic"
-    distribution: Fact[str] = NOT_EXAMINED  # "Debian GNU/Linux 12 (bookworm)"
-    distribution_id: Fact[str] = NOT_EXAMINED  # "debian", "ubuntu", "fedora", "rhel", "arch" ...
-    distribution_version: Fact[str] = NOT_EXAMINED  # "12", "22.04"
-    libc: Fact[str] = NOT_EXAMINED  # "glibc 2.36", "musl 1.2.4"
-    cpu_model: Fact[str] = NOT_EXAMINED
-    cpu_flags: Fact[tuple[str, ...]] = NOT_EXAMINED  # sorted, as in /proc/cpuinfo
-    cpus: Fact[int] = NOT_EXAMINED  # logical CPUs that this process may use
-    cpu_quota: Fact[float] = NOT_EXAMINED  # CPUs that the cgroup allows; unknown("no limit") without one
-    memory: Fact[int] = NOT_EXAMINED
-    memory_limit: Fact[int] = NOT_EXAMINED  # cgroup limit; unknown("no limit") without one
-    shm: Fact[int] = NOT_EXAMINED  # size of /dev/shm
-    container: Fact[str] = NOT_EXAMINED  # "none", "docker", "podman", "kubernetes", "lxc", "apptainer", ...
-    pci_gpus: Fact[tuple[PciGpu, ...]] = NOT_EXAMINED
-    nouveau_loaded: Fact[bool] = NOT_EXAMINED
-    secure_boot: Fact[bool] = NOT_EXAMINED
-    dxg_device: Fact[bool] = NOT_EXAMINED  # WSL2: /dev/dxg is there, so the Windows side passes a GPU through
+    # "linux", "windows", "wsl2", "macos"
+    os: Annotated[Fact[str], public("operating system", group="system")] = NOT_EXAMINED
+    # "x86_64", "aarch64", "arm64", "amd64" as the kernel says it, in lower case
+    machine: Annotated[Fact[str], public("architecture", group="system")] = NOT_EXAMINED
+    kernel: Annotated[Fact[str], public("kernel")] = NOT_EXAMINED  # "6.8.0-45-generic"
+    # "Debian GNU/Linux 12 (bookworm)"
+    distribution: Annotated[Fact[str], public("distribution", group="system")] = NOT_EXAMINED
+    # "debian", "ubuntu", "fedora", "rhel", "arch" ...
+    distribution_id: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = NOT_EXAMINED
+    # "12", "22.04"
+    distribution_version: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = NOT_EXAMINED
+    libc: Annotated[Fact[str], public("C library")] = NOT_EXAMINED  # "glibc 2.36", "musl 1.2.4"
+    cpu_model: Annotated[Fact[str], public("CPU")] = NOT_EXAMINED
+    cpu_flags: Annotated[Fact[tuple[str, ...]], public("CPU flags")] = NOT_EXAMINED  # sorted, as in /proc/cpuinfo
+    cpus: Annotated[Fact[int], public("CPUs for this process")] = NOT_EXAMINED  # logical CPUs that this process may use
+    # CPUs that the cgroup allows; unknown("no limit") without one
+    cpu_quota: Annotated[Fact[float], public("CPU limit of the container")] = NOT_EXAMINED
+    memory: Annotated[Fact[int], public("memory", unit="bytes")] = NOT_EXAMINED
+    # cgroup limit; unknown("no limit") without one
+    memory_limit: Annotated[Fact[int], public("memory limit of the container", unit="bytes")] = NOT_EXAMINED
+    shm: Annotated[Fact[int], public("/dev/shm", unit="bytes")] = NOT_EXAMINED  # size of /dev/shm
+    # "none", "docker", "podman", "kubernetes", "lxc", "apptainer", ...
+    container: Annotated[Fact[str], public("container")] = NOT_EXAMINED
+    pci_gpus: Annotated[Fact[tuple[PciGpu, ...]], private("PCI GPUs", layer="GPU", group="gpus", key="address")] = (
+        NOT_EXAMINED
+    )
+    nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = NOT_EXAMINED
+    secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = NOT_EXAMINED
+    # WSL2: /dev/dxg is there, so the Windows side passes a GPU through
+    dxg_device: Annotated[Fact[bool], public("/dev/dxg", layer="GPU")] = NOT_EXAMINED
 
 
 # ------------------------------------------------------------------------------------- driver
@@ -51,48 +66,60 @@ class Host(Record, frozen=True):
 class LibraryFile(Record, frozen=True):
     """A shared library on disk."""
 
-    path: str
-    version: str | None = None  # from the file name behind the link, or from the package that owns it
-    soname: str | None = None  # DT_SONAME
-    problem: str | None = None  # why the loader would refuse it: "empty file", "not ELF", "32-bit"
+    path: Annotated[str, private("path", unit="path")]
+    # from the file name behind the link, or from the package that owns it
+    version: Annotated[str | None, public("version")] = None
+    soname: Annotated[str | None, public("soname")] = None  # DT_SONAME
+    # why the loader would refuse it: "empty file", "not ELF", "32-bit"
+    problem: Annotated[str | None, private("problem")] = None
 
 
 class CallResult(Record, frozen=True):
     """What a driver API answered."""
 
-    code: int  # 0 is success; minus the number of the signal that the call died of
-    message: str  # "NVML_SUCCESS", "Driver/library version mismatch"
-    name: str | None = None  # "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "NVML_ERROR_LIB_RM_VERSION_MISMATCH"
-    library: str | None = None  # the file that answered
+    code: Annotated[int, public("code")]  # 0 is success; minus the number of the signal that the call died of
+    message: Annotated[str, private("message")]  # "NVML_SUCCESS", "Driver/library version mismatch"
+    # "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "NVML_ERROR_LIB_RM_VERSION_MISMATCH"
+    name: Annotated[str | None, private("name")] = None
+    library: Annotated[str | None, private("library", unit="path")] = None  # the file that answered
 
 
 class SmiResult(Record, frozen=True):
     """How nvidia-smi ended and what its banner says."""
 
-    exit_code: int
-    output: str  # first lines of stdout and stderr, at most 2000 characters
-    driver_version: str | None = None
-    cuda_version: str | None = None  # newest CUDA that this driver supports, not what is installed
+    exit_code: Annotated[int, public("exit code")]
+    output: Annotated[str, private("output")]  # first lines of stdout and stderr, at most 2000 characters
+    driver_version: Annotated[str | None, private("driver")] = None
+    # newest CUDA that this driver supports, not what is installed
+    cuda_version: Annotated[str | None, private("CUDA")] = None
 
 
 class Driver(Record, frozen=True):
     """The NVIDIA driver: kernel module, device nodes, user-space libraries."""
 
-    version: Fact[str] = NOT_EXAMINED  # "535.113.01", the best of the sources below
-    cuda_supported: Fact[str] = NOT_EXAMINED  # newest CUDA that the driver supports, "12.2"
-    kernel_module: Fact[str] = NOT_EXAMINED  # version of the loaded module; unknown("not loaded: ...") without one
-    kernel_module_loaded: Fact[bool] = NOT_EXAMINED
-    kernel_module_kind: Fact[str] = NOT_EXAMINED  # "open" or "proprietary"
-    kernel_module_on_disk: Fact[tuple[str, ...]] = NOT_EXAMINED  # nvidia.ko files for the running kernel, or for others
-    device_nodes: Fact[tuple[str, ...]] = NOT_EXAMINED  # "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"
-    libcuda: Fact[tuple[LibraryFile, ...]] = NOT_EXAMINED  # every libcuda.so.1 the loader could use, winner first
-    libnvidia_ml: Fact[tuple[LibraryFile, ...]] = NOT_EXAMINED
-    nvml_init: Fact[CallResult] = NOT_EXAMINED
-    cuda_init: Fact[CallResult] = NOT_EXAMINED  # cuInit(0)
-    cuda_device_count: Fact[int] = NOT_EXAMINED  # cuDeviceGetCount, under CUDA_VISIBLE_DEVICES
-    nvidia_smi: Fact[SmiResult] = NOT_EXAMINED
-    unresponsive: Fact[tuple[str, ...]] = NOT_EXAMINED  # calls that did not answer in time: "nvmlInit", "nvidia-smi"
-    xid_events: Fact[tuple[str, ...]] = NOT_EXAMINED  # kernel log lines with "NVRM: Xid", newest last
+    version: Annotated[Fact[str], public("driver")] = NOT_EXAMINED  # "535.113.01", the best of the sources below
+    # newest CUDA that the driver supports, "12.2"
+    cuda_supported: Annotated[Fact[str], public("newest CUDA that the driver supports")] = NOT_EXAMINED
+    # version of the loaded module; unknown("not loaded: ...") without one
+    kernel_module: Annotated[Fact[str], public("kernel module")] = NOT_EXAMINED
+    kernel_module_loaded: Annotated[Fact[bool], public("kernel module loaded")] = NOT_EXAMINED
+    kernel_module_kind: Annotated[Fact[str], public("kind of kernel module")] = NOT_EXAMINED  # "open" or "proprietary"
+    # nvidia.ko files for the running kernel, or for others
+    kernel_module_on_disk: Annotated[Fact[tuple[str, ...]], private("kernel modules on disk")] = NOT_EXAMINED
+    # "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"
+    device_nodes: Annotated[Fact[tuple[str, ...]], private("device nodes")] = NOT_EXAMINED
+    # every libcuda.so.1 the loader could use, winner first
+    libcuda: Annotated[Fact[tuple[LibraryFile, ...]], private("libcuda.so.1")] = NOT_EXAMINED
+    libnvidia_ml: Annotated[Fact[tuple[LibraryFile, ...]], private("libnvidia-ml.so.1")] = NOT_EXAMINED
+    nvml_init: Annotated[Fact[CallResult], private("NVML answers", grade="observation")] = NOT_EXAMINED
+    cuda_init: Annotated[Fact[CallResult], private("cuInit answers", grade="observation")] = NOT_EXAMINED  # cuInit(0)
+    # cuDeviceGetCount, under CUDA_VISIBLE_DEVICES
+    cuda_device_count: Annotated[Fact[int], public("GPUs that CUDA counts", grade="observation")] = NOT_EXAMINED
+    nvidia_smi: Annotated[Fact[SmiResult], private("nvidia-smi", grade="noise")] = NOT_EXAMINED
+    # calls that did not answer in time: "nvmlInit", "nvidia-smi"
+    unresponsive: Annotated[Fact[tuple[str, ...]], private("calls without answer", grade="observation")] = NOT_EXAMINED
+    # kernel log lines with "NVRM: Xid", newest last
+    xid_events: Annotated[Fact[tuple[str, ...]], private("Xid events", grade="observation", group="xid")] = NOT_EXAMINED
 
 
 # --------------------------------------------------------------------------------------- GPUs
@@ -101,65 +128,71 @@ class Driver(Record, frozen=True):
 class GpuProcess(Record, frozen=True):
     """A process that holds memory of a GPU."""
 
-    pid: int
-    memory: int | None = None
-    name: str | None = None
+    pid: Annotated[int, private("process id")]
+    memory: Annotated[int | None, public("memory", unit="bytes")] = None
+    name: Annotated[str | None, private("name")] = None
 
 
 class NvLink(Record, frozen=True):
     """One NVLink of a GPU."""
 
-    link: int
-    active: bool
-    remote: str | None = None  # PCI bus id at the other end
+    link: Annotated[int, public("link")]
+    active: Annotated[bool, public("active")]
+    remote: Annotated[str | None, private("PCI address at the other end")] = None  # PCI bus id at the other end
 
 
 class Gpu(Record, frozen=True):
     """One physical GPU, or what is known of it."""
 
-    index: int
-    name: Fact[str] = NOT_EXAMINED
-    uuid: Fact[str] = NOT_EXAMINED
-    pci_bus_id: Fact[str] = NOT_EXAMINED
-    compute_capability: Fact[str] = NOT_EXAMINED  # "8.9"
-    multiprocessors: Fact[int] = NOT_EXAMINED
-    memory_total: Fact[int] = NOT_EXAMINED
-    memory_used: Fact[int] = NOT_EXAMINED
-    memory_free: Fact[int] = NOT_EXAMINED
-    processes: Fact[tuple[GpuProcess, ...]] = NOT_EXAMINED
-    utilization: Fact[int] = NOT_EXAMINED  # per cent
-    temperature: Fact[int] = NOT_EXAMINED
-    power: Fact[float] = NOT_EXAMINED
-    power_limit: Fact[float] = NOT_EXAMINED
-    sm_clock: Fact[int] = NOT_EXAMINED
-    sm_clock_max: Fact[int] = NOT_EXAMINED
-    memory_clock: Fact[int] = NOT_EXAMINED
-    memory_clock_max: Fact[int] = NOT_EXAMINED
-    memory_bus_width: Fact[int] = NOT_EXAMINED  # bits
-    throttle_reasons: Fact[tuple[str, ...]] = NOT_EXAMINED  # "sw_power_cap", "hw_thermal_slowdown", "gpu_idle" ...
-    performance_state: Fact[int] = NOT_EXAMINED  # P0 ... P15
-    ecc_mode: Fact[bool] = NOT_EXAMINED
-    ecc_uncorrected: Fact[int] = NOT_EXAMINED  # volatile, since the driver was loaded
-    remapped_rows_pending: Fact[bool] = NOT_EXAMINED
-    remapped_rows_failed: Fact[bool] = NOT_EXAMINED
-    mig_mode: Fact[bool] = NOT_EXAMINED
-    mig_instances: Fact[tuple[str, ...]] = NOT_EXAMINED  # names or UUIDs
-    compute_mode: Fact[str] = NOT_EXAMINED  # "default", "prohibited", "exclusive_process"
-    persistence_mode: Fact[bool] = NOT_EXAMINED
-    display_active: Fact[bool] = NOT_EXAMINED
-    pcie_generation: Fact[int] = NOT_EXAMINED
-    pcie_generation_max: Fact[int] = NOT_EXAMINED
-    pcie_width: Fact[int] = NOT_EXAMINED
-    pcie_width_max: Fact[int] = NOT_EXAMINED
-    nvlinks: Fact[tuple[NvLink, ...]] = NOT_EXAMINED
-    numa_node: Fact[int] = NOT_EXAMINED
-    fault: Fact[str] = NOT_EXAMINED  # what NVML says of a GPU it cannot open: "GPU is lost"; unknown("none") when fine
+    index: Annotated[int, public("index")]
+    name: Annotated[Fact[str], private("name")] = NOT_EXAMINED
+    uuid: Annotated[Fact[str], private("uuid", grade="noise")] = NOT_EXAMINED
+    pci_bus_id: Annotated[Fact[str], public("PCI address", grade="noise")] = NOT_EXAMINED
+    compute_capability: Annotated[Fact[str], public("compute capability")] = NOT_EXAMINED  # "8.9"
+    multiprocessors: Annotated[Fact[int], public("multiprocessors")] = NOT_EXAMINED
+    memory_total: Annotated[Fact[int], public("memory total", unit="bytes")] = NOT_EXAMINED
+    memory_used: Annotated[Fact[int], public("memory used", unit="bytes", grade="noise")] = NOT_EXAMINED
+    memory_free: Annotated[Fact[int], public("memory free", unit="bytes", grade="noise")] = NOT_EXAMINED
+    processes: Annotated[Fact[tuple[GpuProcess, ...]], private("processes", grade="noise")] = NOT_EXAMINED
+    utilization: Annotated[Fact[int], public("utilization", unit="%", grade="noise")] = NOT_EXAMINED
+    temperature: Annotated[Fact[int], public("temperature", unit="°C", grade="noise")] = NOT_EXAMINED
+    power: Annotated[Fact[float], public("power", unit="W", grade="noise")] = NOT_EXAMINED
+    power_limit: Annotated[Fact[float], public("power limit", unit="W")] = NOT_EXAMINED
+    sm_clock: Annotated[Fact[int], public("SM clock", unit="MHz", grade="noise")] = NOT_EXAMINED
+    sm_clock_max: Annotated[Fact[int], public("maximum SM clock", unit="MHz")] = NOT_EXAMINED
+    memory_clock: Annotated[Fact[int], public("memory clock", unit="MHz", grade="noise")] = NOT_EXAMINED
+    memory_clock_max: Annotated[Fact[int], public("maximum memory clock", unit="MHz")] = NOT_EXAMINED
+    memory_bus_width: Annotated[Fact[int], public("memory bus width", unit="bits")] = NOT_EXAMINED
+    # "sw_power_cap", "hw_thermal_slowdown", "gpu_idle" ...
+    throttle_reasons: Annotated[Fact[tuple[str, ...]], public("throttle reasons", grade="noise")] = NOT_EXAMINED
+    performance_state: Annotated[Fact[int], public("performance state", grade="noise")] = NOT_EXAMINED  # P0 ... P15
+    ecc_mode: Annotated[Fact[bool], public("ECC mode")] = NOT_EXAMINED
+    # volatile, since the driver was loaded
+    ecc_uncorrected: Annotated[Fact[int], public("uncorrected ECC errors", grade="observation")] = NOT_EXAMINED
+    remapped_rows_pending: Annotated[Fact[bool], public("pending row remapping", grade="observation")] = NOT_EXAMINED
+    remapped_rows_failed: Annotated[Fact[bool], public("failed row remapping", grade="observation")] = NOT_EXAMINED
+    mig_mode: Annotated[Fact[bool], public("MIG mode")] = NOT_EXAMINED
+    mig_instances: Annotated[Fact[tuple[str, ...]], private("MIG instances")] = NOT_EXAMINED  # names or UUIDs
+    # "default", "prohibited", "exclusive_process"
+    compute_mode: Annotated[Fact[str], public("compute mode")] = NOT_EXAMINED
+    persistence_mode: Annotated[Fact[bool], public("persistence mode")] = NOT_EXAMINED
+    display_active: Annotated[Fact[bool], public("display active", grade="noise")] = NOT_EXAMINED
+    pcie_generation: Annotated[Fact[int], public("PCIe generation", grade="noise")] = NOT_EXAMINED
+    pcie_generation_max: Annotated[Fact[int], public("maximum PCIe generation")] = NOT_EXAMINED
+    pcie_width: Annotated[Fact[int], public("PCIe width", unit="lanes", grade="noise")] = NOT_EXAMINED
+    pcie_width_max: Annotated[Fact[int], public("maximum PCIe width", unit="lanes")] = NOT_EXAMINED
+    nvlinks: Annotated[Fact[tuple[NvLink, ...]], private("NVLinks", grade="noise")] = NOT_EXAMINED
+    numa_node: Annotated[Fact[int], public("NUMA node", grade="noise")] = NOT_EXAMINED
+    # what NVML says of a GPU it cannot open: "GPU is lost"; unknown("none") when fine
+    fault: Annotated[Fact[str], private("fault", grade="observation")] = NOT_EXAMINED
 
 
 class PeerLink(Record, frozen=True):
     """How two GPUs reach each other."""
 
-    a: int
-    b: int
-    topology: str  # "internal", "single", "multiple", "hostbridge", "node", "system" (NVML's common ancestor)
-    p2p_read: str | None = None  # NVML P2P status: "ok", "chipset_not_supported", ...
+    a: Annotated[int, public("GPU")]
+    b: Annotated[int, public("other GPU")]
+    # "internal", "single", "multiple", "hostbridge", "node", "system" (NVML's common ancestor)
+    topology: Annotated[str, private("topology")]
+    # NVML P2P status: "ok", "chipset_not_supported", ...
+    p2p_read: Annotated[str | None, private("peer-to-peer read")] = None

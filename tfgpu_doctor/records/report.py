@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.facts import Facts, Record
 
 SCHEMA = "tfgpu.report/1"
@@ -53,22 +54,22 @@ class Fix(Record, frozen=True):
 class Finding(Record, frozen=True):
     """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""
 
-    id: str
+    id: Annotated[str, public("id")]
     severity: Severity
     root_cause: bool
     title: str
     cause: str
     evidence: tuple[Evidence, ...]
     fixes: tuple[Fix, ...]
-    consequences: tuple[str, ...] = ()
-    docs: str | None = None
+    consequences: Annotated[tuple[str, ...], public("consequences")] = ()
+    docs: Annotated[str | None, public("documentation")] = None
     possible: bool = False  # a pasted text leaves it open: another cause that would look the same
 
 
 class Undetermined(Record, frozen=True):
     """A check that could not be made, and which fact was missing."""
 
-    id: str
+    id: Annotated[str, public("id")]
     reason: str
 
 
@@ -82,19 +83,19 @@ class Tool(Record, frozen=True):
 class MatrixInfo(Record, frozen=True):
     """The compatibility matrix that judged."""
 
-    revision: str
+    revision: Annotated[str, public("revision")]
     source: str = "bundled"
 
 
 class Report(Record, frozen=True):
     """A complete diagnosis; JSON and back is the identity."""
 
-    schema: str
-    tool: Tool
+    schema: Annotated[str, public("schema")]
+    tool: Annotated[Tool, public("tool")]
     matrix: MatrixInfo
-    created: str  # UTC, "2026-11-21T06:36:00Z"
-    source: Literal["live", "report", "text"]
-    verdict: Verdict
+    created: Annotated[str, public("created")]  # UTC, "2026-11-21T06:36:00Z"
+    source: Annotated[Literal["live", "report", "text"], public("source")]
+    verdict: Annotated[Verdict, public("verdict")]
     facts: Facts
     timings: dict[str, float]  # seconds
     findings: tuple[Finding, ...]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import Struct
 
+from tfgpu_doctor.records.about import private, public
 from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 
 # --------------------------------------------------------------------------------------- CUDA
@@ -12,90 +15,108 @@ from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 class Toolkit(Record, frozen=True):
     """A CUDA toolkit on disk."""
 
-    path: str
-    version: str | None  # "12.4.131", "11.8"; None when the folder does not tell
-    source: str  # the file that told the version
-    via: str  # "CUDA_HOME", "CUDA_PATH", "PATH", "/usr/local", "conda", "spack" ...
+    path: Annotated[str, private("path", unit="path")]
+    version: Annotated[str | None, public("version")]  # "12.4.131", "11.8"; None when the folder does not tell
+    source: Annotated[str, private("source", grade="noise")]  # the file that told the version
+    # "CUDA_HOME", "CUDA_PATH", "PATH", "/usr/local", "conda", "spack" ...
+    via: Annotated[str, public("found by", grade="noise")]
 
 
 class Nvcc(Record, frozen=True):
     """The CUDA compiler that the shell would start."""
 
-    path: str
-    version: str  # "13.0.88"
+    path: Annotated[str, private("path", unit="path")]
+    version: Annotated[str, public("version")]  # "13.0.88"
 
 
 class XlaFile(Record, frozen=True):
     """A file or folder that XLA needs, where it looks for one."""
 
-    path: str
-    via: str  # "XLA_FLAGS", "PATH", "the build's toolkit", "/usr/local", "pip wheel", "conda" ...
-    version: str | None = None  # of ptxas: "12.5.82"
-    problem: str | None = None  # why it is of no use: "no libdevice.10.bc in it"
+    path: Annotated[str, private("path", unit="path")]
+    # "XLA_FLAGS", "PATH", "the build's toolkit", "/usr/local", "pip wheel", "conda" ...
+    via: Annotated[str, private("found by")]
+    version: Annotated[str | None, private("version")] = None  # of ptxas: "12.5.82"
+    problem: Annotated[str | None, private("problem")] = None  # why it is of no use: "no libdevice.10.bc in it"
 
 
 class Cuda(Record, frozen=True):
     """CUDA toolkits, wherever they come from."""
 
-    toolkits: Fact[tuple[Toolkit, ...]] = NOT_EXAMINED
-    nvcc: Fact[Nvcc] = NOT_EXAMINED
+    toolkits: Annotated[Fact[tuple[Toolkit, ...]], private("CUDA toolkits", key="path")] = NOT_EXAMINED
+    nvcc: Annotated[Fact[Nvcc], private("nvcc")] = NOT_EXAMINED
     # what XLA compiles for a GPU with, in the order in which this TensorFlow looks
-    xla_roots: Fact[tuple[XlaFile, ...]] = NOT_EXAMINED  # folders that it takes for CUDA, there or not
-    libdevice: Fact[tuple[XlaFile, ...]] = NOT_EXAMINED  # libdevice.10.bc; the first one counts
-    ptxas: Fact[tuple[XlaFile, ...]] = NOT_EXAMINED  # the first one whose version XLA accepts counts
-    conda_packages: Fact[tuple[Package, ...]] = NOT_EXAMINED  # cuda*, cudnn, cudatoolkit, tensorflow* from conda-meta
+    # folders that it takes for CUDA, there or not
+    xla_roots: Annotated[Fact[tuple[XlaFile, ...]], private("folders that XLA takes for CUDA")] = NOT_EXAMINED
+    # libdevice.10.bc; the first one counts
+    libdevice: Annotated[Fact[tuple[XlaFile, ...]], private("libdevice.10.bc")] = NOT_EXAMINED
+    # the first one whose version XLA accepts counts
+    ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = NOT_EXAMINED
+    # cuda*, cudnn, cudatoolkit, tensorflow* from conda-meta
+    conda_packages: Annotated[Fact[tuple[Package, ...]], private("conda packages", key="name")] = NOT_EXAMINED
 
 
 class Candidate(Record, frozen=True):
     """A file that carries the wanted soname, and the way the loader would come to it."""
 
-    path: str
+    path: Annotated[str, private("path", unit="path")]
     # in the loader's reach: "already loaded", "RPATH", "LD_LIBRARY_PATH", "RUNPATH", "ldconfig", "default path" ("PATH"
     # on Windows); out of it: "pip wheel", "toolkit", "conda"
-    via: str
-    reachable: bool  # the loader looks there
-    version: str | None = None
-    problem: str | None = (
-        None  # why the loader refuses or skips it: "empty file", "not ELF", "needs libz.so.1, not found"
-    )
+    via: Annotated[str, public("found by")]
+    reachable: Annotated[bool, public("reachable")]  # the loader looks there
+    version: Annotated[str | None, public("version")] = None
+    # why the loader refuses or skips it: "empty file", "not ELF", "needs libz.so.1, not found"
+    problem: Annotated[str | None, private("problem")] = None
     # what follows from the problem: "skipped" (the loader looks further), "ends the list" (of folders), "fatal" (dlopen
     # fails, whatever lies behind it), "later" (it loads, and fails when used: a part that it opens itself is missing)
-    effect: str | None = None
+    effect: Annotated[str | None, public("effect")] = None
 
 
 class Soname(Record, frozen=True):
     """A library that TensorFlow loads by name, and which file wins."""
 
-    soname: str  # "libcudart.so.12"
-    component: str  # "cudart", "cublas", "cudnn", "driver" ...
-    candidates: tuple[Candidate, ...]  # reachable ones first, in the loader's order
-    winner: str | None  # path of the file that loads and works; None when there is none, or a broken one in the way
-    other_versions: tuple[str, ...] = ()  # files of the same library with another soname: ".../libcudart.so.13"
+    soname: Annotated[str, public("soname")]  # "libcudart.so.12"
+    component: Annotated[str, public("component")]  # "cudart", "cublas", "cudnn", "driver" ...
+    candidates: Annotated[tuple[Candidate, ...], private("candidates")]  # reachable ones first, in the loader's order
+    # path of the file that loads and works; None when there is none, or a broken one in the way
+    winner: Annotated[str | None, private("file that is loaded", unit="path")]
+    # files of the same library with another soname: ".../libcudart.so.13"
+    other_versions: Annotated[tuple[str, ...], private("other versions", unit="path")] = ()
 
 
 class Loader(Record, frozen=True):
     """What the dynamic loader does with the libraries that TensorFlow opens by soname."""
 
-    search_path: Fact[tuple[str, ...]] = NOT_EXAMINED  # LD_LIBRARY_PATH as the interpreter under test gets it
-    runpath: Fact[tuple[str, ...]] = NOT_EXAMINED  # of the TensorFlow library that calls dlopen, $ORIGIN resolved
-    sonames: Fact[tuple[Soname, ...]] = NOT_EXAMINED
-    loaded: Fact[tuple[str, ...]] = NOT_EXAMINED  # CUDA libraries in the child's own memory map, after its last phase
+    # LD_LIBRARY_PATH as the interpreter under test gets it
+    search_path: Annotated[
+        Fact[tuple[str, ...]],
+        private("LD_LIBRARY_PATH of the interpreter", unit="path", grade="noise", group="variables.LD_LIBRARY_PATH"),
+    ] = NOT_EXAMINED
+    # of the TensorFlow library that calls dlopen, $ORIGIN resolved
+    runpath: Annotated[
+        Fact[tuple[str, ...]], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
+    ] = NOT_EXAMINED
+    sonames: Annotated[Fact[tuple[Soname, ...]], private("libraries that TensorFlow opens", key="soname")] = (
+        NOT_EXAMINED
+    )
+    # CUDA libraries in the child's own memory map, after its last phase
+    loaded: Annotated[Fact[tuple[str, ...]], private("libraries loaded", unit="path", grade="noise")] = NOT_EXAMINED
 
 
 class CudnnFile(Record, frozen=True):
     """A cuDNN on disk."""
 
-    path: str  # of libcudnn.so.N, cudnn64_N.dll or cudnn_version.h
-    version: str | None
-    source: str  # file name, header, pip package, conda package
+    path: Annotated[str, private("path", unit="path")]  # of libcudnn.so.N, cudnn64_N.dll or cudnn_version.h
+    version: Annotated[str | None, public("version")]
+    source: Annotated[str, private("source", grade="noise")]  # file name, header, pip package, conda package
 
 
 class Cudnn(Record, frozen=True):
     """cuDNN on disk and as loaded."""
 
-    installed: Fact[tuple[CudnnFile, ...]] = NOT_EXAMINED
-    header: Fact[CudnnFile] = NOT_EXAMINED
-    runtime: Fact[str] = NOT_EXAMINED  # cudnnGetVersion() of the file that the loader picks: "9.3.0"
+    installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path")] = NOT_EXAMINED
+    header: Annotated[Fact[CudnnFile], private("cudnn_version.h")] = NOT_EXAMINED
+    # cudnnGetVersion() of the file that the loader picks: "9.3.0"
+    runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = NOT_EXAMINED
 
 
 # ------------------------------------------------------------------------------------- Python
@@ -104,53 +125,67 @@ class Cudnn(Record, frozen=True):
 class Package(Record, frozen=True):
     """An installed distribution."""
 
-    name: str  # normalised: "tensorflow", "nvidia-cudnn-cu12"
-    version: str
-    location: str | None = None  # the folder that holds its dist-info
-    installer: str | None = None  # "pip", "conda", "uv"
-    requires: tuple[str, ...] = ()  # Requires-Dist lines; only of TensorFlow itself
+    name: Annotated[str, public("name")]  # normalised: "tensorflow", "nvidia-cudnn-cu12"
+    version: Annotated[str, public("version")]
+    location: Annotated[str | None, private("folder", unit="path")] = None  # the folder that holds its dist-info
+    installer: Annotated[str | None, public("installer")] = None  # "pip", "conda", "uv"
+    requires: Annotated[tuple[str, ...], public("requirements")] = ()  # Requires-Dist lines; only of TensorFlow itself
 
 
 class OtherPython(Record, frozen=True):
     """An interpreter that may have been meant, and the TensorFlow in it; read from disk, not started."""
 
-    executable: str
-    via: str  # "VIRTUAL_ENV", "CONDA_PREFIX", "kernel python3", "pip on PATH"
-    prefix: str  # the environment's folder
-    tensorflow: str | None = None  # "tensorflow 2.20.0"; None: none is installed there
-    cuda: bool = False  # CUDA's libraries are installed beside it (nvidia-* wheels, conda's cudatoolkit)
+    executable: Annotated[str, private("interpreter", unit="path")]
+    via: Annotated[str, private("found by")]  # "VIRTUAL_ENV", "CONDA_PREFIX", "kernel python3", "pip on PATH"
+    prefix: Annotated[str, private("environment folder", unit="path")]  # the environment's folder
+    # "tensorflow 2.20.0"; None: none is installed there
+    tensorflow: Annotated[str | None, private("TensorFlow")] = None
+    # CUDA's libraries are installed beside it (nvidia-* wheels, conda's cudatoolkit)
+    cuda: Annotated[bool, public("has CUDA")] = False
 
 
 class Kernel(Record, frozen=True):
     """A Jupyter kernel of Python, and the interpreter that it starts."""
 
-    name: str  # "python3"
-    display_name: str
-    file: str  # its kernel.json
-    executable: str  # resolved; as written where it is nowhere
+    name: Annotated[str, private("name")]  # "python3"
+    display_name: Annotated[str, private("displayed name")]
+    file: Annotated[str, private("file", unit="path")]  # its kernel.json
+    executable: Annotated[str, private("interpreter", unit="path")]  # resolved; as written where it is nowhere
 
 
 class Python(Record, frozen=True):
     """The interpreter under test and its packages."""
 
-    executable: Fact[str] = NOT_EXAMINED
-    version: Fact[str] = NOT_EXAMINED  # "3.11.7"
-    implementation: Fact[str] = NOT_EXAMINED  # "cpython"
-    bits: Fact[int] = NOT_EXAMINED  # 64 or 32
-    prefix: Fact[str] = NOT_EXAMINED
-    environment: Fact[str] = NOT_EXAMINED  # "venv", "conda", "system", "pyenv"
-    conda_name: Fact[str] = NOT_EXAMINED
-    externally_managed: Fact[bool] = NOT_EXAMINED  # PEP 668
-    user_site: Fact[str] = NOT_EXAMINED  # the user's own site-packages; unknown("not on sys.path") when switched off
-    pip: Fact[bool] = NOT_EXAMINED  # `python -m pip` would start
-    installers: Fact[tuple[str, ...]] = NOT_EXAMINED  # of pip, uv, conda, mamba, poetry, pixi: those on PATH
-    packages: Fact[tuple[Package, ...]] = NOT_EXAMINED  # TensorFlow's family, nvidia-*, numpy, protobuf, keras
-    tensorflow_paths: Fact[tuple[str, ...]] = NOT_EXAMINED  # every `tensorflow` importable over sys.path, winner first
+    executable: Annotated[Fact[str], private("interpreter", unit="path", group="interpreter")] = NOT_EXAMINED
+    version: Annotated[Fact[str], public("Python", group="interpreter")] = NOT_EXAMINED  # "3.11.7"
+    implementation: Annotated[Fact[str], public("implementation", group="interpreter")] = NOT_EXAMINED  # "cpython"
+    bits: Annotated[Fact[int], public("bits", group="interpreter")] = NOT_EXAMINED  # 64 or 32
+    prefix: Annotated[Fact[str], private("environment folder", unit="path", grade="noise", group="interpreter")] = (
+        NOT_EXAMINED
+    )
+    # "venv", "conda", "system", "pyenv"
+    environment: Annotated[Fact[str], public("kind of environment", group="interpreter")] = NOT_EXAMINED
+    conda_name: Annotated[Fact[str], private("conda environment", group="interpreter")] = NOT_EXAMINED
+    # PEP 668
+    externally_managed: Annotated[Fact[bool], public("managed by the distribution", group="interpreter")] = NOT_EXAMINED
+    # the user's own site-packages; unknown("not on sys.path") when switched off
+    user_site: Annotated[Fact[str], private("user's own site-packages", unit="path")] = NOT_EXAMINED
+    pip: Annotated[Fact[bool], public("pip")] = NOT_EXAMINED  # `python -m pip` would start
+    # of pip, uv, conda, mamba, poetry, pixi: those on PATH
+    installers: Annotated[Fact[tuple[str, ...]], public("installers on PATH")] = NOT_EXAMINED
+    # TensorFlow's family, nvidia-*, numpy, protobuf, keras
+    packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = NOT_EXAMINED
+    # every `tensorflow` importable over sys.path, winner first
+    tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
     # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there
-    tensorflow_leftovers: Fact[tuple[str, ...]] = NOT_EXAMINED
-    kernels: Fact[tuple[Kernel, ...]] = NOT_EXAMINED  # Jupyter's, of Python
-    elsewhere: Fact[tuple[OtherPython, ...]] = NOT_EXAMINED  # of other environments than this one
-    wheel_platform: Fact[str] = NOT_EXAMINED  # matrix platform: "linux_x86_64", "macos_arm64" ...
+    tensorflow_leftovers: Annotated[Fact[tuple[str, ...]], private("leftover tensorflow folders", unit="path")] = (
+        NOT_EXAMINED
+    )
+    kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = NOT_EXAMINED  # Jupyter's, of Python
+    # of other environments than this one
+    elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = NOT_EXAMINED
+    # matrix platform: "linux_x86_64", "macos_arm64" ...
+    wheel_platform: Annotated[Fact[str], public("platform of wheels", group="system")] = NOT_EXAMINED
 
 
 # --------------------------------------------------------------------------------- TensorFlow
@@ -159,68 +194,81 @@ class Python(Record, frozen=True):
 class Phase(Record, frozen=True):
     """One step of the examination in the child process, and how it ended."""
 
-    name: str  # "interpreter", "packages", "import", "build", "devices", "details", "compute", "xla"
-    outcome: str  # "ok", "raised", "died", "timeout", "skipped"
-    seconds: float | None = None
-    exception: str | None = None  # "ImportError: libcudart.so.11.0: cannot open shared object file"
-    traceback: tuple[str, ...] = ()  # last lines
-    signal: str | None = None  # "SIGSEGV", "SIGKILL"
-    exit_code: int | None = None
-    log_tail: tuple[str, ...] = ()  # last lines written to stderr when it ended badly
-    note: str | None = None  # why it was skipped; "killed by the kernel's OOM killer"
+    # "interpreter", "packages", "import", "build", "devices", "details", "compute", "xla"
+    name: Annotated[str, public("name")]
+    outcome: Annotated[str, public("outcome")]  # "ok", "raised", "died", "timeout", "skipped"
+    seconds: Annotated[float | None, public("seconds", unit="s", grade="noise")] = None
+    # "ImportError: libcudart.so.11.0: cannot open shared object file"
+    exception: Annotated[str | None, private("exception")] = None
+    traceback: Annotated[tuple[str, ...], private("traceback", grade="noise")] = ()  # last lines
+    signal: Annotated[str | None, public("signal")] = None  # "SIGSEGV", "SIGKILL"
+    exit_code: Annotated[int | None, public("exit code")] = None
+    # last lines written to stderr when it ended badly
+    log_tail: Annotated[tuple[str, ...], private("end of its log", grade="noise")] = ()
+    # why it was skipped; "killed by the kernel's OOM killer"
+    note: Annotated[str | None, private("note", grade="noise")] = None
 
 
 class Build(Record, frozen=True):
     """tf.sysconfig.get_build_info()."""
 
-    is_cuda_build: bool
-    is_rocm_build: bool = False
-    cuda_version: str | None = None  # "12.5.1"
-    cudnn_version: str | None = None  # "9"
-    compute_capabilities: tuple[str, ...] = ()  # "sm_60", "compute_90"
+    is_cuda_build: Annotated[bool, public("built with CUDA")]
+    is_rocm_build: Annotated[bool, public("built with ROCm")] = False
+    cuda_version: Annotated[str | None, public("CUDA")] = None  # "12.5.1"
+    cudnn_version: Annotated[str | None, public("cuDNN")] = None  # "9"
+    compute_capabilities: Annotated[tuple[str, ...], public("compute capabilities")] = ()  # "sm_60", "compute_90"
 
 
 class TfDevice(Record, frozen=True):
     """A device that TensorFlow lists."""
 
-    name: str  # "/physical_device:GPU:0"
-    kind: str  # "GPU", "CPU"
-    device_name: str | None = None  # "NVIDIA H200"
-    compute_capability: str | None = None  # "9.0"
+    name: Annotated[str, public("name")]  # "/physical_device:GPU:0"
+    kind: Annotated[str, public("kind")]  # "GPU", "CPU"
+    device_name: Annotated[str | None, private("model")] = None  # "NVIDIA H200"
+    compute_capability: Annotated[str | None, public("compute capability")] = None  # "9.0"
 
 
 class ComputeCheck(Record, frozen=True):
     """A verified computation on one device."""
 
-    device: str  # "/GPU:0"
-    kind: str  # "matmul", "conv2d", "xla"
-    ok: bool
-    placed_on: str | None = None  # device that the result's tensor names
-    residual: float | None = None  # relative, against NumPy in float64
-    tolerance: float | None = None
-    seconds: float | None = None
-    error: str | None = None
+    device: Annotated[str, public("device")]  # "/GPU:0"
+    kind: Annotated[str, public("kind")]  # "matmul", "conv2d", "xla"
+    ok: Annotated[bool, public("verified")]
+    placed_on: Annotated[str | None, public("placed on")] = None  # device that the result's tensor names
+    residual: Annotated[float | None, public("relative error")] = None  # relative, against NumPy in float64
+    tolerance: Annotated[float | None, public("tolerance")] = None
+    seconds: Annotated[float | None, public("seconds", unit="s")] = None
+    error: Annotated[str | None, private("error")] = None
 
 
 class TensorFlow(Record, frozen=True):
     """TensorFlow as it answered in a child process."""
 
-    version: Fact[str] = NOT_EXAMINED  # tf.__version__, or the distribution's version when it cannot be imported
-    distribution: Fact[str] = NOT_EXAMINED  # "tensorflow", "tensorflow-cpu", "tensorflow-macos" ...
-    file: Fact[str] = NOT_EXAMINED  # tf.__file__
-    build: Fact[Build] = NOT_EXAMINED
-    devices: Fact[tuple[TfDevice, ...]] = NOT_EXAMINED
-    checks: Fact[tuple[ComputeCheck, ...]] = NOT_EXAMINED
-    phases: tuple[Phase, ...] = ()
-    log: Fact[tuple[str, ...]] = NOT_EXAMINED  # what TensorFlow wrote to stderr, at most 400 lines
+    # tf.__version__, or the distribution's version when it cannot be imported
+    version: Annotated[Fact[str], public("TensorFlow", group="tensorflow")] = NOT_EXAMINED
+    # "tensorflow", "tensorflow-cpu", "tensorflow-macos" ...
+    distribution: Annotated[Fact[str], public("distribution of TensorFlow", group="tensorflow")] = NOT_EXAMINED
+    # tf.__file__
+    file: Annotated[Fact[str], private("tf.__file__", unit="path", grade="noise", group="tensorflow")] = NOT_EXAMINED
+    build: Annotated[Fact[Build], private("built for", group="tensorflow")] = NOT_EXAMINED
+    devices: Annotated[
+        Fact[tuple[TfDevice, ...]], private("TensorFlow lists", layer="Devices", grade="observation")
+    ] = NOT_EXAMINED
+    checks: Annotated[Fact[tuple[ComputeCheck, ...]], private("computations", layer="Compute", grade="observation")] = (
+        NOT_EXAMINED
+    )
+    phases: Annotated[tuple[Phase, ...], private("phases", grade="observation", key="name")] = ()
+    # what TensorFlow wrote to stderr, at most 400 lines
+    log: Annotated[Fact[tuple[str, ...]], private("TensorFlow's log", unit="lines", grade="noise")] = NOT_EXAMINED
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
     """A line that a program printed and the catalogue of messages knows (parsers/messages.py)."""
 
-    kind: str  # "cuinit-failed"
-    line: int  # where it stands, 1-based; in a live report the line of TensorFlow's log
-    text: str  # the line, at most 300 characters
-    values: dict[str, str] = {}
-    count: int = 1  # how often it was said
-    source: str | None = None  # whose line: "TensorFlow's log" in a live report; None in a pasted text
+    kind: Annotated[str, public("kind")]  # "cuinit-failed"
+    line: Annotated[int, public("line")]  # where it stands, 1-based; in a live report the line of TensorFlow's log
+    text: Annotated[str, private("text")]  # the line, at most 300 characters
+    values: Annotated[dict[str, str], private("values")] = {}
+    count: Annotated[int, public("count")] = 1  # how often it was said
+    # whose line: "TensorFlow's log" in a live report; None in a pasted text
+    source: Annotated[str | None, private("source")] = None

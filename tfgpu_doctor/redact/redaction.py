@@ -8,55 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.records.facts import Known
+from tfgpu_doctor.records.about import described, public_fields, records_in
+from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.report import Fix, Report
 from tfgpu_doctor.redact import paths, patterns
 
-# Fields that hold words of a closed vocabulary, versions or ids of products: never private, so never touched; a user
-# or host who is called like one of their words is replaced only where the word stands in a name's place.
-PUBLIC: dict[str, tuple[str, ...]] = {
-    "Report": ("schema", "tool", "created", "source", "verdict"),
-    "MatrixInfo": ("revision",),
-    "Finding": ("id", "consequences", "docs"),
-    "Undetermined": ("id",),
-    "Host": (
-        *("os", "machine", "kernel", "distribution", "distribution_id", "distribution_version"),
-        *("libc", "cpu_model", "cpu_flags", "container"),
-    ),
-    "PciGpu": ("address", "device_id", "driver", "link_speed"),
-    "Driver": ("version", "cuda_supported", "kernel_module", "kernel_module_kind"),
-    "LibraryFile": ("version", "soname"),
-    "Gpu": ("pci_bus_id", "compute_capability", "throttle_reasons", "compute_mode"),
-    "Toolkit": ("version", "via"),
-    "Nvcc": ("version",),
-    "Candidate": ("via", "effect", "version"),
-    "Soname": ("soname", "component"),
-    "CudnnFile": ("version",),
-    "Cudnn": ("runtime",),
-    "Python": ("version", "implementation", "environment", "installers", "wheel_platform"),
-    "Package": ("name", "version", "installer", "requires"),
-    "Phase": ("name", "outcome", "signal"),
-    "Build": ("cuda_version", "cudnn_version", "compute_capabilities"),
-    "TfDevice": ("name", "kind", "compute_capability"),
-    "Message": ("kind",),
-    "ComputeCheck": ("device", "kind", "placed_on"),
-    "TensorFlow": ("version", "distribution"),
-}
-# fields that hold a whole path, so that its parts may have spaces
-_PATHS = frozenset(
-    re.findall(
-        r"\S+",
-        """
-    executable prefix user_site location path winner other_versions tensorflow_paths tensorflow_leftovers file library
-    search_path runpath loaded
-    """,
-    )
-)
+# The values of fields that are declared public hold words of a closed vocabulary, versions or ids of products, and are
+# never touched; a user or host who is called like one of their words is replaced only where a program prints a name.
+# Where a fact was read, and why it is unknown, is never public.
+_SOURCES: dict[type, tuple[str, ...]] = {Known: ("source",), Unknown: ("reason", "ask")}
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
@@ -111,10 +77,12 @@ class Redactor:
             return self.text(value, name)
         if isinstance(value, Struct):
             above, self._own = self._own, isinstance(value, Fix)
-            names = _private_fields(value)
-            new = {field: self._map(getattr(value, field), _inner(value, field, name)) for field in names}
+            changed = replace(value, **{field: self._map(item, inner) for field, item, inner in _private(value, name)})
+            for field, fact in _public_facts(value):
+                sources = {part: self._map(getattr(fact, part), part) for part in _SOURCES[type(fact)]}
+                changed = replace(changed, **{field: replace(fact, **sources)})
             self._own = above
-            return replace(value, **new)
+            return changed
         if isinstance(value, dict):
             return {self._map(key): self._map(item, str(key)) for key, item in value.items()}
         if isinstance(value, tuple | list):
@@ -149,7 +117,7 @@ class Redactor:
     # ------------------------------------------------------------------------------------------------ learning
 
     def _learn(self, field: str, text: str) -> None:
-        whole = [text] if field in _PATHS else []
+        whole = [text] if field in _fields_of_paths() else []
         whole += [match[2] for match in paths.QUOTED.finditer(text)]
         for path in (*whole, *paths.POSIX.findall(text), *(match[0] for match in paths.WINDOWS.finditer(text))):
             for user in paths.users_in(path):
@@ -287,8 +255,11 @@ def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Struct) and not isinstance(value, Fix):
-        for field in _private_fields(value):
-            yield from _strings(getattr(value, field), _inner(value, field, name))
+        for _, item, inner in _private(value, name):
+            yield from _strings(item, inner)
+        for _, fact in _public_facts(value):
+            for part in _SOURCES[type(fact)]:
+                yield from _strings(getattr(fact, part), part)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield "", str(key)
@@ -298,17 +269,28 @@ def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _strings(item, name)
 
 
-def _inner(record: Struct, field: str, name: str) -> str:
-    """The value of a known fact goes by the name of the fact."""
-    return name if isinstance(record, Known) and field == "value" else field
+def _private(record: Struct, name: str) -> Iterator[tuple[str, Any, str]]:
+    """(field, value, name that it goes by) of each private field; the value of a known fact goes by the fact's name."""
+    public = public_fields(type(record))
+    for field in record.__struct_fields__:
+        if field not in public:
+            inner = name if isinstance(record, Known) and field == "value" else field
+            yield field, getattr(record, field), inner
+
+
+def _public_facts(record: Struct) -> Iterator[tuple[str, Any]]:
+    """The facts whose values are public, but not where they were read."""
+    public = public_fields(type(record))
+    values = ((field, getattr(record, field)) for field in record.__struct_fields__ if field in public)
+    return ((field, value) for field, value in values if type(value) in _SOURCES)
 
 
 def _public_texts(value: Any) -> Iterator[str]:
     if isinstance(value, Struct):
-        public = PUBLIC.get(type(value).__name__, ())
+        public = public_fields(type(value))
         for field in value.__struct_fields__:
             item = getattr(value, field)
-            yield from (text for _, text in _strings(item)) if field in public else _public_texts(item)
+            yield from _public_texts(item) if field not in public else _values(item)
     elif isinstance(value, dict):
         yield from map(str, value)
         for item in value.values():
@@ -318,6 +300,14 @@ def _public_texts(value: Any) -> Iterator[str]:
             yield from _public_texts(item)
 
 
-def _private_fields(record: Struct) -> tuple[str, ...]:
-    public = PUBLIC.get(type(record).__name__, ())
-    return tuple(field for field in record.__struct_fields__ if field not in public)
+def _values(item: Any) -> Iterator[str]:
+    """The texts of a public field: of a fact its values only."""
+    values = item.value if isinstance(item, Known) else item.one_of if isinstance(item, Unknown) else item
+    return (text for _, text in _strings(values))
+
+
+@cache
+def _fields_of_paths() -> frozenset[str]:
+    """Names of the fields that hold a whole path, so that its parts may have spaces."""
+    fields = (field for record in records_in(Facts) for field in described(record).items())
+    return frozenset(name for name, about in fields if about.unit == "path")
