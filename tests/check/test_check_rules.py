@@ -11,7 +11,7 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.check.engine import RULES
 from tfgpu_doctor.check.judging import joined, judge
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
-from tfgpu_doctor.manifests.conda import conda_requirement
+from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report
 

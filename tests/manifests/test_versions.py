@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tfgpu_doctor.manifests import Place
-from tfgpu_doctor.manifests.conda import conda_requirement
 from tfgpu_doctor.manifests.containers import fill, read_quantity, read_size, substitute
+from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.manifests.versions import poetry_specifier
 
 

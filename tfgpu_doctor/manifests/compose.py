@@ -106,26 +106,28 @@ def _settings(chain: list[Node]) -> Iterator[Setting]:
 def _gpu(chain: list[Node]) -> GpuRequest | None:
     """gpus: all, runtime: nvidia, CDI's device names, or a reservation of devices."""
     if gpus := _first(chain, "gpus"):
-        listed = [one for one in gpus.items() if one.string("driver") in (None, "nvidia")]
-        counts = [_count(one) for one in listed]
-        known = [one for one in counts if one is not None]
-        return GpuRequest(
-            sum(known) if known and len(known) == len(counts) else None,
-            gpus.place,
-            f"gpus: {gpus.text or 'a list'}",
-        )
+        return GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
     found = [request for node in chain for request in _reserved(node)]
-    effective = next((one for one in found if one.problem is None), None)
-    if effective:
+    if effective := next((one for one in found if one.problem is None), None):
         return effective
-    for node in chain:
-        for device in node.items("devices"):
-            if (device.text or "").startswith("nvidia.com/gpu="):
-                return GpuRequest(None, device.place, f"devices: {device.text}")
+    if device := _cdi_device(chain):
+        return GpuRequest(None, device.place, f"devices: {device.text}")
     runtime = _first(chain, "runtime")
     if runtime and runtime.text == "nvidia":
         return GpuRequest(None, runtime.place, "runtime: nvidia")
     return found[0] if found else None
+
+
+def _cdi_device(chain: list[Node]) -> Node | None:
+    devices = (device for node in chain for device in node.items("devices"))
+    return next((one for one in devices if (one.text or "").startswith("nvidia.com/gpu=")), None)
+
+
+def _counted(gpus: Node) -> int | None:
+    """How many GPUs a list of devices names; None where one of them does not say."""
+    counts = [_count(one) for one in gpus.items() if one.string("driver") in (None, "nvidia")]
+    known = [one for one in counts if one is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _reserved(node: Node) -> Iterator[GpuRequest]:

@@ -1,4 +1,4 @@
-"""What pip is asked for: one requirement, and the lines of a requirements file."""
+"""Requirements files, with those that they include."""
 
 from __future__ import annotations
 
@@ -8,61 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from packaging.requirements import InvalidRequirement
-from packaging.requirements import Requirement as Parsed
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-
 from tfgpu_doctor.manifests import Environment, Place, Requirement
+from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
 
 Include: TypeAlias = Callable[[str], "str | None"]  # a path beside the file → its text; None: it cannot be read
 
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _INCLUDED = re.compile(r"(?:-r\s*|--requirement(?:\s+|=)|-c\s*|--constraint(?:\s+|=))(?P<path>\S.*)")
 _OPTIONS = re.compile(r"\s--?[a-z].*$")  # "--hash=...", "--config-settings ..."
-_NOT_A_NAME = re.compile(r"-|\.{1,2}(?:/|$|\[)|/|[a-z]+://|[a-z]+\+|\$")
 _EXPORTED = re.compile(r"[\w.-]+=[\w.!+]+=\w+")  # `conda list --export`: "tensorflow=2.1.0=gpu_py36h2e5cdaa_0"
 MOST_FILES = 50
-LONGEST = 2_000  # characters of one requirement, without its options
-
-
-def pip_requirement(text: str, place: Place) -> Requirement | None:
-    """Read one requirement; None for a path, an address or an option, which name nothing that the matrix knows.
-
-    Raises:
-        ValueError: neither of these.
-    """
-    if len(text) > LONGEST:
-        raise ValueError(f"a requirement of {len(text)} characters")
-    if (wheel := _wheel(text, place)) is not None:
-        return wheel
-    if _NOT_A_NAME.match(text):
-        return None
-    try:
-        parsed = Parsed(text)
-    except InvalidRequirement as error:
-        raise ValueError(f"{text}: {str(error).splitlines()[0]}") from error
-    if parsed.url and (wheel := _wheel(parsed.url, place)) is not None:
-        return replace(wheel, name=canonicalize_name(parsed.name), text=text)
-    return Requirement(
-        name=canonicalize_name(parsed.name),
-        specifier=str(parsed.specifier),
-        place=place,
-        text=text,
-        extras=tuple(sorted(parsed.extras)),
-        marker=str(parsed.marker) if parsed.marker else None,
-    )
-
-
-def _wheel(address: str, place: Place) -> Requirement | None:
-    """A wheel by its file name: ".../tensorflow_gpu-1.6.0-cp35-cp35m-linux_x86_64.whl"."""
-    file = re.sub(r"[#?;\s].*$", "", address, flags=re.DOTALL).rsplit("/", 1)[-1]
-    if not file.endswith(".whl"):
-        return None
-    try:
-        name, version, *_ = parse_wheel_filename(file)
-    except InvalidWheelFilename:
-        return None
-    return Requirement(name=name, specifier=f"=={version}", place=place, text=address)
 
 
 def read_requirements(path: str, text: str, include: Include) -> tuple[Environment, ...]:
@@ -113,7 +68,7 @@ class Lines:
             return
         bare = _OPTIONS.sub("", re.sub(r"^(-e|--editable)[ =]", "", line)).strip()
         try:
-            one = _exported(bare, place) if _EXPORTED.fullmatch(bare) else pip_requirement(bare, place)
+            one = exported_requirement(bare, place) if _EXPORTED.fullmatch(bare) else pip_requirement(bare, place)
         except ValueError as error:
             self.not_understood.append(f"{place}: {error}")
             return
@@ -147,16 +102,6 @@ class Lines:
             return one
         bounds = filter(None, dict.fromkeys([one.specifier, *self._constraints.get(one.name, ())]))
         return replace(one, specifier=",".join(bounds))
-
-
-def _exported(line: str, place: Place) -> Requirement:
-    """A line of `conda list --export`; the build pypi_0 marks what pip installed."""
-    from tfgpu_doctor.manifests.conda import conda_requirement
-
-    name, version, build = line.split("=")
-    if build.startswith("pypi"):
-        return Requirement(canonicalize_name(name), f"=={version}", place, line)
-    return conda_requirement(line, place)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -8,8 +8,8 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.manifests import Place, Requirement
-from tfgpu_doctor.manifests.conda import conda_requirement
-from tfgpu_doctor.manifests.pyproject import Project, Reader, table
+from tfgpu_doctor.manifests.requirement import conda_requirement
+from tfgpu_doctor.manifests.toml_project import Project, Reader, table
 from tfgpu_doctor.manifests.versions import poetry_specifier
 
 

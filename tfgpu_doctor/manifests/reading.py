@@ -19,9 +19,7 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
 )
 
 
-def read(
-    path: str, text: str, kind: Kind | None = None, include: Include = lambda name: None
-) -> tuple[Environment, ...]:
+def read(path: str, text: str, kind: Kind | None = None, include: Include = lambda _: None) -> tuple[Environment, ...]:
     """The environments that a file describes.
 
     Args:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from tfgpu_doctor.manifests import Place, Requirement
-from tfgpu_doctor.manifests.conda import conda_requirement
-from tfgpu_doctor.manifests.pip import pip_requirement
+from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.manifests.versions import poetry_specifier
 from tfgpu_doctor.manifests.words import Word, commands
 
@@ -37,9 +36,15 @@ _PIP_FILES: dict[str, FileKind] = {
     "-c": "constraints",
     "--constraint": "constraints",
 }
-_CONDA_FILES: dict[str, FileKind] = {"-f": "conda", "--file": "conda"}
+_FILES: dict[Installer, dict[str, FileKind]] = {
+    "pip": _PIP_FILES,
+    "poetry": _PIP_FILES,
+    "conda": {"-f": "conda", "--file": "conda"},
+    "apt": {},
+}
 _PROJECT = re.compile(r"\.(?:\[(?P<extras>[\w.,\s-]+)\])?")
 _SHORT = re.compile(r"(-[rc])(.+)")
+_REDIRECTION = re.compile(r"\d?(>>?|<)")
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ def _uv_python(words: list[Word], path: str, found: Installed) -> None:
 
 
 def _read(installer: Installer, arguments: list[Word], path: str, found: Installed) -> None:
-    files = _CONDA_FILES if installer == "conda" else {} if installer == "apt" else _PIP_FILES
+    files = _FILES[installer]
     words = iter(arguments)
     for word in words:
         text, place = word.text, Place(path, word.line)
@@ -131,13 +136,16 @@ def _read(installer: Installer, arguments: list[Word], path: str, found: Install
                 found.files.append(File(files[option], name.text, Place(path, name.line)))
         elif installer == "pip" and (short := _SHORT.fullmatch(text)):
             found.files.append(File(files[short[1]], short[2], place))
-        elif text in _WITH_WORD or (installer == "conda" and text == "-c"):
+        elif _takes_the_next(installer, text):
             next(words, None)
-        elif re.match(r"\d?(>>?|<)", text):
-            if re.fullmatch(r"\d?(>>?|<)", text):
-                next(words, None)
-        elif text and not text.startswith("-"):
+        elif text and not text.startswith("-") and not _REDIRECTION.match(text):
             _add(installer, text, place, found)
+
+
+def _takes_the_next(installer: Installer, text: str) -> bool:
+    """Whether the next word belongs to this one: an option's value, or the file of a redirection."""
+    channel = installer == "conda" and text == "-c"
+    return channel or text in _WITH_WORD or _REDIRECTION.fullmatch(text) is not None
 
 
 def _add(installer: Installer, text: str, place: Place, found: Installed) -> None:
