@@ -116,7 +116,8 @@ class Ours:
     def __init__(self, executable: str, size: int, power: int, scratch: Path) -> None:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
-        from tfgpu_doctor.bench.plans.matpow import MatPow, Reference
+        from tfgpu_doctor.bench.plans.base import Reference
+        from tfgpu_doctor.bench.plans.matpow import MatPow
         from tfgpu_doctor.bench.runner.process import WorkerProcess
         from tfgpu_doctor.bench.runner.workers import hello, prepare
         from tfgpu_doctor.bench.workloads import matpow

@@ -29,7 +29,7 @@ class FakeWorker:
         self,
         clock: Clock,
         seconds: float | Iterable[float] = 0.1,
-        trouble: Callable[[str, int], dict[str, Any] | None] = lambda verb, sample: None,
+        trouble: Callable[[str, int], dict[str, Any] | None] = lambda _verb, _sample: None,
         gpus: int = 0,
     ) -> None:
         self.clock = clock
@@ -42,7 +42,7 @@ class FakeWorker:
         self.closed = False
         self.devices: list[str] = []
 
-    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+    def ask(self, _timeout: float, **request: Any) -> dict[str, Any]:
         """Answer one request."""
         if self.closed:
             raise WorkerError("asked after the end")
@@ -51,7 +51,7 @@ class FakeWorker:
         answer: dict[str, Any] = getattr(self, f"_{verb}")(request)
         return {**answer, **(self.trouble(verb, self.samples) or {})}
 
-    def _hello(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _hello(self, _request: dict[str, Any]) -> dict[str, Any]:
         gpus = [{"name": "NVIDIA H200", "compute_capability": "9.0"}] * self.gpus
         return {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3", "gpus": gpus}
 
@@ -72,19 +72,19 @@ class FakeWorker:
             "rechecked": [],
         }
 
-    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _reference(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
 
-    def _figures(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _figures(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {"figures": []}
 
     def _profile(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"files": [f"{request['folder']}/plugins/profile/now/host.xplane.pb"]}
 
-    def _farewell(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
 
-    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         return dict(RIGHT)
 
     def log(self) -> str:

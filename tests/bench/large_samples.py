@@ -56,7 +56,9 @@ def one() -> BenchResult:
     """A CPU alone."""
     cpu_only = spoil(healthy(), {**HOST, "gpus": known(())})
     note = "TensorFlow lists no GPU: this measures the CPU. tfgpu doctor says what keeps it from the GPU."
-    return result(run(stopped="spread 5.1 % instead of 2 %", steps=wavering(24)), notes=(note,), environment=cpu_only)
+    return result(
+        run(stopped="samples vary by 5.1 % (target 2 %)", steps=wavering(24)), notes=(note,), environment=cpu_only
+    )
 
 
 def four() -> BenchResult:

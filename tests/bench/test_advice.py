@@ -28,17 +28,17 @@ def advice(*runs: Run, about: About = ABOUT) -> list[str]:
     [
         (run(), []),
         (run("1 GPU", 0.1, gpu=(telemetry(),), percent_of_peak=77.0, percent_of_bandwidth=12.0), []),
-        (run(stopped="7 of 10 samples"), ["rough: the samples did not settle (7 of 10 samples)"]),
-        (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: something else ran, or threads are limited"]),
-        (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: threads are limited, or wait"]),
+        (run(stopped="7 of 10 samples"), ["noisy: 7 of 10 samples"]),
+        (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: other programs ran, or its threads are limited, or wait"]),
+        (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: its threads are limited, or wait"]),
         (run(others_cpus=0.19), []),
         (
             run(cpu_wait=(0.5,) * 11),
-            ["its threads were ready for 0.5 more CPUs than they got: end other programs, and repeat"],
+            ["its threads waited for 0.5 CPUs that other programs used: stop those, and repeat"],
         ),
         (
             run(cpu_load=(0.9,) * 11, others_cpus=1.06),
-            ["other programs kept 1.1 of 2 CPUs busy meanwhile: end them, and repeat"],
+            ["other programs used 1.1 of 2 CPUs meanwhile: stop them, and repeat"],
         ),
         (
             run("1 GPU", 0.0004, gpu=(telemetry(),)),
@@ -50,7 +50,7 @@ def advice(*runs: Run, about: About = ABOUT) -> list[str]:
         ),
         (
             run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),)),
-            ["utilisation 31 % of /GPU:0, which waits for work: try a larger --size"],
+            ["low GPU utilisation, 31 % (/GPU:0): try a larger --size"],
         ),
         (
             run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
@@ -66,23 +66,23 @@ def advice(*runs: Run, about: About = ABOUT) -> list[str]:
         (
             run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),)),
             [
-                "/GPU:0 ran at 900 of 1830 MHz, and named no reason: clocks that are locked show in "
-                "nvidia-smi -q -d CLOCK"
+                "/GPU:0 ran at 900 of 1830 MHz and reported no throttling: nvidia-smi -q -d CLOCK shows whether its "
+                "clocks are locked"
             ],
         ),
         (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),)), []),
         (
             run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
-            ["tf32 was asked for, and float32 was computed: the residual is that small"],
+            ["tf32 was requested, but float32 was computed: the error is that small"],
         ),
         (
             run("1 GPU", 0.1, percent_of_peak=140.0),
-            ["140 % of the peak is implausible: the clock or the type is not what it seems"],
+            ["140 % of the peak is implausible: the clock or the type differs from what was assumed"],
         ),
         (
             run("1 GPU", 0.1, percent_of_bandwidth=130.0),
             [
-                "130 % of the memory bandwidth is implausible: not all that was asked for was read and written, or it "
+                "130 % of the memory bandwidth is implausible: part of the data was not read and written, or "
                 "stayed in a cache"
             ],
         ),
@@ -109,9 +109,7 @@ def test_advice(one: Run, said: list[str]) -> None:
 
 def test_another_workload_has_other_options_or_none() -> None:
     idle = run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),))
-    assert advice(idle, about=About("cnn")) == [
-        "utilisation 31 % of /GPU:0, which waits for work: try a larger --batch-size"
-    ]
+    assert advice(idle, about=About("cnn")) == ["low GPU utilisation, 31 % (/GPU:0): try a larger --batch-size"]
     assert advice(idle, about=About("transfer")) == []
 
 
@@ -149,5 +147,5 @@ def test_many_gpus_are_told_in_one_sentence() -> None:
     )
     assert advice(run("8 GPUs, rows", 0.1, gpu=many, throttled_samples=(2,))) == [
         "8 GPUs were throttled (sw_power_cap) during 1 of 11 samples: nvidia-smi -q -d POWER shows the limit",
-        "utilisation 30 to 37 % of 8 GPUs, which wait for work: try a larger --size",
+        "low GPU utilisation, 30 to 37 % (8 GPUs): try a larger --size",
     ]

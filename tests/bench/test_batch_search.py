@@ -14,7 +14,7 @@ GIB = 2**30
 
 def search(
     capacity: int,
-    peak: Callable[[int], int | None] = lambda batch: None,
+    peak: Callable[[int], int | None] = lambda _batch: None,
     pace: float = 0.0,
     budget: int | None = None,
     seconds: float = 600.0,
@@ -71,7 +71,7 @@ def test_growth_that_steepens_is_noticed() -> None:
 
 
 def test_a_peak_that_does_not_grow_is_no_division_by_zero() -> None:
-    found = search(5000, lambda batch: 500_000_000, budget=10 * GIB)
+    found = search(5000, lambda _batch: 500_000_000, budget=10 * GIB)
     assert found.bound == MEMORY
     assert found.growth() is None
 

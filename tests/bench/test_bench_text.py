@@ -54,7 +54,7 @@ def training(label: str, seconds: float, **changes: Any) -> Run:
 
 RESULTS: dict[str, BenchResult] = {
     "cpu": result(
-        run(stopped="spread 5.1 % instead of 2 %"),
+        run(stopped="samples vary by 5.1 % (target 2 %)"),
         notes=("TensorFlow lists no GPU: this measures the CPU.",),
         environment=CPU_ONLY,
     ),

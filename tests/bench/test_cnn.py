@@ -86,7 +86,7 @@ class Workers:
                     raise WorkerError(outer.failing)
                 return super()._prepare(request)
 
-            def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+            def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
                 return dict(ONE)
 
         return One(self.clock, 0.01, gpus=self.gpus)

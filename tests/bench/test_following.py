@@ -23,7 +23,7 @@ class Follower(FakeWorker):
         super().__init__(Clock(), **options)
         self.pieces = list(pieces)
 
-    def _follow(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {"done": self.pieces.pop(0)}
 
 
@@ -41,7 +41,7 @@ def test_every_type_has_a_process_of_its_own_and_all_are_ended() -> None:
 
 
 def test_a_tensorflow_that_does_not_start() -> None:
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(_verb: str, _sample: int) -> None:
         raise WorkerError("killed by SIGILL")
 
     worker = Follower(trouble=trouble)
@@ -51,7 +51,7 @@ def test_a_tensorflow_that_does_not_start() -> None:
 
 
 def test_a_machine_that_is_gone_ends_the_process_here() -> None:
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(verb: str, _sample: int) -> None:
         if verb == "follow":
             raise WorkerError("worker 0 (a:1) is gone: Connection refused")
 

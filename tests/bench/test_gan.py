@@ -72,7 +72,7 @@ def test_every_type_has_its_tolerances() -> None:
 
 
 def bench(**settings: Any) -> BenchResult:
-    def verified(verb: str, sample: int) -> dict[str, Any] | None:
+    def verified(verb: str, _sample: int) -> dict[str, Any] | None:
         return ONE if verb == "verify" else None
 
     selected = {name: settings.pop(name) for name in Selection.__dataclass_fields__ if name in settings}

@@ -208,7 +208,7 @@ def test_a_model_that_kills_its_process() -> None:
             worker = super().__call__()
             if len(self.started) == 2:
 
-                def die(timeout: float, **request: Any) -> dict[str, Any]:
+                def die(_timeout: float, **request: Any) -> dict[str, Any]:
                     if request["do"] == "hello":
                         return {"tensorflow": "2.21.0", "numpy": "2", "python": "3.12.3", "gpus": []}
                     raise WorkerError("the worker was killed by SIGSEGV: what\nelse")

@@ -58,7 +58,7 @@ class Feeder(FakeWorker):
         self.prepared.append(request["parameters"])
         return super()._prepare(request)
 
-    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         return dict(self.answer)
 
 
@@ -140,7 +140,7 @@ def test_flop_are_those_of_the_training() -> None:
 
 
 def test_the_type_is_that_of_the_training() -> None:
-    found = bench(Feeders(gpus=1), plan={"dtype": "tf32"})
+    found = bench(Feeders(gpus=1), plan={"dtypes": ("tf32",)})
     assert {(one.label, one.dtype) for one in found.runs} == {("CPU", "float32"), ("1 GPU", "tf32")}
 
 
@@ -158,7 +158,7 @@ def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
 def test_an_image_that_cannot_be_decoded_ends_it(tmp_path: Path) -> None:
     (tmp_path / "3.jpg").write_bytes(b"x")
 
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(verb: str, _sample: int) -> None:
         if verb == "reference":
             raise WorkerError("ValueError: 3.jpg in the data set cannot be decoded")
 

@@ -100,7 +100,7 @@ def test_more_gpus_than_there_are() -> None:
 
 
 def test_a_tensorflow_that_dies_on_import() -> None:
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(_verb: str, _sample: int) -> None:
         raise WorkerError("the worker was killed by SIGILL")
 
     workers = Workers(trouble=trouble)
@@ -115,7 +115,7 @@ def test_a_worker_whose_tensorflow_dies_later_is_ended_too() -> None:
     def start() -> FakeWorker:
         worker = workers()
         if len(workers.started) == 2:
-            worker.trouble = lambda verb, sample: (_ for _ in ()).throw(WorkerError("gone"))
+            worker.trouble = lambda _verb, _sample: (_ for _ in ()).throw(WorkerError("gone"))
         return worker
 
     result = bench(start)
@@ -124,7 +124,7 @@ def test_a_worker_whose_tensorflow_dies_later_is_ended_too() -> None:
 
 
 def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeWorker, "log", lambda worker: CREATED)
+    monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     other = gpu(0, name="NVIDIA T4", pci_bus_id="0000:17:00.0", compute_capability="7.5", multiprocessors=40)
     ours = gpu(1, pci_bus_id=BUS_ID.upper(), multiprocessors=132, sm_clock_max=1980)
     environment = spoil(healthy(), {"gpus": known((other, ours), "NVML")})

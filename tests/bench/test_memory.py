@@ -117,7 +117,7 @@ def bench(workers: Workers, **settings: Any) -> BenchResult:
 
 
 def holds(capacity: int, how: str = FULL) -> Callable[[int, bool], str | None]:
-    return lambda batch, used: how if batch > capacity else None
+    return lambda batch, _used: how if batch > capacity else None
 
 
 def said(result: BenchResult, label: str) -> str:

@@ -62,26 +62,26 @@ class Nvml(ModuleType):
     def nvmlDeviceGetHandleByPciBusId(self, bus_id: str) -> str:
         return bus_id
 
-    def nvmlDeviceGetName(self, handle: str) -> str:
+    def nvmlDeviceGetName(self, _handle: str) -> str:
         return "NVIDIA H200"
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _handle: str) -> int:
         self.looks += 1
         return 0x041 if self.looks > 3 else 0x001
 
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+    def nvmlDeviceGetPowerUsage(self, _handle: str) -> int:
         return 612_500
 
-    def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:
+    def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:
         raise self.NVMLError("Not Supported")
 
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:
         return SimpleNamespace(used=9 * 2**30)
 
-    def nvmlDeviceGetClockInfo(self, handle: str, which: int) -> int:
+    def nvmlDeviceGetClockInfo(self, _handle: str, _which: int) -> int:
         return 1830
 
-    def nvmlDeviceGetTemperature(self, handle: str, which: int) -> int:
+    def nvmlDeviceGetTemperature(self, _handle: str, _which: int) -> int:
         if self.looks > 5:
             self.seen.set()
         return 61

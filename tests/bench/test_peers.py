@@ -84,7 +84,7 @@ def test_one_that_never_comes_ends_the_work_here_and_is_named(started: Any) -> N
 def test_one_that_is_gone_is_named_even_where_tensorflow_says_something_else(started: Any) -> None:
     door = Door(is_open=True)
 
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(verb: str, _sample: int) -> None:
         if verb == "sample":
             door.is_open = False
             raise WorkerError("UnavailableError: Socket closed")
@@ -100,7 +100,7 @@ def test_one_that_is_gone_is_named_even_where_tensorflow_says_something_else(sta
 def test_an_error_here_stays_what_it_is_while_the_others_answer(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "SETTLE", 0.05)
 
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(verb: str, _sample: int) -> None:
         if verb == "verify":
             raise WorkerError("the result is wrong")
 
@@ -129,7 +129,7 @@ def test_one_look_without_an_answer_is_no_loss(pair: Cluster) -> None:
 @pytest.mark.parametrize("last", ["farewell", "follow"])
 def test_after_the_last_word_the_others_may_go(last: str, started: Any) -> None:
     class Follower(FakeWorker):
-        def _follow(self, request: dict[str, Any]) -> dict[str, Any]:
+        def _follow(self, _request: dict[str, Any]) -> dict[str, Any]:
             return {"done": "end"}
 
     door = Door(is_open=True)

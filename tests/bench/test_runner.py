@@ -66,7 +66,7 @@ def test_a_steady_device_stops_when_there_is_enough() -> None:
 def test_a_restless_device_goes_on_to_the_deadline_and_says_so() -> None:
     (one,) = runs([CPU], [FakeWorker(Clock(), [0.1, 0.2, 0.3])])
     assert sum(one.samples_s) >= 30.0
-    assert one.stopped is not None and one.stopped.startswith("spread")
+    assert one.stopped is not None and one.stopped.startswith("samples vary")
     assert one.throughput is not None
 
 
@@ -74,7 +74,7 @@ def test_a_slow_device_is_warmed_up_once_and_given_time() -> None:
     (one,) = runs([CPU], [FakeWorker(Clock(), 40.0)], expected=40.0)
     assert len(one.warmup_s) == 1
     assert one.samples_s == (40.0,)
-    assert one.stopped == "1 of 10 samples"
+    assert one.stopped == "only 1 of 10 samples"
 
 
 def test_devices_take_turns() -> None:
@@ -82,7 +82,7 @@ def test_devices_take_turns() -> None:
     order: list[str] = []
 
     def note(name: str) -> Callable[[str, int], None]:
-        return lambda verb, sample: order.append(name) if verb == "sample" else None
+        return lambda verb, _sample: order.append(name) if verb == "sample" else None
 
     runs([CPU, GPU], [FakeWorker(clock, 0.2, note("cpu")), FakeWorker(clock, 0.2, note("gpu"))])
     turns = order[4:]  # behind the warm-ups
@@ -99,14 +99,14 @@ def test_training_steps_are_queued_together() -> None:
 
 def test_figures_beside_the_samples() -> None:
     answer = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s", "ci95": [800.0, 820.0]}]}
-    worker = FakeWorker(Clock(), 0.1, lambda verb, sample: answer if verb == "figures" else None)
+    worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == "figures" else None)
     (one,) = runs([CPU], [worker], of=job(figures=True))
     assert [(figure.name, figure.value, figure.ci95) for figure in one.figures] == [("fit", 812.5, (800.0, 820.0))]
 
 
 def test_what_a_workload_says_of_its_figures_is_told() -> None:
     answer = {"figures": [], "said": ["no figure for fit: it raised"]}
-    worker = FakeWorker(Clock(), 0.1, lambda verb, sample: answer if verb == "figures" else None)
+    worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == "figures" else None)
     (one,) = runs([CPU], [worker], of=job(figures=True))
     assert one.advice == ("no figure for fit: it raised",)
 
@@ -128,7 +128,7 @@ def test_a_trace_is_taken_behind_the_samples_in_a_folder_of_its_own(tmp_path: Pa
 
 @pytest.mark.parametrize("trouble", ["raises", "writes nothing"])
 def test_a_trace_that_fails_leaves_the_result(trouble: str, tmp_path: Path) -> None:
-    def answer(verb: str, sample: int) -> dict[str, Any] | None:
+    def answer(verb: str, _sample: int) -> dict[str, Any] | None:
         if verb != "profile":
             return None
         if trouble == "raises":
@@ -196,7 +196,7 @@ def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
     answer = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s"}]}
     clock = Clock()
     workers = [
-        FakeWorker(clock, seconds, lambda verb, sample: answer if verb == "figures" else None)
+        FakeWorker(clock, seconds, lambda verb, _sample: answer if verb == "figures" else None)
         for seconds in (0.01, 0.02)
     ]
     (one,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
@@ -211,7 +211,7 @@ def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyP
 
     def measured(waited: float | None, busy: float) -> Run:
         said = {"waited": waited, "busy": busy}
-        (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: said if verb == "sample" else None)])
+        (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: said if verb == "sample" else None)])
         return one
 
     assert measured(0.7512, 0.5).cpu_wait == (0.751,) * 10
@@ -239,7 +239,7 @@ def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypat
     assert len(measured(22, 1.0).samples_s) == 10  # it had the one CPU that it may use
     assert len(measured(22, None).samples_s) == 10
     never = measured(10_000, 2.0)
-    assert never.stopped == "0 of 10 samples undisturbed by other programs"
+    assert never.stopped == "only 0 of 10 samples undisturbed by other programs"
     assert sum(never.samples_s) == pytest.approx(30.0, abs=0.3)
 
 
@@ -276,7 +276,7 @@ def test_a_worker_that_cannot_be_started() -> None:
 
 
 def test_a_wrong_result_has_no_speed() -> None:
-    worker = FakeWorker(Clock(), 0.1, lambda verb, sample: WRONG if verb == "verify" else None)
+    worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: WRONG if verb == "verify" else None)
     (one,) = runs([CPU], [worker])
     assert one.failure == "the result is wrong: residual 0.3, at most 5.4e-06 is rounding"
     assert one.verified and not one.verified.ok
@@ -291,7 +291,7 @@ def test_a_wrong_result_has_no_speed() -> None:
     ],
 )
 def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
-    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: found if verb == "verify" else None)])
+    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
     assert one.failure is not None and one.failure.startswith(message)
 
 
@@ -306,7 +306,7 @@ def test_a_result_that_goes_wrong_later_is_noticed() -> None:
 
 def test_a_result_from_elsewhere_has_no_speed() -> None:
     elsewhere = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: elsewhere if verb == "sample" else None)])
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: elsewhere if verb == "sample" else None)])
     assert one.failure == "computed on /CPU:0 instead of /GPU:0"
     assert one.throughput is None
 
@@ -314,7 +314,7 @@ def test_a_result_from_elsewhere_has_no_speed() -> None:
 @pytest.mark.parametrize(("found", "computed"), [(RIGHT, "float32"), ({"rms": 6e-4, "worst_row": 2e-3}, "tf32")])
 def test_which_of_tf32_and_float32_ran_is_what_the_residual_says(found: dict[str, Any], computed: str) -> None:
     (one,) = runs(
-        [GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: found if verb == "verify" else None)], dtype="tf32"
+        [GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)], dtype="tf32"
     )
     assert (one.dtype, one.computed_in) == ("tf32", computed)
     assert one.throughput is not None
@@ -322,13 +322,13 @@ def test_which_of_tf32_and_float32_ran_is_what_the_residual_says(found: dict[str
 
 def test_float32_that_was_tf32_has_no_speed() -> None:
     found = {"rms": 6e-4, "worst_row": 2e-3}
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: found if verb == "verify" else None)])
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
     assert one.failure is not None and one.failure.startswith("the result is wrong: residual 0.0006")
 
 
 def test_a_device_that_the_worker_does_not_own_up_to() -> None:
     quiet = {"placed_on": ["/CPU:0"]}
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, sample: quiet if verb == "sample" else None)])
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: quiet if verb == "sample" else None)])
     assert one.failure == "computed on /CPU:0"
 
 
@@ -367,7 +367,7 @@ def test_what_there_is_is_saved_after_every_round() -> None:
 def test_an_interrupt_ends_every_worker() -> None:
     clock = Clock()
 
-    def interrupted(verb: str, sample: int) -> None:
+    def interrupted(_verb: str, sample: int) -> None:
         if sample > 4:
             raise KeyboardInterrupt
 

@@ -43,7 +43,7 @@ def test_a_run_says_what_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfgpu_doctor.bench.runner.runner.time", SimpleNamespace(monotonic=clock))
     taken: list[float] = []
 
-    def busy(verb: str, sample: int) -> dict[str, float] | None:
+    def busy(verb: str, _sample: int) -> dict[str, float] | None:
         if verb != "sample":
             return None
         seconds = clock.now - sum(taken)

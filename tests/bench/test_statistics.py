@@ -83,9 +83,9 @@ def test_interval_narrows_with_the_number_of_samples() -> None:
 @pytest.mark.parametrize(
     ("samples", "unmet"),
     [
-        ([1.0] * 9, "9 of 10 samples"),
-        ([0.01] * 10, "0.10 of 0.5 s"),
-        (TIMES, "spread 9.5 % instead of 2 %"),
+        ([1.0] * 9, "only 9 of 10 samples"),
+        ([0.01] * 10, "samples of only 0.10 of 0.5 s"),
+        (TIMES, "samples vary by 9.5 % (target 2 %)"),
         ([1.0] * 10, None),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_size_that_does_not_fit_is_left_out_and_named() -> None:
 
 
 def test_after_a_failure_no_larger_size_is_tried() -> None:
-    def trouble(verb: str, sample: int) -> None:
+    def trouble(verb: str, _sample: int) -> None:
         if verb == "prepare" and workers.started[0].sizes[-1] == 128:
             raise WorkerError("ResourceExhaustedError: out of memory")
 
@@ -222,7 +222,7 @@ def printed(found: BenchResult, columns: int, monkeypatch: pytest.MonkeyPatch) -
 def example() -> BenchResult:
     times = {256: 4.0, 512: 2.0, 1024: 1.0, 16384: 1.1}
     found = result(
-        *curve("CPU", {**times, 512: 3.0}, stopped="spread 5 % instead of 2 %"),
+        *curve("CPU", {**times, 512: 3.0}, stopped="samples vary by 5 % (target 2 %)"),
         *curve("1 GPU", {size: seconds / 80 for size, seconds in times.items()}),
         *curve("2 virtual GPUs, rows", {256: 1.0}, virtual=True, devices=("/GPU:0", "/GPU:1")),
         failed("1 GPU", f"out of memory {EVIL}", parameters={"size": 32768}),
@@ -264,7 +264,7 @@ def test_sizes_down_and_devices_across(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_said_of_several_sizes_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(printed(example(), 100, monkeypatch).split())
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
-    assert "did not settle (spread" not in text
+    assert "samples vary" not in text
     lines = [line for line in printed(slow, 200, monkeypatch).splitlines() if line.startswith("!")]
     assert len(lines) == 1 and lines[0].startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
 

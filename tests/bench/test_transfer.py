@@ -37,10 +37,10 @@ class Mover(FakeWorker):
         self.routes.append(request["parameters"]["route"])
         return super()._prepare(request)
 
-    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         return dict(self.answer)
 
-    def _figures(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _figures(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {"figures": [{"name": "algbw", "value": 2e9, "unit": "B/s"}]}
 
 
@@ -313,7 +313,7 @@ def test_switches_that_add_may_exceed_the_links() -> None:
 
 
 def test_advice_reaches_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeWorker, "log", lambda worker: CREATED)
+    monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     environment = spoil(healthy(), {"gpus": known((H100,), "NVML")})
     found = bench(Movers(gpus=1, seconds=1e-6), environment)
     pinned = next(one for one in found.runs if one.parameters["route"] == routes.TO_DEVICE_PINNED)

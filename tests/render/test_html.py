@@ -180,7 +180,7 @@ def test_hostile_text_is_text() -> None:
 def test_advice_that_many_runs_share_is_told_once() -> None:
     many = result(*(run("CPU", stopped=f"{size} of 10 samples", parameters={"size": size}) for size in range(1, 6)))
     text = Page(page_of(many)).text
-    shared = "CPU, size 5: rough: the samples did not settle (5 of 10 samples)."
+    shared = "CPU, size 5: noisy: 5 of 10 samples."
     assert f"{shared} Likewise: CPU, size 1; CPU, size 2; CPU, size 3; CPU, size 4." in text
 
 

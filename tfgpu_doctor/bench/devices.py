@@ -41,6 +41,10 @@ class Case:
         """How many matrix powers a sample computes: one a device in *terms*, else two."""
         return len(self.devices) if self.spread == "terms" else 2
 
+    def dtype(self, requested: str) -> str:
+        """The type in which it computes: TF32 exists on GPUs only; the CPU beside it computes in float32."""
+        return "float32" if requested == "tf32" and self.devices[0].startswith("/CPU") else requested
+
 
 def parse_gpus(text: str) -> int | None:
     """Read --gpus: a number, or None for "all".

@@ -40,10 +40,10 @@ class Job:
     farewell: bool = False  # the worker has others to tell that this was the last
     patience: float = 0.0  # seconds that one answer may take, where that is more than what holds for every workload
     virtual_memory_mib: int = 2048
-    derive: Callable[[Case, Sequence[float]], tuple[Figure, ...]] = lambda case, samples: ()  # what the samples show
+    derive: Callable[[Case, Sequence[float]], tuple[Figure, ...]] = lambda *_: ()  # what the samples show
     # what `verify` is asked with; the first argument asks the worker of the case, for a reference to be made
-    verify: Callable[[Ask, Case], Mapping[str, Any]] = lambda ask, case: {}
+    verify: Callable[[Ask, Case], Mapping[str, Any]] = lambda *_: {}
 
     def dtype_on(self, case: Case) -> str:
-        """The type in which a case computes: TF32 exists on GPUs only; the CPU beside it computes in float32."""
-        return "float32" if self.dtype == "tf32" and case.devices[0].startswith("/CPU") else self.dtype
+        """The type in which a case computes."""
+        return case.dtype(self.dtype)

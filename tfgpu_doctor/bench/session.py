@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 import psutil
@@ -53,14 +53,17 @@ class Group:
 class Plan(Protocol):
     """What a workload decides: the cases, the sizes, and what is said of the result."""
 
-    workload: str
+    @property
+    def workload(self) -> str:
+        """Its name in workload_registry.WORKLOADS."""
+        ...
 
     def groups(self, session: Session) -> Iterator[Group]:
         """The groups, one after the other; may ask `session.first` to find out sizes.
 
         Raises:
             DeviceError: devices were asked for that are not there.
-            sizing.TooLargeError: something does not fit.
+            TooLargeError: something does not fit.
             CannotRunError: what was asked for cannot be measured here.
         """
         ...
@@ -81,13 +84,8 @@ class Plan(Protocol):
         """What the figures of a run give reason to say, for this workload."""
         ...
 
-
-@runtime_checkable
-class Concluding(Protocol):
-    """A plan whose runs together answer a question; the answer stands first in every report."""
-
     def conclusions(self, runs: Sequence[Run]) -> Sequence[str]:
-        """The answer, in sentences without their end."""
+        """What the runs answer together, in sentences without their end; it stands first in every report."""
         ...
 
 
@@ -101,8 +99,8 @@ class Session:
     start_worker: Callable[[], Worker]
     rule: StoppingRule = field(default_factory=StoppingRule)
     processes: int = 1  # of each case, one after the other
-    progress: Callable[[str, float], None] = lambda label, done: None
-    save: Callable[[BenchResult], None] = lambda result: None  # gets what there is after every round
+    progress: Callable[[str, float], None] = lambda *_: None
+    save: Callable[[BenchResult], None] = lambda _: None  # gets what there is after every round
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
     profile: Path | None = None  # folder for traces of some more steps of each case
@@ -117,7 +115,7 @@ class Session:
 
         Raises:
             DeviceError: GPUs were asked for that are not there.
-            sizing.TooLargeError: something does not fit.
+            TooLargeError: something does not fit.
             CannotRunError: what was asked for cannot be measured.
             NoTensorFlowError: TensorFlow does not start.
         """
@@ -198,7 +196,7 @@ class Session:
                 "processes": self.processes,
             },
             runs=advised,
-            conclusions=tuple(self.plan.conclusions(runs)) if isinstance(self.plan, Concluding) else (),
+            conclusions=tuple(self.plan.conclusions(runs)),
             notes=(*self._notes(runs), *self.plan.notes(runs)),
             command=self.command,
             load_average=self.load_average,

@@ -121,11 +121,11 @@ class StoppingRule:
     def unmet(self, samples: Sequence[float]) -> str | None:
         """The first condition that the samples do not meet; None when all are met."""
         if len(samples) < self.min_samples:
-            return f"{len(samples)} of {self.min_samples} samples"
+            return f"only {len(samples)} of {self.min_samples} samples"
         if sum(samples) < self.min_seconds:
-            return f"{sum(samples):.2f} of {self.min_seconds} s"
+            return f"samples of only {sum(samples):.2f} of {self.min_seconds} s"
         if (spread := iqr_spread(samples)) > self.max_spread:
-            return f"spread {percent(spread)} % instead of {100 * self.max_spread:g} %"
+            return f"samples vary by {percent(spread)} % (target {100 * self.max_spread:g} %)"
         return None
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:

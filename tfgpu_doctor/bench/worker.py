@@ -52,7 +52,7 @@ class Worker:
         self.work: Any = None
         self.cold: dict[str, float] = {}
 
-    def hello(self, request: dict[str, Any]) -> dict[str, Any]:
+    def hello(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Import TensorFlow and list the GPUs, without touching them."""
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"  # the log is where TensorFlow tells the bus ids of its GPUs
         os.environ["KERAS_BACKEND"] = "tensorflow"  # Keras 3 may have been set to another
@@ -151,7 +151,7 @@ class Worker:
         answer: dict[str, Any] = self.work.verify(request)
         return answer
 
-    def figures(self, request: dict[str, Any]) -> dict[str, Any]:
+    def figures(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Ask the workload for its figures beside the samples."""
         answer: dict[str, Any] = self.work.figures()
         return answer
@@ -166,11 +166,11 @@ class Worker:
         found = [os.path.join(at, name) for at, _, names in os.walk(request["folder"]) for name in names]
         return {"files": found}
 
-    def follow(self, request: dict[str, Any]) -> dict[str, Any]:
+    def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload do one piece of work that another machine leads."""
         return {"done": self.work.follow()}
 
-    def farewell(self, request: dict[str, Any]) -> dict[str, Any]:
+    def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload say that this was the last."""
         self.work.farewell()
         return {}

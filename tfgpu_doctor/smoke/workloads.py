@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.plans.base import Reference
 from tfgpu_doctor.bench.plans.cnn import Cnn
-from tfgpu_doctor.bench.plans.matpow import MatPow, Reference
+from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.session import Plan
 from tfgpu_doctor.smoke.plan import Step
 

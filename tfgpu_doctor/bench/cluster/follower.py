@@ -16,7 +16,7 @@ def follow(
     start: Callable[[], Worker],
     *,
     patience: float,
-    progress: Callable[[str, float], None] = lambda label, done: None,
+    progress: Callable[[str, float], None] = lambda *_: None,
 ) -> int:
     """Take part in every job of the plan, each in a process of its own; returns how many pieces of work were done.
 

@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.records.facts import Fact, Gpu, Known, value_or
 
 ACROSS = ("tensorflow", "keras", "python", "numpy", "driver", "cuda", "cudnn", "gpu", "power", "clocks", "cpu")
 HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
-CHOSEN = ("size",)  # parameters that are chosen by the machine's speed unless an option of that name is given
 MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU
 CLOCK_DIFFERS = 0.03  # of the median clock; it wanders by less from run to run
 _VARIABLES = re.compile(r"(TF|XLA|CUDA|CUDNN|CUBLAS|NVIDIA|NCCL|OMP|MKL|KMP|GOMP|KERAS|MALLOC)_|LD_PRELOAD$")
@@ -62,7 +62,8 @@ def _software(name: str) -> Callable[[BenchResult], str | None]:
 
 def _keras(result: BenchResult) -> str | None:
     """Keras takes part only where a model is built, and then as the installed package."""
-    if result.workload in ("matpow", "transfer"):
+    known = WORKLOADS.get(result.workload)
+    if known is not None and not known.keras:
         return None
     return result.software.get("keras") or _packages(result, "keras|tf[-_]keras")
 
@@ -153,11 +154,13 @@ def other_work(base: BenchResult, new: BenchResult) -> Iterator[Obstacle]:
     if base.workload != new.workload:
         yield Obstacle(differs("workload", (base.workload, new.workload)))
         return
+    known = WORKLOADS.get(base.workload)
+    chosen = known.chosen if known else ()
     names = dict.fromkeys((*base.parameters, *new.parameters))
     for name in names:
         if name not in HOW_LONG and base.parameters.get(name) != new.parameters.get(name):
             pair = _shown(base.parameters.get(name)), _shown(new.parameters.get(name))
-            repeat = f" (--{name} {pair[0]} repeats BASE)" if name in base.parameters and name in CHOSEN else ""
+            repeat = f" (--{name} {pair[0]} repeats BASE)" if name in base.parameters and name in chosen else ""
             yield Obstacle(differs(name, pair) + repeat)
 
 

@@ -56,7 +56,7 @@ def compare_benches(
     Args:
         created: the time, UTC.
         factor: above 1; how much longer or shorter a step may take and still be the same.
-        across: names of circumstances (circumstances.ACROSS) that may differ.
+        across: names in comparability.ACROSS that may differ.
         names: what the results are called.
     """
     ours, theirs = _numbered(base.runs), _numbered(new.runs)

@@ -11,7 +11,7 @@ measured elsewhere (PROCESS_SPREAD) takes part as if it came from PRIOR_DEGREES 
 variance of Smyth ("Linear models and empirical Bayes methods", 2004, doi 10.2202/1544-6115.1027). One process is then
 judged by that spread alone; with several, it counts only where they seem to differ by less.
 
-Samples during which something else had the CPUs that the process wanted are left out (bench/disturbance.py).
+Samples during which something else had the CPUs that the process wanted are left out (cpu_contention.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The verdict over two runs of one case: slower, faster, the same, or not to be told, and why. Pure.
 
 A change counts when it is larger than the factor and clear, that is when the 95 % interval of the quotient of the
-times excludes 1 (bench/shift.py says where the interval comes from). A change that does not count is *same* when
+times excludes 1 (ratio_interval.py says where the interval comes from). A change that does not count is *same* when
 chance alone could hardly have moved the quotient by the factor, and *cannot tell* when it could: then a change of that
 size might hide.
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tfgpu_doctor.bench.cluster.membership import SPREAD as WORKERS
 from tfgpu_doctor.bench.cluster.membership import Cluster
-from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
+from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound
 from tfgpu_doctor.bench.jobs import Job, Scalar
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
@@ -26,7 +27,6 @@ STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 
 NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
 POOR = 0.9  # efficiency below which a reason is worth a sentence
 WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
-TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 XLA_NOTE = (
     "XLA compiles forward and backward pass in every case; the sum of the gradients and the update are not compiled."
 )
@@ -35,18 +35,16 @@ SHARED_NOTE = "Some workers share a machine: what they do together says nothing 
 
 
 @dataclass
-class Cnn:
+class Cnn(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
+    workload = "cnn"
     model: str = "mnist"
     batch: int | None = None  # images on each device (weak scaling); None: the model's
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
-    dtypes: tuple[str, ...] = ("float32",)
     xla: bool = False
-    selection: Selection = field(default_factory=Selection)
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
-    workload: str = "cnn"
     left_out: tuple[str, ...] = ()  # what is not measured, and why
 
     @property
@@ -67,13 +65,15 @@ class Cnn:
         return {"model": self.model, **size, **several, "xla": int(self.xla), "seed": SEED}
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """What is not what it seems."""
-        said = (TF32_NOTE, *self.left_out) if "tf32" in self.dtypes else self.left_out
+        """What qualifies the result."""
+        notes = [*super().notes(runs), *self.left_out]
         if self.xla:
-            said = (*said, XLA_NOTE)
-        return (*said, SHARED_NOTE) if self.cluster and self.cluster.share_a_host() else said
+            notes.append(XLA_NOTE)
+        if self.cluster and self.cluster.share_a_host():
+            notes.append(SHARED_NOTE)
+        return tuple(notes)
 
-    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+    def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
         """Why several GPUs are not as many times as fast."""
         return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
 
@@ -86,7 +86,7 @@ class Cnn:
         """
         cases = self.without_slow_cpu(self.cases(session.found), session.cpus())
         self.check_memory(cases, session.free(cases))
-        yield from (Group(entries) for entries in self.rounds(cases))
+        yield from (Group(entries) for entries in self.entries_by_type(cases))
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
         """The cases of this machine, and before them that of all machines, where there are several.
@@ -116,19 +116,14 @@ class Cnn:
         )
         return tuple(case for case in cases if case.gpus)
 
-    def rounds(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
-        """What is measured side by side, type by type; the CPU's float32 stands for its tf32.
+    def entries_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
+        """What is measured in turns, type by type.
 
         Raises:
             DeviceError: the images cannot be shared out evenly over the devices of a case.
         """
-        done: set[tuple[str, str]] = set()
-        for dtype in self.dtypes:
-            entries = [(case, self.job(dtype, case)) for case in cases]
-            todo = tuple((case, job) for case, job in entries if (case.label, job.dtype_on(case)) not in done)
-            done |= {(case.label, job.dtype_on(case)) for case, job in todo}
-            if todo:
-                yield todo
+        for dtype, todo in self.cases_by_type(cases):
+            yield tuple((case, self.job(dtype, case)) for case in todo)
 
     def part(self, found: Sequence[GpuFound]) -> list[tuple[Case, Job]]:
         """What a machine other than the first takes part in.
@@ -136,8 +131,8 @@ class Cnn:
         Raises:
             DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
         """
-        rounds = self.rounds(self.cases(found))
-        return [(case, job) for entries in rounds for case, job in entries if case.spread == WORKERS]
+        groups = self.entries_by_type(self.cases(found))
+        return [(case, job) for entries in groups for case, job in entries if case.spread == WORKERS]
 
     def batch_of(self, replicas: int) -> int:
         """Images on each of so many devices.
@@ -177,10 +172,10 @@ class Cnn:
             parameters=parameters,
             dtype=dtype,
             unit=cnn.UNIT,
-            work=lambda case: float(images),
-            flop=lambda case: float(images * flop),
+            work=lambda _: float(images),
+            flop=lambda _: float(images * flop),
             judge=cnn.judge,
-            scaling=lambda case: scaling if replicas > 1 else None,
+            scaling=lambda _: scaling if replicas > 1 else None,
             step_name="step",
             blocks=True,
             figures=not case.virtual,  # figures are speeds

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
-from tfgpu_doctor.bench.plans.cnn import SLOW, SPREAD, STEPS_AN_ANSWER, TF32_NOTE
-from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference
+from tfgpu_doctor.bench.plans.cnn import SLOW, SPREAD, STEPS_AN_ANSWER
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import gan
 from tfgpu_doctor.bench.workloads.dcgan import SEED
 
 
-class Reference:
-    """A training in float64, written by the first worker that is asked; use as a context manager."""
-
-    def __init__(self) -> None:
-        """Nothing is computed yet."""
-        self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
-
-    def file(self, ask: Ask, parameters: dict[str, Any]) -> str:
-        """The file's path; the worker behind `ask` writes it where it is not there yet."""
-        path = Path(self._folder.name) / f"{parameters['batch']}.npz"
-        if not path.exists():
-            ask(do="reference", workload="gan", parameters=parameters, file=str(path))
-        return str(path)
-
-    def __enter__(self) -> Reference:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._folder.cleanup()
-
-
 @dataclass
-class Gan:
+class Gan(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
+    workload = "gan"
     batch: int = gan.DEFAULT_BATCH  # images on each device
-    dtypes: tuple[str, ...] = ("float32",)
-    selection: Selection = field(default_factory=Selection)
-    workload: str = "gan"
 
     def title(self) -> str:
         """What is computed."""
@@ -55,29 +30,22 @@ class Gan:
         """What two results must share."""
         return {"batch": self.batch, "seed": SEED}
 
-    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """What is not what it seems."""
-        return (TF32_NOTE,) if "tf32" in self.dtypes else ()
-
-    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Nothing beyond what holds for every workload."""
-        return ()
-
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type; the CPU's float32 stands for its tf32."""
-        cases = self.selection.cases(session.found, (SPREAD,))
-        done: set[tuple[str, str]] = set()
+        """One group for each type."""
         with Reference() as reference:
-            for dtype in self.dtypes:
+            for dtype, cases in self.cases_by_type(self.selection.cases(session.found, (SPREAD,))):
                 job = self.job(dtype, reference)
-                todo = [case for case in cases if (case.label, job.dtype_on(case)) not in done]
-                done |= {(case.label, job.dtype_on(case)) for case in todo}
-                if todo:
-                    yield Group(tuple((case, job) for case in todo))
+                yield Group(tuple((case, job) for case in cases))
 
     def job(self, dtype: str, reference: Reference) -> Job:
         """What each case computes."""
         parameters = {"batch": self.batch}
+
+        def verify(ask: Ask, case: Case) -> dict[str, Any]:
+            if len(case.devices) > 1:  # is compared with one device
+                return {}
+            return {"file": reference.file(ask, "float64.npz", workload=self.workload, parameters=parameters)}
+
         return Job(
             workload=self.workload,
             parameters=parameters,
@@ -90,5 +58,5 @@ class Gan:
             step_name="step",
             blocks=True,
             patience=60 + STEPS_AN_ANSWER * self.batch * gan.training_flop() / SLOW,
-            verify=lambda ask, case: {"file": reference.file(ask, parameters)} if len(case.devices) == 1 else {},
+            verify=verify,
         )

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, TF32_NOTE
+from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER
 from tfgpu_doctor.bench.plans.model_signature import SignatureError, resolve
 from tfgpu_doctor.bench.plans.sweep_reading import saturation
 from tfgpu_doctor.bench.results import Figure, Run
@@ -44,19 +45,17 @@ class LatencyRule(StoppingRule):
 
 
 @dataclass
-class Inference:
+class Inference(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
+    workload = "inference"
     model: str | None = "mnist"  # of ours; None: `saved_model`
     saved_model: str | None = None  # a folder
     signature: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one item, by input; "" for the only one
     batches: tuple[int, ...] = BATCHES
-    dtypes: tuple[str, ...] = ("float32",)
     xla: bool = False
     wanted: int = WANTED  # samples of each batch, if the deadline allows
-    selection: Selection = field(default_factory=Selection)
-    workload: str = "inference"
     found: dict[str, Any] = field(default_factory=dict)  # the signature, as the worker described it
     left_out: list[str] = field(default_factory=list)
 
@@ -77,7 +76,6 @@ class Inference:
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type and batch, small batches first; the processes of a type stay over its batches."""
         cases = self.selection.cases(session.found, ("replicas",))
-        done: set[tuple[str, str]] = set()
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
             prepared = self._prepare(session, Path(folder))
             rule = LatencyRule(
@@ -86,14 +84,12 @@ class Inference:
                 deadline=session.rule.deadline / len(self.batches),
                 wanted=self.wanted,
             )
-            for dtype in self.dtypes:
-                jobs = {batch: self._job(dtype, batch, prepared) for batch in self.batches}
-                kind = {case: (case.label, jobs[self.batches[0]].dtype_on(case)) for case in cases}
-                mine = [case for case in cases if kind[case] not in done]
-                done |= {kind[case] for case in mine}
-                for batch, job in jobs.items():
+            for dtype, mine in self.cases_by_type(cases):
+                for batch in self.batches:
+                    job = self._job(dtype, batch, prepared)
                     possible = [case for case in mine if self._splits(case, batch)]
-                    keep = frozenset(kind[case] for case in possible if batch != self.batches[-1])
+                    last = batch == self.batches[-1]
+                    keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
                     if possible:
                         yield Group(tuple((case, job) for case in possible), keep=keep, rule=rule)
 
@@ -175,30 +171,28 @@ class Inference:
             parameters={**prepared[dtype], "batch": batch, "xla": self.xla},
             dtype=dtype,
             unit=inference.UNIT,
-            work=lambda case: float(batch),
-            flop=lambda case: float(batch * model.forward_flop) if model else None,
+            work=lambda _: float(batch),
+            flop=lambda _: float(batch * model.forward_flop) if model else None,
             judge=inference.judge,
             scaling=lambda case: "strong" if len(case.devices) > 1 else None,
             point={"batch": batch},
             step_name="call",
             derive=percentiles,
             patience=60 + (STEPS_AN_ANSWER * batch * model.forward_flop / SLOW if model else PREPARING),
-            verify=lambda ask, case: {"file": answers},
+            verify=lambda *_: {"file": answers},
         )
 
     # ------------------------------------------------------------------ what the result says
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """Where throughput saturates and what a call takes there, and what is missing."""
-        said = [f"Throughput: {one}." for one in saturation(runs, "batch", "batch")]
-        said += latencies(runs)
+        notes = [f"Throughput: {sentence}." for sentence in saturation(runs, "batch", "batch")]
+        notes += latencies(runs)
         if any(run.spread == "replicas" for run in runs):
-            said.append("Replicas: every device holds the model and gets its share of each batch.")
-        if "tf32" in self.dtypes:
-            said.append(TF32_NOTE)
-        return (*said, *(f"Left out: {one}." for one in self.left_out))
+            notes.append("Replicas: every device holds the model and gets its share of each batch.")
+        return (*notes, *super().notes(runs), *(f"Left out: {reason}." for reason in self.left_out))
 
-    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+    def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
         """How many samples a percentile needs, where there were too few."""
         if not run.samples_s or any(figure.name == "p99" for figure in run.figures):
             return ()
@@ -234,7 +228,7 @@ def _one_line(text: str) -> str:
     return first if len(first) <= 300 else f"{first[:300]}…"
 
 
-def percentiles(case: Case, samples: Sequence[float]) -> tuple[Figure, ...]:
+def percentiles(_case: Case, samples: Sequence[float]) -> tuple[Figure, ...]:
     """Latencies: the median, and what the samples support beside it. Intervals are for independent samples."""
     found = []
     for name, q in PERCENTILES:

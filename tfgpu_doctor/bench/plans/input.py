@@ -5,14 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import input_reading as reading
 from tfgpu_doctor.bench.plans import workload_size
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import CannotRunError, Group, Session
@@ -28,16 +29,14 @@ HOST_CASE = Case("CPU", ("/CPU:0",), ())  # where every pipeline runs
 
 
 @dataclass
-class Input:
-    """One run of the benchmark, from what was asked for."""
+class Input(PlanBase):
+    """One run of the benchmark, from what was asked for; it trains in the first type."""
 
+    workload = "input"
     model: str = "mnist"
     batch: int | None = None  # None: the model's own
-    dtype: str = "float32"
     folder: str | None = None  # None: images are made
     images: int = IMAGES
-    selection: Selection = field(default_factory=Selection)
-    workload: str = "input"
     found: int = 0  # images that there are
     bytes_each: float = 0.0  # of an encoded image
     in_turns: bool = True  # all pipelines were measured side by side
@@ -94,7 +93,7 @@ class Input:
 
         Raises:
             DeviceError: devices were asked for that are not there.
-            sizing.TooLargeError: decoded images and batches do not fit.
+            TooLargeError: decoded images and batches do not fit.
             CannotRunError: an image cannot be decoded.
         """
         cases = [
@@ -186,10 +185,10 @@ class Input:
         return Job(
             workload=self.workload,
             parameters=parameters,
-            dtype=self.dtype if trains else "float32",
+            dtype=self.dtypes[0] if trains else "float32",
             unit=workload.UNIT,
             work=images,
-            flop=(lambda case: workload.flop(self.model, images(case))) if trains else (lambda case: None),
+            flop=(lambda case: workload.flop(self.model, images(case))) if trains else (lambda _: None),
             judge=workload.judge,
             scaling=lambda case: "weak" if len(case.devices) > 1 else None,
             point={"measured": measured, "input": pipeline or reading.RESIDENT},
@@ -205,7 +204,7 @@ class Input:
         """Refuse what the host's memory does not hold even one after the other.
 
         Raises:
-            sizing.TooLargeError: it does not.
+            TooLargeError: it does not.
         """
         widest = max(len(case.devices) for case in cases)
         need = len(cases) * (workload_size.PROCESS + self._host_bytes(widest))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case, Selection
-from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
+from tfgpu_doctor.bench.devices import SPREADS, Case
+from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference
 from tfgpu_doctor.bench.runner.workers import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import matpow
@@ -20,43 +18,14 @@ PROBE_SIZES = (768, 1536, 3072, 6144)  # of the calibration, which goes on until
 PROBE_SECONDS = 0.05
 
 
-class Reference:
-    """What the powers must be, in float64: computed once by the first worker that can, for all cases and types.
-
-    Use as a context manager: leaving the block removes the files.
-    """
-
-    def __init__(self) -> None:
-        """Nothing is computed yet."""
-        self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
-        self._terms: dict[int, int] = {}  # by size
-
-    def file(self, ask: Ask, parameters: Mapping[str, Any], terms: int) -> str:
-        """The file's path; the worker behind `ask` writes it where it does not hold `terms` powers yet."""
-        size = parameters["size"]
-        path = str(Path(self._folder.name) / f"{size}.float64")
-        if self._terms.get(size, 0) < terms:
-            ask(do="reference", workload="matpow", parameters=dict(parameters), terms=terms, file=path)
-            self._terms[size] = terms
-        return path
-
-    def __enter__(self) -> Reference:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._folder.cleanup()
-
-
 @dataclass
-class MatPow:
+class MatPow(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    size: int | None = None  # None: chosen for about sizing.TARGET seconds
+    workload = "matpow"
+    size: int | None = None  # None: chosen for about workload_size.TARGET seconds
     power: int = 10
-    dtypes: tuple[str, ...] = ("float32",)
-    selection: Selection = field(default_factory=Selection)
-    spreads: tuple[str, ...] = ("terms", "rows")
-    workload: str = "matpow"
+    spreads: tuple[str, ...] = SPREADS
     chosen: int = 0  # the size that is run
 
     def title(self) -> str:
@@ -67,28 +36,14 @@ class MatPow:
         """What two results must share."""
         return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
 
-    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """What is not what it seems."""
-        if "tf32" in self.dtypes:
-            return ("TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32.",)
-        return ()
-
-    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Nothing beyond what holds for every workload."""
-        return ()
-
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type; the CPU's float32 stands for its tf32."""
+        """One group for each type."""
         cases = self.selection.cases(session.found, self.spreads)
         self.chosen, expected = self._choose_size(session, cases)
-        done: set[tuple[str, str]] = set()
         with Reference() as reference:
-            for dtype in self.dtypes:
+            for dtype, todo in self.cases_by_type(cases):
                 job = self.job(dtype, self.chosen, reference, max(case.terms for case in cases))
-                todo = [case for case in cases if (case.label, job.dtype_on(case)) not in done]
-                done |= {(case.label, job.dtype_on(case)) for case in todo}
-                if todo:
-                    yield Group(tuple((case, job) for case in todo), expected)
+                yield Group(tuple((case, job) for case in todo), expected)
 
     def job(self, dtype: str, size: int, reference: Reference, terms: int) -> Job:
         """What each case computes; `terms` is how many powers the largest needs."""
@@ -105,7 +60,11 @@ class MatPow:
             judge=matpow.judge,
             scaling=_scaling,
             virtual_memory_mib=each * 5 // 4 // 2**20 + 256,  # a quarter for what the allocator cannot use
-            verify=lambda ask, case: {"file": reference.file(ask, parameters, terms)},
+            verify=lambda ask, _: {
+                "file": reference.file(
+                    ask, f"{size}.float64", workload=self.workload, parameters=parameters, terms=terms
+                )
+            },
         )
 
     def _work(self, size: int) -> Any:
@@ -115,7 +74,7 @@ class MatPow:
         """The size asked for, or the one at which the slowest device needs about TARGET s; and that time, estimated.
 
         Raises:
-            sizing.TooLargeError: it does not fit.
+            TooLargeError: it does not fit.
         """
         session.progress("choosing a size", 0.0)
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)

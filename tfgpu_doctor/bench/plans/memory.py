@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import batch_search
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.batch_search import BatchSearch, Try, points
-from tfgpu_doctor.bench.plans.cnn import SLOW, SPREAD, STEPS_AN_ANSWER, TF32_NOTE
+from tfgpu_doctor.bench.plans.cnn import SLOW, SPREAD, STEPS_AN_ANSWER
 from tfgpu_doctor.bench.plans.sweep_reading import saturation
 from tfgpu_doctor.bench.plans.workload_size import HOST
 from tfgpu_doctor.bench.results import Figure, Run
@@ -47,13 +48,11 @@ class Found:
 
 
 @dataclass
-class Memory:
+class Memory(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
+    workload = "memory"
     model: str = "mnist"
-    dtypes: tuple[str, ...] = ("float32",)
-    selection: Selection = field(default_factory=Selection)
-    workload: str = "memory"
     found: list[Found] = field(default_factory=list)
 
     def title(self) -> str:
@@ -65,15 +64,11 @@ class Memory:
         """What two results must share; batches stand with the runs."""
         return {"model": self.model, "seed": SEED}
 
-    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Nothing beyond what holds for every workload."""
-        return ()
-
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """What fits on each device, what bounds it, and from which batch on more brings nothing."""
-        said = [f"{one.case.label}, {one.dtype}: {verdict(one)}." for one in self.found]
-        said += [f"Speed: {one}." for one in saturation(runs, "batch", "batch")]
-        return (*said, TF32_NOTE) if "tf32" in self.dtypes else tuple(said)
+        notes = [f"{search.case.label}, {search.dtype}: {verdict(search)}." for search in self.found]
+        notes += [f"Speed: {sentence}." for sentence in saturation(runs, "batch", "batch")]
+        return (*notes, *super().notes(runs))
 
     def groups(self, session: Session) -> Iterator[Group]:
         """One case after the other, for each the search, then its batches, the largest first, in one new process.
@@ -81,20 +76,15 @@ class Memory:
         One after the other, because two that share a GPU would share its memory. Largest first, because what a smaller
         batch leaves behind in the allocator may keep a larger one from fitting.
         """
-        done: set[tuple[str, str]] = set()
-        for dtype in self.dtypes:
-            for case in self.selection.cases(session.found, (SPREAD,)):
-                key = case.label, self._job(dtype, 1, case).dtype_on(case)
-                if key in done:
-                    continue
-                done.add(key)
-                found = self._search(session, case, dtype)
-                self.found.append(found)
-                batches = found.batches()
-                rule = replace(session.rule, deadline=session.rule.deadline / 2 / len(batches))
-                for batch in batches:
-                    keep = frozenset([key] if batch != batches[-1] else [])
-                    yield Group(((case, self._measured(found, batch)),), _step(found, batch), keep, rule)
+        cases = self.selection.cases(session.found, (SPREAD,))
+        for case, dtype in [(case, dtype) for dtype, mine in self.cases_by_type(cases) for case in mine]:
+            found = self._search(session, case, dtype)
+            self.found.append(found)
+            batches = found.batches()
+            rule = replace(session.rule, deadline=session.rule.deadline / 2 / len(batches))
+            for batch in batches:
+                keep = frozenset([(case.label, case.dtype(dtype))] if batch != batches[-1] else [])
+                yield Group(((case, self._measured(found, batch)),), _step(found, batch), keep, rule)
 
     # ------------------------------------------------------------------ the search
 
@@ -127,8 +117,8 @@ class Memory:
             parameters={"model": self.model, "batch": batch, "guard": guard},
             dtype=dtype,
             unit=memory.UNIT,
-            work=lambda case: float(images),
-            flop=lambda case: float(images * flop),
+            work=lambda _: float(images),
+            flop=lambda _: float(images * flop),
             judge=memory.judge,
             scaling=lambda case: "weak" if len(case.devices) > 1 else None,
             point={"batch": batch},
@@ -144,7 +134,7 @@ class Memory:
         job = self._job(found.dtype, batch, found.case, int(GUARD * found.free))
         largest = found.search.largest.batch if found.search.largest else batch
         parameters = {**job.parameters, "largest": largest}
-        return replace(job, parameters=parameters, derive=lambda case, samples: figures)
+        return replace(job, parameters=parameters, derive=lambda *_: figures)
 
 
 class _Tries:

@@ -48,7 +48,7 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
         if name not in names:
             raise SignatureError(f"--shape names {name or 'no input'}: the signature takes {_listed(inputs)}")
     free = [_any_batch(one) for one in inputs]
-    found = [_spec(one, wanted.get(one["name"]), any(free)) for one in inputs]
+    found = [_spec(one, wanted.get(one["name"])) for one in inputs]
     if any(free) or not found:
         return found, 0
     first = {one["shape"][0] for one in inputs if one["shape"]}
@@ -64,7 +64,7 @@ def _any_batch(one: Mapping[str, Any]) -> bool:
     return one["shape"] is None or (len(one["shape"]) > 0 and one["shape"][0] is None)
 
 
-def _spec(one: Mapping[str, Any], wanted: tuple[int, ...] | None, some_are_free: bool) -> dict[str, Any]:
+def _spec(one: Mapping[str, Any], wanted: tuple[int, ...] | None) -> dict[str, Any]:
     """What `make_inputs` needs for one input."""
     name, shape = one["name"], one["shape"]
     if one["dtype"] in UNMADE:

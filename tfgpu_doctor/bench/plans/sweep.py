@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.devices import SPREADS, Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.matpow import MatPow, Reference
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference
+from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.runner import WARM_UPS
@@ -57,15 +58,13 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 @dataclass
-class Sweep:
+class Sweep(PlanBase):
     """One sweep over sizes, from what was asked for."""
 
+    workload = "matpow"
     sizes: tuple[int, ...] = AUTO
     power: int = 10
-    dtypes: tuple[str, ...] = ("float32",)
-    selection: Selection = field(default_factory=Selection)
-    spreads: tuple[str, ...] = ("terms", "rows")
-    workload: str = "matpow"
+    spreads: tuple[str, ...] = SPREADS
     left_out: dict[str, list[int]] = field(default_factory=dict)  # by reason
 
     def title(self) -> str:
@@ -80,30 +79,22 @@ class Sweep:
         """Where the GPU overtakes the CPU, and where each device saturates."""
         return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
 
-    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+    def notes(self, _runs: Sequence[Run]) -> tuple[str, ...]:
         """What is missing."""
         return tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.left_out.items())
-
-    def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Nothing beyond what holds for every workload."""
-        return ()
 
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type and size, small sizes first; the processes of a type stay over its sizes."""
         cases = self.selection.cases(session.found, self.spreads)
-        done: set[tuple[str, str]] = set()
+        terms = max(case.terms for case in cases)
         with Reference() as reference:
-            for dtype in self.dtypes:
-                kind = {
-                    case: (case.label, self._job(dtype, self.sizes[0], reference, 2).dtype_on(case)) for case in cases
-                }
-                mine = [case for case in cases if kind[case] not in done]
-                done |= {kind[case] for case in mine}
+            for dtype, mine in self.cases_by_type(cases):
                 for size in self.sizes:
-                    job = self._job(dtype, size, reference, max(case.terms for case in cases))
+                    job = self._job(dtype, size, reference, terms)
                     possible = self._possible(session, mine, job, size)
                     if possible:
-                        keep = frozenset(kind[case] for case in possible if size != self.sizes[-1])
+                        last = size == self.sizes[-1]
+                        keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
                         expected = [self._expected(session.runs, case, job, size) or 0.0 for case in possible]
                         yield Group(tuple((case, job) for case in possible), max(expected), keep)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from tfgpu_doctor.bench.devices import Case, Selection
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import interconnect, workload_size
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import routes, transfer
@@ -51,13 +52,12 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 @dataclass
-class Transfer:
+class Transfer(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
+    workload = "transfer"
     sizes: tuple[int, ...] = DEFAULT_SIZES
     named: bool = False  # the sizes were asked for, and one that does not fit is an error
-    selection: Selection = field(default_factory=Selection)
-    workload: str = "transfer"
     left_out: list[int] = field(default_factory=list)
     environment: Facts | None = None
 
@@ -164,7 +164,7 @@ class Transfer:
 
         Raises:
             DeviceError: devices were asked for that are not there.
-            sizing.TooLargeError: a size that was asked for does not fit, or none does.
+            TooLargeError: a size that was asked for does not fit, or none does.
         """
         self.environment = session.environment
         stages = list(_stages(self.selection.cases(session.found, ("together",))))
@@ -186,7 +186,7 @@ class Transfer:
             dtype="float32",
             unit=transfer.UNIT,
             work=lambda case: transfer.work(route, size, len(case.devices)),
-            bytes_moved=lambda case: transfer.bytes_moved(route, size, len(case.devices)),
+            bytes_moved=lambda _: transfer.bytes_moved(route, size),
             judge=transfer.judge,
             point={"route": name, "bytes": size},
             step_name="sum" if route.startswith(routes.ALL_REDUCE) else "copy",
@@ -199,7 +199,7 @@ class Transfer:
         """The sizes for which the processes of `cases` have memory, which are there at once.
 
         Raises:
-            sizing.TooLargeError: a size that was asked for does not fit, or none does.
+            TooLargeError: a size that was asked for does not fit, or none does.
         """
         free = session.free(cases)
         fitting = tuple(size for size in self.sizes if not _short(cases, size, free))

@@ -94,7 +94,7 @@ class OneProcess(Workers):
         """Whether there is a process that need not be started."""
         return _ONE in self._alive
 
-    def take(self, key: Key = _ONE) -> Worker:
+    def take(self, _key: Key = _ONE) -> Worker:
         """The process, started where there is none.
 
         Raises:
@@ -111,6 +111,6 @@ class OneProcess(Workers):
             raise
         return worker
 
-    def drop(self, key: Key = _ONE) -> None:
+    def drop(self, _key: Key = _ONE) -> None:
         """End the process."""
         super().drop(_ONE)

@@ -81,7 +81,7 @@ class Measurement:
         shares = lost_shares(self.loads[since:], self.waits[since:], self.cpus)
         calm = sum(share <= DISTURBED for share in shares)
         enough = calm >= rule.min_samples or calm == len(shares)
-        return None if enough else f"{calm} of {rule.min_samples} samples undisturbed by other programs"
+        return None if enough else f"only {calm} of {rule.min_samples} samples undisturbed by other programs"
 
     def processes(self) -> tuple[int, ...]:
         """How many samples each process gave."""

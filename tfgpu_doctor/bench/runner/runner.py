@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,8 @@ def measure(
     expected: float | None = None,
     keep: Collection[Key] = (),
     profile: Path | None = None,
-    progress: Callable[[str, float], None] = lambda label, done: None,
-    save: Callable[[Sequence[Measurement]], object] = lambda measurements: None,
+    progress: Callable[[str, float], None] = lambda *_: None,
+    save: Callable[[Sequence[Measurement]], object] = lambda _: None,
     clock: Clock = time.monotonic,
 ) -> list[Measurement]:
     """Measure all cases of a group side by side.
@@ -57,42 +58,88 @@ def measure(
         save: called whenever there is something worth keeping.
     """
     measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
-    least = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
-    rule = rule.share(processes)
-    warm_ups = 1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS
-
-    def end(one: Measurement) -> None:
-        one.end()
-        if one.failure or one.key not in keep or not one.last:
-            workers.drop(one.key)
-
+    turns = _Turns(
+        workers=workers,
+        keep=keep,
+        rule=rule.share(processes),
+        patience=max(PATIENCE, rule.deadline, 4 * (expected or 0.0)),
+        warm_ups=1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS,
+        profile=profile,
+        clock=clock,
+    )
     try:
         for start in range(processes):
-            alive = [one for one in measurements if not one.failure]
-            for one in alive:
-                one.begin(last=start == processes - 1)
-                progress(f"{_name(one)}: starting", start / processes)
-                try:
-                    one.worker = workers.take(one.key)
-                    _warm_up(one, one.worker, max(least, one.job.patience), warm_ups)
-                    _verify(one, one.worker, max(least, one.job.patience))
-                except WorkerError as error:
-                    one.fail(one.job.explain(str(error)))
-                    end(one)
+            alive = [measurement for measurement in measurements if not measurement.failure]
+            for measurement in alive:
+                measurement.begin(last=start == processes - 1)
+                progress(f"{_name(measurement)}: starting", start / processes)
+                turns.start(measurement)
                 save(measurements)
-            while any(not one.done for one in alive):
-                for one in alive:
-                    if not one.done:
-                        _turn(one, rule, max(least, one.job.patience), clock, profile)
-                        progress(_name(one), (start + _share(one, rule)) / processes)
-                        if one.done:
-                            end(one)
+            while any(not measurement.done for measurement in alive):
+                for measurement in alive:
+                    if not measurement.done:
+                        turns.take(measurement)
+                        progress(_name(measurement), (start + _share(measurement, turns.rule)) / processes)
                 save(measurements)
     finally:
-        for one in measurements:
-            one.last = True
-            one.end()
+        for measurement in measurements:
+            measurement.last = True
+            measurement.end()
     return measurements
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """What every turn of a case needs to know."""
+
+    workers: Workers
+    keep: Collection[Key]
+    rule: StoppingRule  # for one process
+    patience: float  # seconds that an answer may take at least
+    warm_ups: int
+    profile: Path | None
+    clock: Clock
+
+    def start(self, one: Measurement) -> None:
+        """Start the process of a case, warm it up, and verify its result."""
+        patience = max(self.patience, one.job.patience)
+        try:
+            one.worker = self.workers.take(one.key)
+            _warm_up(one, one.worker, patience, self.warm_ups)
+            _verify(one, one.worker, patience)
+        except WorkerError as error:
+            one.fail(one.job.explain(str(error)))
+            self._end(one)
+
+    def take(self, one: Measurement) -> None:
+        """Let a case take a block of samples; it ends when it has enough."""
+        assert one.worker is not None
+        rule, patience = self.rule, max(self.patience, one.job.patience)
+        typical = median(one.samples) if one.samples else median(one.warmup) * one.steps
+        count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.current), 500))
+        started = self.clock()
+        try:
+            _take(one, one.worker, count, patience, one.samples, one.loads)
+            one.elapsed += self.clock() - started
+            if rule.done(one.current, one.elapsed) and not self._goes_on(one):
+                if one.last:
+                    _finish(one, one.worker, patience, self.profile)
+                one.end()
+        except WorkerError as error:
+            one.fail(one.job.explain(str(error)))
+        if one.done:
+            self._end(one)
+
+    def _goes_on(self, one: Measurement) -> bool:
+        """Whether a case with enough samples takes more, because other programs disturbed too many of them."""
+        disturbed = one.disturbed(self.rule, one.begun[-1])
+        return bool(disturbed) and one.elapsed < self.rule.deadline and len(one.current) < self.rule.max_samples
+
+    def _end(self, one: Measurement) -> None:
+        """End the process of a case, unless it is needed again."""
+        one.end()
+        if one.failure or one.key not in self.keep or not one.last:
+            self.workers.drop(one.key)
 
 
 def _name(one: Measurement) -> str:
@@ -157,25 +204,6 @@ def _judge(one: Measurement, answer: dict[str, Any]) -> None:
     one.verified = one.job.judge(answer, one.dtype, one.job.parameters)
     if not one.verified.ok:
         raise WorkerError(f"the result is wrong: {one.verified.why}")
-
-
-def _turn(one: Measurement, rule: StoppingRule, patience: float, clock: Clock, profile: Path | None = None) -> None:
-    """Let one case take a block of samples; it ends when it has enough."""
-    assert one.worker is not None
-    typical = median(one.samples) if one.samples else median(one.warmup) * one.steps
-    count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.current), 500))
-    started = clock()
-    try:
-        _take(one, one.worker, count, patience, one.samples, one.loads)
-        one.elapsed += clock() - started
-        if rule.done(one.current, one.elapsed) and not (
-            one.disturbed(rule, one.begun[-1]) and one.elapsed < rule.deadline and len(one.current) < rule.max_samples
-        ):
-            if one.last:
-                _finish(one, one.worker, patience, profile)
-            one.end()
-    except WorkerError as error:
-        one.fail(one.job.explain(str(error)))
 
 
 def _finish(one: Measurement, worker: Worker, patience: float, profile: Path | None) -> None:

@@ -50,7 +50,7 @@ TOLERANCE = {
 NO_FIT = "no figure for fit, which is not measured on several machines: that of Keras 3 fails there (keras issue 20585)"
 
 
-def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether losses are finite and fall, agree with the other computation, and replicas are alike."""
     if "block" in answer:
         return _judged(LATER, [_finite(answer["block"])])
@@ -144,7 +144,7 @@ class Workload:
             self.losses = self.training.step(*self.data)
         self.training.wait()
 
-    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Train some steps from the initial weights, here and in the way that the result is compared with."""
         self.lead(VERIFY)
         losses, identical = self._verified_steps()

@@ -76,10 +76,10 @@ def _watch(tf: Any) -> Any:
             self.seconds: list[float] = []
             self.began = 0.0
 
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_begin(self, _epoch: int, _logs: Any = None) -> None:
             self.began = time.perf_counter()
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_end(self, _epoch: int, _logs: Any = None) -> None:
             self.seconds.append(time.perf_counter() - self.began)
 
     return Watch()

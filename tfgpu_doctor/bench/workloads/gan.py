@@ -57,7 +57,7 @@ def training_flop() -> int:
     return generator + 7 * DISCRIMINATOR_FLOP - 2 * DISCRIMINATOR_FIRST_FLOP
 
 
-def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether the losses are finite, losses and gradients right, the weights moving and the replicas alike."""
     losses = [math.nan if loss is None else loss for loss in answer["losses"]]
     finite = all(math.isfinite(loss) for loss in losses)
@@ -229,7 +229,7 @@ class Training:
 class Workload:
     """A training over the devices of a case."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], _spread: str) -> None:
         """Build it; nothing is computed yet."""
         self.dtype, self.batch, self.verified = dtype, parameters["batch"], False
         started = time.perf_counter()

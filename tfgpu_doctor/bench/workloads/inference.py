@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .judgement import Check, Judgement, nan_last, short
-from .models import MODELS, batch, build
+from .models import batch
+from .saved_model import describe, export
 
 UNIT = "items/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
@@ -83,54 +84,6 @@ def reference(task: str, **arguments: Any) -> dict[str, Any]:
     tf.config.set_visible_devices([], "GPU")  # this process measures nothing, and must not hold a GPU's memory
     tasks: dict[str, Callable[..., dict[str, Any]]] = {"export": export, "describe": describe, "answers": answers}
     return tasks[task](**arguments)
-
-
-def export(model: str, dtype: str, folder: str) -> dict[str, Any]:
-    """Write a SavedModel of one of our networks: signature serving_default, images in, logits out, any batch."""
-    import tensorflow as tf
-
-    network = build(model, dtype)
-    module = tf.Module()
-    module.network = network
-    spec = tf.TensorSpec([None, *MODELS[model].image], tf.float32, name="images")
-
-    def serve(images: Any) -> dict[str, Any]:
-        return {"logits": network(images, training=False)}
-
-    signature = tf.function(serve, input_signature=[spec], autograph=False)
-    tf.saved_model.save(module, folder, signatures={"serving_default": signature})
-    return {}
-
-
-def describe(folder: str, signature: str | None) -> dict[str, Any]:
-    """What a SavedModel's signature takes and gives; `signature` None: the only one, or serving_default.
-
-    Returns:
-        name, names (of all signatures), and inputs and outputs as {"name", "shape" (None where any), "dtype"}; or
-        "unusable", a sentence.
-    """
-    import tensorflow as tf
-
-    loaded = tf.saved_model.load(folder)
-    names = sorted(getattr(loaded, "signatures", {}))
-    wanted = signature or ("serving_default" if "serving_default" in names or len(names) != 1 else names[0])
-    if wanted not in names:
-        has = f"it has {', '.join(names)}" if names else "it has none (tf.saved_model.save(…, signatures=…) makes them)"
-        return {"unusable": f"there is no signature {wanted}: {has}"}
-    function = loaded.signatures[wanted]
-    inputs = function.structured_input_signature[1]
-    outputs = function.structured_outputs
-    return {
-        "name": wanted,
-        "names": names,
-        "inputs": [_spec(name, spec) for name, spec in sorted(inputs.items())],
-        "outputs": [_spec(name, spec) for name, spec in sorted(outputs.items())],
-    }
-
-
-def _spec(name: str, spec: Any) -> dict[str, Any]:
-    shape = None if spec.shape.rank is None else spec.shape.as_list()
-    return {"name": name, "shape": shape, "dtype": spec.dtype.name}
 
 
 def answers(parameters: dict[str, Any], batches: list[int], file: str) -> dict[str, Any]:
@@ -244,7 +197,7 @@ class _Call:
 class Workload:
     """The model on each device of a case, and a batch of inputs on the host."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], _dtype: str, devices: list[str], _spread: str) -> None:
         """Load the model where this process has not yet; nothing is computed."""
         import numpy as np
 
@@ -269,7 +222,7 @@ class Workload:
         self.trusted: list[dict[str, Any]] | None = None
         self.expected: dict[str, Any] = {}
 
-    def sample(self, steps: int) -> float:
+    def sample(self, _steps: int) -> float:
         """Seconds of one call of every replica, from the inputs on the host to the outputs there; `steps` is 1."""
         started = time.perf_counter()
         if self.pool is None:

@@ -32,7 +32,7 @@ def flop(model: str, images: int) -> float:
     return float(training_flop(model)) * images
 
 
-def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether the right images arrived, and the losses are numbers."""
     checks = []
     if answer["images"] is not None:
@@ -62,7 +62,7 @@ def reference(folder: str, image: list[int], count: int, make: bool) -> None:
 class Workload:
     """A pipeline, a training, or both; `parameters`: folder, count, model, batch, pipeline or None, trains."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], _spread: str) -> None:
         """Build what is measured, and go through one epoch."""
         self.size, self.devices = parameters["batch"], devices
         self.model = MODELS[parameters["model"]]
@@ -173,7 +173,7 @@ class Workload:
         found = [float(loss) for loss in self.losses]
         return [loss if abs(loss) < float("inf") else None for loss in found]
 
-    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """What the first epoch brought, and the last losses."""
         self.verified = True
         return {"images": None, **(self.first if self.batches is not None else {}), "losses": self._losses()}

@@ -188,7 +188,7 @@ class Workload:
             for output in getattr(self, "outputs", []):
                 float(tf.reduce_sum(tf.cast(output[:1, :1], tf.float32)).numpy())
 
-    def sample(self, steps: int) -> float:
+    def sample(self, _steps: int) -> float:
         """Seconds of one computation of all powers, from the call to the last device's end; `steps` is always 1."""
         self.outputs = []  # the memory of the last result is free for the next
         started = time.perf_counter()

@@ -32,7 +32,7 @@ METHOD = "losses of the full batch fall; those of a few images against {}"
 _trainings: dict[tuple[Any, ...], Training] = {}  # by what they were built for: a process keeps its network
 
 
-def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether the losses are finite, fall, and are the right ones for a few images."""
     losses = [math.nan if loss is None else loss for loss in answer["losses"]]
     finite = all(math.isfinite(loss) for loss in losses)
@@ -60,7 +60,7 @@ def _judged(method: str, checks: list[Check], apart: float | None = None, limit:
 class Workload:
     """A training with one batch, over the devices of a case."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], _spread: str) -> None:
         """Build the network where this process has none yet, and put the images on the devices.
 
         Raises:
@@ -113,7 +113,7 @@ class Workload:
             synchronise(self.training.tensors()[-1:])
             return time.perf_counter() - started
 
-    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Train some steps from the initial weights: the full batch, and few images here and elsewhere."""
         several, few = len(self.devices) > 1, min(FEW, self.largest)
         with room_for(f"a batch of {self.each}"):

@@ -82,7 +82,7 @@ def step(route: str, devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> S
     if route == WITHIN:
         return _deep_copy(placed, target)
     if route in (TO_DEVICE, FROM_DEVICE):
-        return _eager(placed, origin, target)
+        return _eager(placed, target)
     if origin.startswith("/CPU") and target.startswith("/CPU"):
         return _deep_copy(placed, target)
     if route == TO_DEVICE_PINNED:
@@ -118,8 +118,8 @@ def _deep_copy(sources: Sequence[Any], target: str) -> Step:
     return Step(tuple(sources), _handle, move, "DeepCopy, into newly allocated memory")
 
 
-def _eager(sources: Sequence[Any], origin: str, target: str) -> Step:
-    """An operation on `target` with an argument in `origin`: what feeding an array, and `.numpy()`, do."""
+def _eager(sources: Sequence[Any], target: str) -> Step:
+    """An operation on `target` with an argument elsewhere: what feeding an array, and `.numpy()`, do."""
     import tensorflow as tf
 
     def move(source: Any) -> Sequence[Any]:

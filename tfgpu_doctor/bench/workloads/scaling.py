@@ -24,7 +24,7 @@ BLOCK = 0.05  # seconds that a block shall take
 
 
 def shares(
-    training: Training, data: tuple[Any, ...], announce: Callable[[int], None] = lambda count: None
+    training: Training, data: tuple[Any, ...], announce: Callable[[int], None] = lambda _: None
 ) -> list[dict[str, Any]]:
     """The figures "gradients alone", "gradients together", "all-reduce" (s a step) and its bus bandwidth (B/s).
 
@@ -56,9 +56,7 @@ def _figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
     return {"name": name, "value": median(seconds), "unit": "s", "ci95": [low, high], "note": note}
 
 
-def timed(
-    training: Training, call: Callable[[], Any], announce: Callable[[int], None] = lambda count: None
-) -> list[float]:
+def timed(training: Training, call: Callable[[], Any], announce: Callable[[int], None] = lambda _: None) -> list[float]:
     """Seconds of a call, each the mean over a block that is waited for once."""
 
     def one(count: int) -> float:
@@ -119,7 +117,7 @@ def all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
     return lambda: function(*values), implementation(function.get_concrete_function(*values).graph)
 
 
-def _ones(shape: tuple[int, ...], index: int) -> Any:
+def _ones(shape: tuple[int, ...], _index: int) -> Any:
     import tensorflow as tf
 
     return tf.ones(shape)

@@ -35,14 +35,14 @@ def work(route: str, count: int, devices: int) -> float:
     return float(count)
 
 
-def bytes_moved(route: str, count: int, devices: int) -> float | None:
+def bytes_moved(route: str, count: int) -> float | None:
     """Bytes that the memory of the devices reads and writes at least; None where that depends on the algorithm."""
     if route in (routes.ALL_REDUCE, routes.ALL_REDUCE_ONE):
         return None
     return float(count) * (2 if route in (routes.WITHIN, routes.PEER, routes.PEER_BACK) else 1)
 
 
-def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
+def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether all bytes arrived."""
     wrong, elements = answer["wrong"], answer["elements"]
     right = wrong == 0 and answer["sent"] == answer["arrived"]
@@ -76,7 +76,7 @@ def make(count: int, index: int, replica: int, whole: bool) -> Any:
 class Workload:
     """Numbers at their origin, and a way to move them."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], _dtype: str, devices: list[str], _spread: str) -> None:
         """Put the numbers where they start; nothing is moved yet."""
         import numpy as np
 
@@ -156,7 +156,7 @@ class Workload:
             return f"sent from {', '.join(origins)} instead of {', '.join(self.ends.origin)}"
         return None
 
-    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Checksums of what was sent and of what arrived at each target, and how many numbers differ."""
         self.verified = True
         return self._compare()

@@ -85,7 +85,7 @@ def command(
         )
     selection = measuring.selection()
     measuring.check()
-    plan = Cnn(model, batch, global_batch, tuple(dict.fromkeys(dtypes)), xla, selection)
+    plan = Cnn(model, batch, global_batch, xla, dtypes=tuple(dict.fromkeys(dtypes)), selection=selection)
     plan.cluster = several.find(measuring)
     plan.collectives = collectives.upper() if collectives else None
     machines = plan.cluster.count if plan.cluster else 1

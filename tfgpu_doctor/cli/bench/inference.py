@@ -14,7 +14,7 @@ OWN = ("float32", "tf32")  # what can be chosen for a model whose types are its 
 LARGEST = 65536
 
 
-def _batches(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
+def _batches(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[int, ...]:
     found = []
     for part in text.split(","):
         number = part.strip()

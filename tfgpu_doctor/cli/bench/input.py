@@ -80,5 +80,5 @@ def command(
             raise click.UsageError(f"--dataset {dataset}: no such folder; give one with images in it, or synthetic")
         if not find(folder, 1):
             raise click.UsageError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} in it or below it")
-    plan = Input(model=model, batch=batch_size, dtype=dtype, folder=folder, images=images, selection=selection)
+    plan = Input(model=model, batch=batch_size, dtypes=(dtype,), folder=folder, images=images, selection=selection)
     context.exit(measure(plan, measuring))

@@ -12,6 +12,7 @@ from textwrap import wrap
 from rich.console import Console
 from rich.text import Text
 
+from tfgpu_doctor.bench.advice import NOISY
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render.bench_words import machine, value_of
@@ -151,7 +152,7 @@ def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
         said: dict[str, list[tuple[object, str]]] = {}
         for point, run in column.items():
             for text in run.advice:
-                if not text.startswith("rough"):  # the mark beside the number says that
+                if not text.startswith((NOISY, "rough: ")):  # so it began in older results; the mark beside the number says that
                     said.setdefault(re.sub(r"[\d.]+", "#", text), []).append((point, text))
         for found in said.values():
             point, text = found[-1]

@@ -1,0 +1,30 @@
+"""Everything that a declared workload needs is there: its command, its plan and its worker file agree on the name."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import click
+import pytest
+
+import tfgpu_doctor.bench.plans as plans
+from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.cli.bench import command as group
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_command_plan_and_worker_file_exist(name: str) -> None:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None and command.name == name
+    assert f"tfgpu bench {name}" in (command.epilog or "")  # an example
+    found = vars(importlib.import_module(f"{plans.__name__}.{name}")).values()
+    plan = next(one for one in found if isinstance(one, type) and issubclass(one, PlanBase) and one is not PlanBase)
+    assert plan.workload == name
+    worker = importlib.import_module(f"tfgpu_doctor.bench.workloads.{name}")
+    for needed in ("UNIT", "DTYPES", "judge", "Workload"):
+        assert hasattr(worker, needed), f"bench/workloads/{name}.py has no {needed}"
+    assert f"bench {name}" in README, "README.md does not show it"
