@@ -152,7 +152,7 @@ def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
         said: dict[str, list[tuple[object, str]]] = {}
         for point, run in column.items():
             for text in run.advice:
-                if not text.startswith((NOISY, "rough: ")):  # so it began in older results; the mark beside the number says that
+                if not text.startswith((NOISY, "rough: ")):  # older results too; the mark says it
                     said.setdefault(re.sub(r"[\d.]+", "#", text), []).append((point, text))
         for found in said.values():
             point, text = found[-1]
