@@ -17,19 +17,19 @@ _SHELLS = {"Windows": "bat"}
 _INTRODUCTION = """\
 # Findings
 
-What `tfgpu doctor` and `tfgpu explain` may say, from the hardware up: what it means, how to recognise it, what tells it
-from its look-alikes, and what to do on each platform. `tfgpu explain ID` prints one of these pages in a terminal.
+The findings that `tfgpu doctor` and `tfgpu explain` report, from the hardware up: what each one means, how to recognise
+and confirm it, and how to fix it on each platform. `tfgpu explain ID` prints one of these pages in a terminal.
 
-An **error** keeps TensorFlow from the GPU or from running at all; with a **warning** it runs, but wrong, slowly or soon
-not; a **note** is harmless. Some findings are one or the other, as the machine has it.
+With an **error**, TensorFlow cannot use the GPU or cannot run at all; with a **warning**, it runs, but incorrectly,
+slowly, or only for now; a **note** is harmless. The severity of some findings depends on the machine.
 
-This file is generated from `tfgpu_doctor/findings/pages/` and the rules by `python scripts/write_findings.py`.
+This file is generated from `tfgpu_doctor/findings/pages/` and the findings by `python scripts/write_findings.py`.
 """
 
 
 def document() -> str:
     """The whole file."""
-    layers = [(title, pages_of(name)) for name, (title, _) in LAYERS.items()]
+    layers = [(title, pages_of(name)) for name, title in LAYERS.items()]
     blocks = [_INTRODUCTION.rstrip(), "\n\n".join(_contents(title, pages) for title, pages in layers)]
     for title, pages in layers:
         blocks.append(f"## {escape(title)}")
@@ -65,9 +65,9 @@ def _page(page: Page) -> Iterator[str]:
     yield "#### How to recognise it"
     yield from _signs(page)
     if page.checks:
-        yield "#### What decides"
+        yield "#### How to confirm it"
         yield from _checks(page)
-    yield "#### What to do"
+    yield "#### How to fix it"
     yield from _remedies(page.fixes)
     yield "#### Sources"
     named = [f"- [{escape(source.title)}]({source.url})" for source in page.sources]
@@ -87,7 +87,7 @@ def _checks(page: Page) -> Iterator[str]:
         if check.commands:
             yield fenced(check.commands, "sh")
         if check.tells_from:
-            yield f"Tells it from {', '.join(map(_link, check.tells_from))}."
+            yield f"Distinguishes it from {', '.join(map(_link, check.tells_from))}."
 
 
 def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:

@@ -58,72 +58,85 @@ def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
     assert len(set(all_ids())) == len(all_ids())
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_each_file_holds_the_pages_that_are_promised_in_their_order(layer: str) -> None:
-    assert tuple(page.id for page in pages_of(layer)) == LAYERS[layer][1]
-
-
 def test_no_file_is_forgotten() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.txt")) == sorted(LAYERS)
 
 
-@pytest.mark.parametrize("finding_id", all_ids())
-def test_page(finding_id: str) -> None:
-    page = page_of(finding_id)
-    assert page is not None
-    assert 60 < len(page.what) <= LONGEST
-    assert page.recognise and page.checks and page.fixes and page.sources
-    for check in page.checks:
-        strangers = set(check.tells_from) - set(all_ids())
-        assert not strangers, "look-alikes that have no page"
-        assert finding_id not in check.tells_from
-    assert any(check.tells_from for check in page.checks), "what looks like it?"
-    assert all(check.commands or check.text.endswith((".", ":")) for check in page.checks)
-    assert len({source.url for source in page.sources}) == len(page.sources)
-    assert all(re.fullmatch(r"https://[\w.-]+/\S*|https://[\w.-]+", source.url) for source in page.sources)
+def pages() -> list[Page]:
+    return [page for layer in LAYERS for page in pages_of(layer)]
 
 
-@pytest.mark.parametrize("finding_id", all_ids())
-def test_remedies_of_a_platform_stand_together(finding_id: str) -> None:
-    page = page_of(finding_id)
-    assert page is not None
-    runs = [platform for platform, _ in itertools.groupby(remedy.platform for remedy in page.fixes)]
-    assert len(runs) == len(set(runs)), runs
+def commands() -> list[tuple[str, str]]:
+    """Every command, with the id of its page."""
+    return [(page.id, command) for page in pages() for part in (*page.checks, *page.fixes) for command in part.commands]
 
 
-def commands_of(page: Page) -> list[str]:
-    return [command for part in (*page.checks, *page.fixes) for command in part.commands]
+def test_every_page_begins_with_a_short_text() -> None:
+    assert [page.id for page in pages() if not 60 < len(page.what) <= LONGEST] == []
 
 
-@pytest.mark.parametrize("finding_id", all_ids())
-def test_commands(finding_id: str) -> None:
-    page = page_of(finding_id)
-    assert page is not None
-    for command in commands_of(page):
-        assert command.strip() == command != ""
-        assert not INDEX_OPTIONS.search(command)
-        assert {a or b for a, b in ADDRESS.findall(command)} <= HOSTS, command
-        assert command.count("'") % 2 == 0 or '"' in command, "a quote that is not closed"
-        assert command.count("(") == command.count(")"), command
+def test_every_page_says_what_is_similar() -> None:
+    known = set(all_ids())
+    assert [page.id for page in pages() if not any(check.tells_from for check in page.checks)] == []
+    assert [
+        (page.id, other)
+        for page in pages()
+        for check in page.checks
+        for other in check.tells_from
+        if other not in known - {page.id}
+    ] == []
+    unfinished = [
+        (page.id, check.text)
+        for page in pages()
+        for check in page.checks
+        if not check.commands and not check.text.endswith((".", ":"))
+    ]
+    assert unfinished == []
 
 
-@pytest.mark.parametrize("finding_id", all_ids())
-def test_shell_commands_parse(finding_id: str) -> None:
-    """bash -n reads what is meant for a shell of Linux without running it."""
-    page = page_of(finding_id)
-    assert page is not None
-    windows = {command for one in page.fixes if one.platform == "Windows" for command in one.commands}
-    lines = [command for command in commands_of(page) if command not in windows]
+def test_sources_are_links_and_named_once() -> None:
+    urls = [(page.id, source.url) for page in pages() for source in page.sources]
+    assert len(set(urls)) == len(urls)
+    assert [url for url in urls if not re.fullmatch(r"https://[\w.-]+/\S*|https://[\w.-]+", url[1])] == []
+
+
+def test_fixes_for_a_platform_are_listed_together() -> None:
+    offenders = []
+    for page in pages():
+        runs = [platform for platform, _ in itertools.groupby(fix.platform for fix in page.fixes)]
+        if len(runs) != len(set(runs)):
+            offenders.append((page.id, runs))
+    assert offenders == []
+
+
+def test_commands_are_complete_and_name_no_foreign_host() -> None:
+    offenders = [
+        (page, command)
+        for page, command in commands()
+        if not command
+        or command != command.strip()
+        or INDEX_OPTIONS.search(command)
+        or not {a or b for a, b in ADDRESS.findall(command)} <= HOSTS
+        or (command.count("'") % 2 and '"' not in command)  # a quote that is not closed
+        or command.count("(") != command.count(")")
+    ]
+    assert offenders == []
+
+
+def test_shell_commands_parse() -> None:
+    """bash -n reads every command for a Linux shell, each as a function of its own, without running it."""
+    windows = {
+        command for page in pages() for fix in page.fixes if fix.platform == "Windows" for command in fix.commands
+    }
+    lines = [f"# {page}\n{command}" for page, command in commands() if command not in windows]
     done = subprocess.run(["bash", "-n"], input="\n".join(lines), capture_output=True, text=True, timeout=20)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
 
 
-@pytest.mark.parametrize("finding_id", all_ids())
-def test_commands_of_ours_exist(finding_id: str) -> None:
-    """With the options that they are given."""
-    page = page_of(finding_id)
-    assert page is not None
-    for command in commands_of(page):
+def test_commands_of_ours_exist_with_their_options() -> None:
+    offenders = []
+    for page, command in commands():
         for part in re.split(r"[|;]|&&", command):
             name, *words = part.split() or [""]
             if name != "tfgpu":
@@ -131,32 +144,29 @@ def test_commands_of_ours_exist(finding_id: str) -> None:
             ours: click.Command | None = cli
             while isinstance(ours, click.Group):
                 ours = ours.get_command(click.Context(ours), words.pop(0))
-            assert ours is not None, command
-            known = {option for parameter in ours.params for option in parameter.opts}
-            assert {word for word in words if word.startswith("--")} <= known, command
+            known = {option for parameter in ours.params for option in parameter.opts} if ours else set()
+            if ours is None or not {word for word in words if word.startswith("--")} <= known:
+                offenders.append((page, command))
+    assert offenders == []
 
 
-@pytest.mark.parametrize("finding_id", all_ids())
-def test_releases_that_pages_advise_are_sound(finding_id: str) -> None:
+def test_releases_that_pages_advise_are_sound() -> None:
     """A fresh installation of each works with the CUDA libraries of its extra, on a Python that it has wheels for."""
-    page = page_of(finding_id)
-    assert page is not None
-    for command in commands_of(page):
-        assert "[and-cuda]'" not in command, "the newest release may be a broken one: name a release"
-        for version in re.findall(r"tensorflow\[and-cuda\]==([\d.]+)", command):
-            row = MATRIX.tensorflow(version, "linux_x86_64")
-            assert row is not None and row.extra
-            python = "3.10" if "3.10" in row.python else row.python[-1]
-            issues = MATRIX.issues_for(row, python=python, extra=True)
-            assert [issue.id for issue in issues if issue.severity == "error"] == []
+    assert [row for row in commands() if "[and-cuda]'" in row[1]] == [], "the newest release may be broken: name one"
+    advised = {version for _, command in commands() for version in re.findall(r"\[and-cuda\]==([\d.]+)", command)}
+    assert advised
+    for version in advised:
+        row = MATRIX.tensorflow(version, "linux_x86_64")
+        assert row is not None and row.extra, version
+        python = "3.10" if "3.10" in row.python else row.python[-1]
+        issues = MATRIX.issues_for(row, python=python, extra=True)
+        assert [issue.id for issue in issues if issue.severity == "error"] == [], version
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_lines_of_the_files_are_not_too_long(layer: str) -> None:
-    lines = (FOLDER / f"{layer}.txt").read_text(encoding="utf-8").splitlines()
-    prose = [line for line in lines if not line.startswith(("  $ ", "> ", "& "))]
-    assert [line for line in prose if len(line) > WIDEST] == []
-    assert [line for line in lines if line != line.rstrip()] == []
+def test_lines_of_the_files_are_not_too_long() -> None:
+    lines = [(layer, line) for layer in LAYERS for line in (FOLDER / f"{layer}.txt").read_text("utf-8").splitlines()]
+    assert [line for line in lines if len(line[1]) > WIDEST and not line[1].startswith(("  $ ", "> ", "& "))] == []
+    assert [line for line in lines if line[1] != line[1].rstrip()] == []
 
 
 # --------------------------------------------------------------------------------------------------- lookup
@@ -184,21 +194,18 @@ def test_nearest(asked: str, meant: str) -> None:
     assert nearest(asked)[0] == meant
 
 
-def test_nearest_lists_a_layer_and_is_silent_about_strangers() -> None:
-    assert set(nearest("cudnn")) == {one for one in all_ids() if one.startswith("cudnn.")}
+def test_nearest_lists_a_prefix_and_nothing_for_other_words() -> None:
+    assert set(nearest("cudnn")) == {known for known in all_ids() if known.startswith("cudnn.")}
     assert nearest("train.py") == ()
     assert nearest("") == ()
 
 
-def test_one_page_reads_one_file() -> None:
-    """In a fresh process, for other tests have read all of them."""
-    code = (
-        "import sys, tfgpu_doctor.findings.pages as pages; pages.all_ids(); pages.nearest('cuda'); "
-        "assert pages.pages_of.cache_info().currsize == 0; "
-        "pages.page_of('cuda.missing'); assert pages.pages_of.cache_info().currsize == 1; "
-        "assert 'tfgpu_doctor.findings.declaration' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+def test_listing_ids_imports_no_rules() -> None:
+    """In a fresh process, because other tests import them: this is what a mistyped id costs."""
+    code = "import sys, tfgpu_doctor.findings.pages as pages; pages.nearest('cuda'); print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    assert "tfgpu_doctor.findings.pages.reading" in done.stdout.split()
+    assert "tfgpu_doctor.findings.declaration" not in done.stdout.split()
 
 
 # ------------------------------------------------------------------------------------------------- headline
@@ -239,7 +246,7 @@ def test_json_and_back_is_the_identity() -> None:
 # -------------------------------------------------------------------------------------------------- reading
 
 
-def test_form() -> None:
+def test_format() -> None:
     assert read_pages(MINIMAL, "x") == (
         Page(
             id="cuda.missing",
@@ -263,18 +270,19 @@ def test_form() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("@ cuda.missing", "cuda.missing", "x:2: this line stands before the first page"),
-        ("* Linux: Do: this.", "* Do this.", "x:13: .* begins with its platform"),
+        ("@ cuda.missing", "cuda.missing", "x:2: this line continues nothing"),
+        ("@ cuda.missing\nIt is not there.\nIt goes on here.\n", "", "x:2: .* does not belong here"),
+        ("* Linux: Do: this.", "* Do this.", "x:13: .* does not belong here"),
         ("* Linux: Do", "* BeOS: Do", "Invalid enum value 'BeOS'"),
-        ("https://example.com/a", "example.com", "x:19: .* a source is"),
-        ("= Since 2.12.\nIt goes on, too.\n", "  $ ls\n", "x:6: .* belongs to no check or way out"),
-        ("  $ one\n", "  -> gpu.none\n", "x:16: .* belongs to no check or way out"),
-        ("  $ two\n", "  $ two\nand more\n", "x:18: .* goes on nothing"),
+        ("https://example.com/a", "example.com", "x:19: .* does not belong here"),
+        ("? Look.\n", "", "x:9: .* does not belong here"),
+        ("  $ one\n", "  -> gpu.none\n", "x:16: .* does not belong here"),
+        ("  $ two\n", "  $ two\nand more\n", "x:18: this line continues nothing"),
         ("It is not there.\nIt goes on here.\n", "", "cuda.missing lacks what"),
         ("& A title | with a bar | https://example.com/a\n", "", "cuda.missing lacks sources"),
     ],
 )
-def test_what_is_written_wrongly_names_its_line(old: str, new: str, message: str) -> None:
+def test_malformed_pages_are_refused_with_their_line(old: str, new: str, message: str) -> None:
     assert old in MINIMAL
     with pytest.raises(PageError, match=message):
         read_pages(MINIMAL.replace(old, new), "x")

@@ -201,9 +201,10 @@ def _layer(word: str) -> None:
     """
     from tfgpu_doctor.findings import pages
 
-    layer = word.lower()
-    ids = [one for one in pages.all_ids() if one.startswith(f"{layer}.")]
-    ids = ids or list(pages.LAYERS[layer][1] if layer in pages.LAYERS else ())
+    name = word.lower()
+    ids = [known for known in pages.all_ids() if known.startswith(f"{name}.")]
+    if not ids and name in pages.LAYERS:
+        ids = [page.id for page in pages.pages_of(name)]
     if ids:
         raise click.UsageError(f"{word} is no file. Findings of that name: {', '.join(ids)}")
 

@@ -1,7 +1,6 @@
-"""A page for each finding: cause, how to recognise it, what decides between it and its look-alikes, ways out.
+"""A page for each finding: what it is, how to recognise it, how to distinguish it from similar findings, fixes.
 
-Each layer has a file of text (reading.py shows its form); asking for a page reads the file of its layer only. LAYERS
-says which page is where, so that ids can be listed and compared without reading any.
+The pages of a layer are in a text file of that name; reading.py describes its format.
 """
 
 from __future__ import annotations
@@ -13,114 +12,33 @@ from pathlib import Path
 from tfgpu_doctor.findings.pages.reading import read_pages
 from tfgpu_doctor.findings.pages.records import Page
 
-# file → (what the layer is called, its ids), from the hardware up
-LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "driver": (
-        "The driver",
-        (
-            "driver.missing",
-            "driver.not-loaded",
-            "driver.version-mismatch",
-            "driver.too-old",
-            "driver.stub-loaded",
-            "driver.init-failed",
-            "driver.unresponsive",
-        ),
-    ),
-    "gpu": (
-        "The GPU",
-        (
-            "gpu.none",
-            "gpu.hidden",
-            "gpu.not-visible",
-            "gpu.fewer-than-required",
-            "gpu.arch-too-old",
-            "gpu.arch-too-new",
-            "gpu.mig",
-            "gpu.fault",
-            "gpu.throttled",
-        ),
-    ),
-    "container": ("Containers and WSL2", ("container.no-gpu", "wsl.setup")),
-    "python": (
-        "Python and its packages",
-        (
-            "tf.not-installed",
-            "tf.wrong-env",
-            "tf.shadowed",
-            "tf.python-unsupported",
-            "tf.package-removed",
-            "tf.package-conflict",
-            "tf.abi-numpy",
-            "tf.abi-protobuf",
-            "tf.abi-keras",
-        ),
-    ),
-    "tensorflow": (
-        "TensorFlow itself",
-        (
-            "tf.cpu-build",
-            "tf.windows-native",
-            "tf.import-avx",
-            "tf.import-dll",
-            "tf.glibc-too-old",
-            "tf.import-failed",
-            "tf.import-hang",
-            "tf.run-failed",
-            "tf.known-bug",
-            "compute.wrong-result",
-        ),
-    ),
-    "cuda": ("CUDA's libraries", ("cuda.missing", "cuda.version-mismatch", "cuda.lib-path")),
-    "cudnn": (
-        "cuDNN",
-        ("cudnn.missing", "cudnn.version-mismatch", "cudnn.lib-path", "cudnn.dep-missing", "cudnn.init-failed"),
-    ),
-    "xla": ("XLA, the compiler", ("xla.libdevice-missing", "xla.ptxas-missing")),
-    "memory": ("Memory", ("memory.oom", "memory.taken")),
-    "several_gpus": ("Several GPUs", ("nccl.error", "p2p.failed", "shm.small")),
-    "performance": ("Speed", ("perf.input-bound", "perf.small-work", "perf.low-clocks")),
-    "environment": (
-        "Environment variables",
-        (
-            "env.ld-library-path",
-            "env.allow-growth",
-            "env.memory-limit",
-            "env.unified-memory",
-            "env.tf-gpu-allocator",
-            "env.gpu-thread-mode",
-            "env.cuda-device-order",
-            "env.cuda-launch-blocking",
-            "env.cuda-cache-disable",
-            "env.cuda-force-ptx-jit",
-            "env.cuda-disable-ptx-jit",
-            "env.tf32-override",
-            "env.deterministic-ops",
-            "env.cudnn-deterministic",
-            "env.cudnn-autotune",
-            "env.xla-flags",
-            "env.xla-auto-jit",
-            "env.nccl",
-            "env.mps",
-            "env.keras-backend",
-            "env.legacy-keras",
-            "env.cpp-min-log-level",
-        ),
-    ),
-    "harmless": ("Harmless", ("benign.log", "tensorrt.missing-benign")),
+# file → heading, from the hardware up
+LAYERS = {
+    "driver": "NVIDIA driver",
+    "gpu": "GPU",
+    "container": "Containers and WSL2",
+    "python": "Python and packages",
+    "tensorflow": "TensorFlow",
+    "cuda": "CUDA libraries",
+    "cudnn": "cuDNN",
+    "xla": "XLA",
+    "memory": "GPU memory",
+    "several_gpus": "Several GPUs",
+    "performance": "Performance",
+    "environment": "Environment variables",
+    "harmless": "Harmless messages",
 }
 _MOST_SUGGESTIONS = 3
 
 
 def all_ids() -> tuple[str, ...]:
     """Every finding that has a page, layer by layer."""
-    return tuple(finding_id for _, ids in LAYERS.values() for finding_id in ids)
+    return tuple(page.id for layer in LAYERS for page in pages_of(layer))
 
 
 def page_of(finding_id: str) -> Page | None:
-    """The page of a finding; None where there is no such finding."""
-    layer = next((name for name, (_, ids) in LAYERS.items() if finding_id in ids), None)
-    return next(page for page in pages_of(layer) if page.id == finding_id) if layer else None
+    """The page of a finding; None if there is no such finding."""
+    return next((page for layer in LAYERS for page in pages_of(layer) if page.id == finding_id), None)
 
 
 @cache
@@ -131,16 +49,16 @@ def pages_of(layer: str) -> tuple[Page, ...]:
 
 
 def nearest(finding_id: str) -> tuple[str, ...]:
-    """Ids that somebody may have meant, the likeliest first; for a layer ("cuda") those of the layer; none if far off.
+    """Ids similar to `finding_id`, the most similar first; for a prefix ("cuda") all ids with that prefix.
 
-    Upper case, "_" for "-" and "/" for "." are forgiven.
+    Upper case, "_" for "-" and "/" for "." are accepted.
     """
-    asked = finding_id.strip().lower().replace("_", "-").replace("/", ".")
+    wanted = finding_id.strip().lower().replace("_", "-").replace("/", ".")
     ids = all_ids()
-    if asked in ids:
-        return (asked,)
-    if of_layer := tuple(one for one in ids if one.split(".")[0] == asked.rstrip(".")):
+    if wanted in ids:
+        return (wanted,)
+    if of_layer := tuple(known for known in ids if known.split(".")[0] == wanted.rstrip(".")):
         return of_layer
-    tails = tuple(one for one in ids if asked and one.split(".")[1] == asked)
-    close = difflib.get_close_matches(asked, ids, n=_MOST_SUGGESTIONS, cutoff=0.6)
+    tails = tuple(known for known in ids if wanted and known.split(".")[1] == wanted)
+    close = difflib.get_close_matches(wanted, ids, n=_MOST_SUGGESTIONS, cutoff=0.6)
     return tuple(dict.fromkeys((*tails, *close)))[:_MOST_SUGGESTIONS]

@@ -1,4 +1,4 @@
-"""What a finding's page is made of. Severity, title and link are not here: the rules declare them."""
+"""The parts of a finding's page. Severity, title and link are not here: the findings declare them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Platform = Literal[
 
 
 class Sign(Record, frozen=True):
-    """Something to recognise a finding by.
+    """A message or another symptom of a finding.
 
-    `line` is what a program prints, word for word but for ... where it varies; None for what is not printed.
+    `line` is what a program prints, word for word, with ... where it varies; None for a symptom that is not printed.
     `means` says which versions print it, and what it does not mean.
     """
 
@@ -23,7 +23,7 @@ class Sign(Record, frozen=True):
 
 
 class Check(Record, frozen=True):
-    """What decides between a finding and those that look like it; `tells_from` are their ids."""
+    """How to distinguish a finding from similar ones; `tells_from` are their ids."""
 
     text: str
     commands: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Check(Record, frozen=True):
 
 
 class Remedy(Record, frozen=True):
-    """One way out, on one platform.
+    """One fix, on one platform.
 
     `example` are lines for a file or a program, with their indentation; `commands` are for a shell.
     """
@@ -43,14 +43,14 @@ class Remedy(Record, frozen=True):
 
 
 class Source(Record, frozen=True):
-    """A document that says so."""
+    """A document that the page is based on."""
 
     title: str
     url: str
 
 
 class Page(Record, frozen=True):
-    """Everything about one finding for somebody who meets it for the first time."""
+    """Everything about one finding."""
 
     id: str
     what: str

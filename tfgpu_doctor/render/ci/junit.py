@@ -109,8 +109,10 @@ def suites(report: Report, fail_on: FailOn = "error", checked: Iterable[str] | N
     if report.source != "text":
         wanted |= set(pages.all_ids() if checked is None else checked)
     layers = tuple(
-        Suite(title, tuple(_check(one, layer, report, fail_on) for one in ids if one in wanted))
-        for layer, (title, ids) in pages.LAYERS.items()
+        Suite(
+            title, tuple(_check(page.id, layer, report, fail_on) for page in pages.pages_of(layer) if page.id in wanted)
+        )
+        for layer, title in pages.LAYERS.items()
     )
     return (Suite("Verdict", (_verdict(report, fail_on),)), *layers)
 

@@ -1,4 +1,4 @@
-"""A finding's page for people: what it is, how to recognise it, what decides, what to do, who says so."""
+"""A finding's page for people: what it is, how to recognise, confirm and fix it, sources."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def render(page: Page, console: Console) -> None:
         for number, sign in enumerate(page.recognise):
             _sign(sign, console, first=number == 0)
     if page.checks:
-        _section("What decides", console)
+        _section("How to confirm it", console)
         for check in page.checks:
             _check(check, console)
-    _section("What to do", console)
+    _section("How to fix it", console)
     before: str | None = None
     for remedy in page.fixes:
         if remedy.platform != before:
@@ -78,7 +78,7 @@ def _check(check: Check, console: Console) -> None:
     hanging(Text("  - "), Text(clean(check.text)), console)
     _commands(check.commands, console)
     if check.tells_from:
-        hanging(Text("    "), Text(f"tells it from {', '.join(map(clean, check.tells_from))}", "dim"), console)
+        hanging(Text("    "), Text(f"distinguishes it from {', '.join(map(clean, check.tells_from))}", "dim"), console)
 
 
 def _remedy(remedy: Remedy, console: Console) -> None:
