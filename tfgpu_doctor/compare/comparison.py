@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare.causes import Laboratory, grouped, reads
-from tfgpu_doctor.compare.collections import collections
-from tfgpu_doctor.compare.differences import Difference, scalars, settled
+from tfgpu_doctor.compare.acts import acts
+from tfgpu_doctor.compare.counterfactuals import Counterfactuals, reads
+from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
-from tfgpu_doctor.compare.words import arrow, size
+from tfgpu_doctor.compare.words import arrow
 from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose, works
 from tfgpu_doctor.findings.declaration import RULES, matches
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Known, Python, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Python, about, look_up, value_or
 from tfgpu_doctor.records.report import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -33,8 +33,8 @@ from tfgpu_doctor.records.report import (
     Tool,
     judge,
 )
+from tfgpu_doctor.records.units import memory_size
 
-_LAYERS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Python", "TensorFlow", "Devices", "Compute")
 _SHARED_PREFIXES = frozenset({"/", "/usr", "/usr/local", "/opt", "/opt/local"})
 
 
@@ -50,11 +50,10 @@ def compare(
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
     ours, theirs = _aligned(good.facts, bad.facts), bad.facts
     before, after = (diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts))
-    found = settled((*scalars(ours, theirs), *collections(ours, theirs)))
-    differences = sorted(found, key=lambda one: _LAYERS.index(one.layer))
-    groups = grouped(differences)
-    forward = Laboratory(theirs, ours, matrix, groups, require_gpus=require_gpus)
-    backward = Laboratory(ours, theirs, matrix, groups, require_gpus=require_gpus)
+    changes = differences(ours, theirs)
+    undoable = acts(changes, ours, theirs)
+    forward = Counterfactuals(theirs, ours, matrix, undoable, require_gpus=require_gpus)
+    backward = Counterfactuals(ours, theirs, matrix, undoable, require_gpus=require_gpus)
     findings = tuple(_findings(before, after, forward.open_in_source(after), backward.open_in_source(before)))
     explanations = tuple(
         (forward if one.status == "new" else backward).explain(one.id)
@@ -71,7 +70,7 @@ def compare(
         bad=_side(bad, names[1], after),
         machines=tuple(_machines(good.facts, bad.facts)),
         notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
-        changes=tuple(weigh.change(one) for one in differences),
+        changes=tuple(weigh.change(one) for one in changes),
         findings=findings,
         explanations=explanations,
     )
@@ -138,17 +137,16 @@ def _library_folder(python: Python) -> str | None:
 
 def _machines(good: Facts, bad: Facts) -> Iterator[str]:
     """How the hardware or the system differs; nothing where one machine may have been compared with itself."""
-    labels = {"operating system": "os", "architecture": "machine", "distribution": "distribution", "CPU": "cpu_model"}
-    for label, field in labels.items():
-        one, other = (getattr(facts.host, field) for facts in (good, bad))
-        if isinstance(one, Known) and isinstance(other, Known) and one.value != other.value:
-            yield arrow(label, one.value, other.value)
+    for path in ("host.os", "host.machine", "host.distribution", "host.cpu_model"):
+        before, after = (look_up(facts, path) for facts in (good, bad))
+        if isinstance(before, Known) and isinstance(after, Known) and before.value != after.value:
+            yield arrow(about(path).label, before.value, after.value)
     models = [{value_or(gpu.name, "") for gpu in value_or(facts.gpus, ())} - {""} for facts in (good, bad)]
     if all(models) and not (models[0] <= models[1] or models[1] <= models[0]):
         yield arrow("GPU", *(", ".join(sorted(names)) for names in models))
     memory = [value_or(facts.host.memory, 0) for facts in (good, bad)]
     if all(memory) and abs(memory[0] - memory[1]) > 0.2 * max(memory):
-        yield arrow("memory", size(memory[0]), size(memory[1]))
+        yield arrow("memory", *map(memory_size, memory))
 
 
 def _notes(
@@ -233,7 +231,7 @@ class _Weighing:
             for change in one.changes:
                 self._explained.setdefault(change, []).append(one.finding)
         self._reads = {one.id: reads(one.id, matrix, good, bad) for one in findings}
-        self._said = {
+        self._texts = {
             one.id: " ".join((one.title, one.cause, *(f"{item.saw} {item.source}" for item in one.evidence)))
             for diagnosis in judged
             for one in diagnosis.findings
@@ -257,11 +255,11 @@ class _Weighing:
             findings=explained or connected,
         )
 
-    def _is_connected(self, one: Difference, finding: str) -> bool:
+    def _is_connected(self, difference: Difference, finding: str) -> bool:
         """A rule reads the fact; of a collection, the finding must name the element."""
-        if not any(place.path in self._reads[finding] for place in one.places):
+        path = difference.path
+        if path.path not in self._reads[finding]:
             return False
-        key = one.places[0].key
-        if key is None or one.places[0].path == "gpus":
+        if path.key is None or path.path == "gpus":
             return True
-        return re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", self._said[finding]) is not None
+        return re.search(rf"(?<![\w-]){re.escape(path.key)}(?![\w-])", self._texts[finding]) is not None

@@ -1,236 +1,203 @@
 """How two machines differ, in people's words, grouped by what somebody would have changed. Pure.
 
-A difference has the places at which it can be undone. Differences that one act brings about share a group: a new
-driver is a version, files and answers; an unset LD_LIBRARY_PATH is a variable and the libraries that it led to.
+What the declaration of a fact says (records/about.py) decides how it is compared: facts by their values, collections
+element by element, hardware field by field.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from tfgpu_doctor.compare.places import Place, elements
+from tfgpu_doctor.compare.fact_path import FactPath, elements
 from tfgpu_doctor.compare.records import Status
-from tfgpu_doctor.compare.words import NEGATIVE, arrow, described
-from tfgpu_doctor.records.facts import Facts, Known, Record, Unknown, look_up, value_or
+from tfgpu_doctor.compare.words import MOST, arrow, element_text, entries, fact_text, is_answer, presence, short
+from tfgpu_doctor.records.about import LAYERS, About, Grade, Layer, described
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import (
+    Facts,
+    Gpu,
+    Known,
+    Package,
+    PciGpu,
+    Phase,
+    Soname,
+    Unknown,
+    about,
+    fact_paths,
+    look_up,
+    value_or,
+)
 
-# state: what somebody can change; observation: what was seen when trying; noise: what differs from minute to minute
-Grade = Literal["state", "observation", "noise"]
+_LISTS = frozenset({"LD_LIBRARY_PATH", "PYTHONPATH", "LD_PRELOAD"})
+_OBSERVED = ("tensorflow.phases", "messages")  # phases count where both reached them, messages where one printed them
+_LAYERS: dict[str, Layer] = {"cudnn": "cuDNN", "driver": "Driver"}  # of libraries, by component
+# when TensorFlow wrote a line, which no two runs share
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs, and where."""
+    """One thing that differs, and where it can be undone; differences that one act brings about share a group."""
 
-    id: str
-    layer: str
+    path: FactPath
+    layer: Layer
     text: str
     good: str | None
     bad: str | None
     status: Status
     grade: Grade
     group: str
-    places: tuple[Place, ...]
+
+    @property
+    def id(self) -> str:
+        """What the difference is called: "python.packages.numpy"."""
+        return self.path.id
 
 
-@dataclass(frozen=True)
-class Field:
-    """How one scalar fact is told."""
-
-    label: str
-    layer: str
-    grade: Grade = "state"
-    group: str | None = None
+def differences(good: Facts, bad: Facts) -> list[Difference]:
+    """All differences, in the order of the stack."""
+    found = [difference for path in fact_paths() for difference in _of_fact(path, good, bad)]
+    return sorted(_once(found), key=lambda difference: LAYERS.index(difference.layer))
 
 
-_DRIVER = "driver"
-_PYTHON = "interpreter"
-FIELDS: dict[str, Field] = {
-    "host.os": Field("operating system", "Machine", group="system"),
-    "host.machine": Field("architecture", "Machine", group="system"),
-    "host.distribution": Field("distribution", "Machine", group="system"),
-    "host.distribution_id": Field("distribution", "Machine", "noise", "system"),
-    "host.distribution_version": Field("distribution", "Machine", "noise", "system"),
-    "host.kernel": Field("kernel", "Machine"),
-    "host.libc": Field("C library", "Machine"),
-    "host.cpu_model": Field("CPU", "Machine"),
-    "host.cpu_flags": Field("CPU flags", "Machine"),
-    "host.cpus": Field("CPUs for this process", "Machine"),
-    "host.cpu_quota": Field("CPU limit of the container", "Machine"),
-    "host.memory": Field("memory", "Machine"),
-    "host.memory_limit": Field("memory limit of the container", "Machine"),
-    "host.shm": Field("/dev/shm", "Machine"),
-    "host.container": Field("container", "Machine"),
-    "host.nouveau_loaded": Field("nouveau loaded", "Driver"),
-    "host.secure_boot": Field("Secure Boot", "Driver"),
-    "host.dxg_device": Field("/dev/dxg", "GPU"),
-    "driver.version": Field("driver", "Driver", group=_DRIVER),
-    "driver.cuda_supported": Field("newest CUDA that the driver supports", "Driver", group=_DRIVER),
-    "driver.kernel_module": Field("kernel module", "Driver", group=_DRIVER),
-    "driver.kernel_module_loaded": Field("kernel module loaded", "Driver", group=_DRIVER),
-    "driver.kernel_module_kind": Field("kind of kernel module", "Driver", group=_DRIVER),
-    "driver.kernel_module_on_disk": Field("kernel modules on disk", "Driver", group=_DRIVER),
-    "driver.device_nodes": Field("device nodes", "Driver", group=_DRIVER),
-    "driver.libcuda": Field("libcuda.so.1", "Driver", group=_DRIVER),
-    "driver.libnvidia_ml": Field("libnvidia-ml.so.1", "Driver", group=_DRIVER),
-    "driver.nvml_init": Field("NVML answers", "Driver", "observation", _DRIVER),
-    "driver.cuda_init": Field("cuInit answers", "Driver", "observation", _DRIVER),
-    "driver.cuda_device_count": Field("GPUs that CUDA counts", "Driver", "observation", _DRIVER),
-    "driver.nvidia_smi": Field("nvidia-smi", "Driver", "noise", _DRIVER),
-    "driver.unresponsive": Field("calls without an answer", "Driver", "observation", _DRIVER),
-    "driver.xid_events": Field("Xid events", "Driver", "observation", "xid"),
-    "peers": Field("links between GPUs", "GPU", "noise"),
-    "cuda.nvcc": Field("nvcc", "CUDA"),
-    "loader.search_path": Field("LD_LIBRARY_PATH of the interpreter", "CUDA", "noise", "variables.LD_LIBRARY_PATH"),
-    "loader.runpath": Field("RUNPATH of TensorFlow", "CUDA", "noise", "tensorflow"),
-    "loader.loaded": Field("libraries loaded", "CUDA", "noise"),
-    "cudnn.runtime": Field("cuDNN loaded", "cuDNN", "observation", "cudnn"),
-    "cudnn.header": Field("cudnn_version.h", "cuDNN", group="cudnn"),
-    "python.version": Field("Python", "Python", group=_PYTHON),
-    "python.executable": Field("interpreter", "Python", group=_PYTHON),
-    "python.implementation": Field("implementation", "Python", group=_PYTHON),
-    "python.bits": Field("bits", "Python", group=_PYTHON),
-    "python.prefix": Field("environment folder", "Python", "noise", _PYTHON),
-    "python.environment": Field("kind of environment", "Python", group=_PYTHON),
-    "python.conda_name": Field("conda environment", "Python", group=_PYTHON),
-    "python.externally_managed": Field("managed by the distribution", "Python", group=_PYTHON),
-    "python.user_site": Field("user's own site-packages", "Python"),
-    "python.pip": Field("pip", "Python"),
-    "python.installers": Field("installers on PATH", "Python"),
-    "python.tensorflow_paths": Field("`import tensorflow` finds", "Python"),
-    "python.tensorflow_leftovers": Field("leftover tensorflow folders", "Python"),
-    "python.wheel_platform": Field("platform of wheels", "Python", group="system"),
-    "tensorflow.version": Field("TensorFlow", "TensorFlow", group="tensorflow"),
-    "tensorflow.distribution": Field("distribution of TensorFlow", "TensorFlow", group="tensorflow"),
-    "tensorflow.file": Field("tf.__file__", "TensorFlow", "noise", "tensorflow"),
-    "tensorflow.build": Field("built for", "TensorFlow", group="tensorflow"),
-    "tensorflow.devices": Field("TensorFlow lists", "Devices", "observation"),
-    "tensorflow.checks": Field("computations", "Compute", "observation"),
-    "tensorflow.log": Field("TensorFlow's log", "TensorFlow", "noise"),
-    "messages": Field("messages", "TensorFlow", "noise"),
-}
-# collections that compare_collections.py tells element by element
-COLLECTIONS = frozenset(
-    {
-        *("gpus", "host.pci_gpus", "cuda.toolkits", "cuda.conda_packages", "loader.sonames", "cudnn.installed"),
-        *("python.packages", "variables", "tensorflow.phases", "messages"),
-    }
-)
-_CUDNN_PACKAGES = ("python.packages.nvidia-cudnn", "cuda.conda_packages.cudnn")
-_LAYERS = {"host": "Machine", "driver": "Driver", "cuda": "CUDA", "loader": "CUDA", "cudnn": "cuDNN"}
-_LAYERS |= {"python": "Python", "tensorflow": "TensorFlow"}
-
-
-def fact_paths() -> Iterator[str]:
-    """Every fact of Facts by its path; one that nobody has described yet is told by its own name."""
-    empty = Facts()
-    for name in Facts.__struct_fields__:
-        record = getattr(empty, name)
-        if isinstance(record, Record) and isinstance(record, Struct):
-            yield from (f"{name}.{field}" for field in record.__struct_fields__)
-        else:
-            yield name
-
-
-def field_of(path: str) -> Field:
-    """How the fact at `path` is told."""
-    top, _, last = path.partition(".")
-    return FIELDS.get(path) or Field((last or top).replace("_", " "), _LAYERS.get(top, "TensorFlow"))
-
-
-def scalars(good: Facts, bad: Facts) -> Iterator[Difference]:
-    """The differences of all facts that are no collections."""
-    for path in fact_paths():
-        if path not in COLLECTIONS:
-            difference = _scalar(path, good, bad)
-            if difference is not None:
-                yield difference
-
-
-def _scalar(path: str, good: Facts, bad: Facts) -> Difference | None:
-    field = field_of(path)
-    one, other = look_up(good, path), look_up(bad, path)
-    texts = [_told(path, fact) for fact in (one, other)]
-    status = status_of(one, other)
-    if path == "driver.version" and status in ("lost", "unexamined"):
-        without = bad if status == "lost" else good
-        status = "changed" if value_or(without.driver.libcuda, None) == () else status
-    if status is None or (status == "changed" and texts[0] == texts[1]):
-        return None
-    grade = field.grade
-    if path == "host.memory" and _nearly(one, other):
-        grade = "noise"
-    text = arrow(field.label, *texts) if status == "changed" else f"{field.label}: {texts[0] or texts[1]}"
-    before, after = texts
-    return Difference(path, field.layer, text, before, after, status, grade, field.group or path, (Place(path),))
-
-
-def _told(path: str, fact: Any) -> str | None:
-    if isinstance(fact, Unknown):
-        return NEGATIVE.get(fact.reason.partition(":")[0])
-    return described(path, fact.value if isinstance(fact, Known) else fact)
-
-
-def status_of(good: Any, bad: Any) -> Status | None:
-    """How a fact differs; None when it does not, or neither is known."""
-    known = [not isinstance(fact, Unknown) or fact.reason.partition(":")[0] in NEGATIVE for fact in (good, bad)]
-    if known == [True, True]:
-        same = getattr(good, "value", None) == getattr(bad, "value", None)
-        return None if same and type(good) is type(bad) else "changed"
-    if known == [False, False]:
-        return None
-    return "lost" if known[0] else "unexamined"
-
-
-def _nearly(one: Any, other: Any) -> bool:
-    """Kernels reserve a little more or less."""
-    if not (isinstance(one, Known) and isinstance(other, Known)):
-        return False
-    return bool(abs(one.value - other.value) < 0.03 * max(one.value, other.value))
-
-
-def settled(differences: Iterable[Difference]) -> list[Difference]:
-    """Say one thing once, and put together what one act brought about.
-
-    A release is told by its package. What `import tensorflow` finds goes with the package, or with PYTHONPATH; the
-    cuDNN that was loaded goes with whatever changed the file.
-    """
-    found = list(differences)
-    folders = [one.good or "" for one in found if one.id == "variables.PYTHONPATH"]
-    folders += [one.bad or "" for one in found if one.id == "variables.PYTHONPATH"]
-    packages = [one for one in found if one.group == "tensorflow" and one.id.startswith("python.packages.")]
-    versions = {(one.good, one.bad) for one in packages}
-    moved = any(one.status in ("added", "removed") for one in packages)
-    cudnn = next((one.group for one in found if one.id.startswith(_CUDNN_PACKAGES)), None) or next(
-        (one.group for one in found if one.id.startswith("loader.sonames.libcudnn")), "cudnn"
-    )
-    for number, one in enumerate(found):
-        if one.id == "python.tensorflow_paths" and _any_below(f"{one.good}, {one.bad}", folders):
-            found[number] = replace(one, group="variables.PYTHONPATH")
-        elif moved and one.id.startswith("python.tensorflow_"):
-            found[number] = replace(one, group="tensorflow")
-        elif one.id == "tensorflow.version" and (one.good, one.bad) in versions:
-            found[number] = replace(one, grade="noise")
-        elif one.group == "cudnn":
-            found[number] = replace(one, group=cudnn)
-    return found
-
-
-def _any_below(files: str, folders: list[str]) -> bool:
-    """Whether one of the files lies in a folder of a search path."""
-    wanted = [one.rstrip("/\\") for path in folders for one in re.split(r"[:;]", path) if one]
-    return any(file.startswith((f"{one}/", f"{one}\\")) for file in files.split(", ") for one in wanted)
-
-
-def pairs(good: Facts, bad: Facts, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """(name, element in good, element in bad) of a collection that both know; None where it is absent."""
-    ours, theirs = elements(good, path), elements(bad, path)
-    if ours is None or theirs is None:
+def changed_elements(good: Facts, bad: Facts, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """(key, element in good, element in bad) of a collection that both know; None where it is absent."""
+    before, after = elements(good, path), elements(bad, path)
+    if before is None or after is None:
         return
-    for name in dict.fromkeys((*ours, *theirs)):
-        if ours.get(name) != theirs.get(name):
-            yield name, ours.get(name), theirs.get(name)
+    for key in dict.fromkeys((*before, *after)):
+        if _settled(before.get(key)) != _settled(after.get(key)):
+            yield key, before.get(key), after.get(key)
+
+
+def _settled(element: Any) -> Any:
+    """An element without what differs from minute to minute; hardware is compared field by field anyway."""
+    if not isinstance(element, Struct) or isinstance(element, Gpu | PciGpu):
+        return element
+    fields = described(type(element))
+    return [getattr(element, field) for field in element.__struct_fields__ if fields[field].grade != "noise"]
+
+
+def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
+    is_collection = about(path).key and elements(good, path) is not None and elements(bad, path) is not None
+    if is_collection:
+        for key, before, after in changed_elements(good, bad, path):
+            yield from _of_element(FactPath(path, key), before, after)
+        return
+    before, after = look_up(good, path), look_up(bad, path)
+    found = _of_values(FactPath(path), about(path), before, after)
+    if found is None:
+        return
+    if path == "driver.version" and found.status != "changed":
+        without = bad if found.status == "lost" else good
+        if value_or(without.driver.libcuda, None) == ():  # no library of a driver: there is none
+            found = replace(found, status="changed", text=arrow("driver", found.good, found.bad))
+    yield replace(found, grade="noise") if path == "messages" else found
+
+
+def _of_values(path: FactPath, field: About, before: Any, after: Any) -> Difference | None:
+    """The difference of one fact, or of one field of an element; None where nothing can be seen to differ."""
+    status = _status(before, after)
+    good, bad = fact_text(before, field.unit), fact_text(after, field.unit)
+    if status is None or (status == "changed" and good == bad):
+        return None
+    old, new = (fact.value if isinstance(fact, Known) else None for fact in (before, after))
+    text = arrow(field.label, good, bad) if status == "changed" else f"{field.label}: {good or bad}"
+    if _is_long_list(old) and _is_long_list(new):
+        text = entries(field.label, old, new, " ")
+    grade: Grade = "noise" if field.unit == "bytes" and _are_near(old, new) else field.grade
+    return Difference(path, field.layer or "Machine", text, good, bad, status, grade, field.group or path.id)
+
+
+def _is_long_list(value: Any) -> TypeGuard[tuple[str, ...]]:
+    return isinstance(value, tuple) and len(value) > MOST and isinstance(value[0], str)
+
+
+def _are_near(before: int | None, after: int | None) -> bool:
+    """Kernels reserve a little more or less memory."""
+    return before is not None and after is not None and abs(before - after) < 0.03 * max(before, after)
+
+
+def _status(before: Any, after: Any) -> Status | None:
+    """How a fact differs; None when it does not, or neither is known."""
+    known = is_answer(before), is_answer(after)
+    if known == (True, True):
+        values = [fact.value if isinstance(fact, Known) else fact for fact in (before, after)]
+        both_absent = isinstance(before, Unknown) and isinstance(after, Unknown)
+        return None if both_absent or values[0] == values[1] else "changed"
+    return None if known == (False, False) else "lost" if known[0] else "unexamined"
+
+
+# ------------------------------------------------------------------------------------------------- elements
+
+
+def _of_element(path: FactPath, before: Any, after: Any) -> Iterator[Difference]:
+    """The difference of one element of a collection; that of hardware, of which both have it, field by field."""
+    is_in_both = before is not None and after is not None
+    if is_in_both and isinstance(before, Gpu | PciGpu):
+        yield from _of_hardware(path, before, after)
+        return
+    if is_in_both == (path.path == "messages") and path.path in _OBSERVED:
+        return
+    field, good, bad = about(path.path), element_text(before), element_text(after)
+    grade: Grade = "noise" if good == bad else field.grade
+    status: Status = "added" if good is None else "removed" if bad is None else "changed"
+    if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
+        status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
+    elif isinstance(before or after, Soname):
+        status, grade = "changed", grade if is_in_both else "noise"  # what another TensorFlow opens is its matter
+        good, bad = good or "not wanted", bad or "not wanted"
+        if good == bad:
+            good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
+    text = _text(path, good, bad)
+    yield Difference(path, _layer(path, before or after), text, good, bad, status, grade, path.id)
+
+
+def _of_hardware(path: FactPath, before: Gpu | PciGpu, after: Gpu | PciGpu) -> Iterator[Difference]:
+    collection = about(path.path)
+    for name, field in described(type(before)).items():
+        where = replace(path, field=name)
+        group = field.group or (path.id if field.grade == "state" else where.id)
+        label = f"{collection.element.format(path.key)}: {field.label}"
+        field = field._replace(label=label, layer=field.layer or collection.layer, group=group)
+        found = _of_values(where, field, getattr(before, name), getattr(after, name))
+        if found:
+            yield found
+
+
+def _layer(path: FactPath, element: Any) -> Layer:
+    if isinstance(element, Soname):
+        return _LAYERS.get(element.component, "CUDA")
+    if isinstance(element, Package) and element.name in TENSORFLOW:
+        return "TensorFlow"
+    return about(path.path).layer or "Machine"
+
+
+def _text(path: FactPath, good: str | None, bad: str | None) -> str:
+    label = about(path.path).element.format(path.key)
+    if good is None or bad is None:
+        return presence(path.path, label, *(_STAMP.sub("", side) if side else side for side in (good, bad)))
+    if path.key in _LISTS:
+        return entries(path.key or "", good.split(":"), bad.split(":"), ":")
+    return arrow(label, short(good), short(bad))
+
+
+def _once(found: list[Difference]) -> Iterator[Difference]:
+    """Say one thing once: a line that is of two kinds of messages, a release that its package tells."""
+    versions = {
+        (one.good, one.bad) for one in found if one.path.path == "python.packages" and one.layer == "TensorFlow"
+    }
+    lines: set[tuple[str | None, str | None]] = set()
+    for difference in found:
+        sides = (difference.good, difference.bad)
+        if difference.path.path == "messages" and sides in lines:
+            continue
+        if difference.path.path == "messages":
+            lines.add(sides)
+        is_told = difference.id == "tensorflow.version" and sides in versions
+        yield replace(difference, grade="noise") if is_told else difference

@@ -31,6 +31,7 @@ class About(NamedTuple):
     grade: Grade = "state"  # what it means when the field differs between two reports
     group: str = ""  # fields of one group are changed by one act: a new driver
     key: str = ""  # of a collection: the field that names an element
+    element: str = "{}"  # and what such an element is called: "GPU {}"
 
 
 def public(label: str, **more: Any) -> About:

@@ -96,7 +96,9 @@ class Facts(Record, frozen=True):
 
     host: Annotated[Host, private("host", layer="Machine")] = Host()
     driver: Annotated[Driver, private("driver", layer="Driver", group="driver")] = Driver()
-    gpus: Annotated[Fact[tuple[Gpu, ...]], private("GPUs", layer="GPU", group="gpus", key="index")] = NOT_EXAMINED
+    gpus: Annotated[
+        Fact[tuple[Gpu, ...]], private("GPUs", layer="GPU", group="gpus", key="index", element="GPU {}")
+    ] = NOT_EXAMINED
     peers: Annotated[
         Fact[tuple[PeerLink, ...]], private("links between GPUs", layer="GPU", unit="links", grade="noise")
     ] = NOT_EXAMINED
@@ -105,9 +107,9 @@ class Facts(Record, frozen=True):
     cudnn: Annotated[Cudnn, private("cuDNN", layer="cuDNN", group="cudnn")] = Cudnn()
     python: Annotated[Python, private("Python", layer="Python")] = Python()
     # environment variables that matter, as the patient gets them
-    variables: Annotated[Fact[dict[str, str]], private("environment variables", layer="Python", key="name")] = (
-        NOT_EXAMINED
-    )
+    variables: Annotated[
+        Fact[dict[str, str]], private("environment variables", layer="Python", key="name", element="{}:")
+    ] = NOT_EXAMINED
     tensorflow: Annotated[TensorFlow, private("TensorFlow", layer="TensorFlow")] = TensorFlow()
     # what TensorFlow and the tools around it were seen to print
     messages: Annotated[

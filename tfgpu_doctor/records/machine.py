@@ -51,9 +51,9 @@ class Host(Record, frozen=True):
     shm: Annotated[Fact[int], public("/dev/shm", unit="bytes")] = NOT_EXAMINED  # size of /dev/shm
     # "none", "docker", "podman", "kubernetes", "lxc", "apptainer", ...
     container: Annotated[Fact[str], public("container")] = NOT_EXAMINED
-    pci_gpus: Annotated[Fact[tuple[PciGpu, ...]], private("PCI GPUs", layer="GPU", group="gpus", key="address")] = (
-        NOT_EXAMINED
-    )
+    pci_gpus: Annotated[
+        Fact[tuple[PciGpu, ...]], private("PCI GPUs", layer="GPU", group="gpus", key="address", element="PCI device {}")
+    ] = NOT_EXAMINED
     nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = NOT_EXAMINED
     secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = NOT_EXAMINED
     # WSL2: /dev/dxg is there, so the Windows side passes a GPU through

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
@@ -42,7 +42,9 @@ class XlaFile(Record, frozen=True):
 class Cuda(Record, frozen=True):
     """CUDA toolkits, wherever they come from."""
 
-    toolkits: Annotated[Fact[tuple[Toolkit, ...]], private("CUDA toolkits", key="path")] = NOT_EXAMINED
+    toolkits: Annotated[Fact[tuple[Toolkit, ...]], private("CUDA toolkits", key="path", element="CUDA toolkit {}")] = (
+        NOT_EXAMINED
+    )
     nvcc: Annotated[Fact[Nvcc], private("nvcc")] = NOT_EXAMINED
     # what XLA compiles for a GPU with, in the order in which this TensorFlow looks
     # folders that it takes for CUDA, there or not
@@ -53,6 +55,9 @@ class Cuda(Record, frozen=True):
     ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = NOT_EXAMINED
     # cuda*, cudnn, cudatoolkit, tensorflow* from conda-meta
     conda_packages: Annotated[Fact[tuple[Package, ...]], private("conda packages", key="name")] = NOT_EXAMINED
+
+
+LibraryState = Literal["fine", "off path", "unloadable", "other version", "absent"]
 
 
 class Candidate(Record, frozen=True):
@@ -70,6 +75,12 @@ class Candidate(Record, frozen=True):
     # fails, whatever lies behind it), "later" (it loads, and fails when used: a part that it opens itself is missing)
     effect: Annotated[str | None, public("effect")] = None
 
+    @property
+    def is_in_the_way(self) -> bool:
+        """A broken file at which the loader stops; one that merely needs another library is not broken itself."""
+        stops = self.effect in (None, "fatal", "ends the list")
+        return self.reachable and stops and self.problem is not None and not self.problem.startswith("needs")
+
 
 class Soname(Record, frozen=True):
     """A library that TensorFlow loads by name, and which file wins."""
@@ -81,6 +92,20 @@ class Soname(Record, frozen=True):
     winner: Annotated[str | None, private("file that is loaded", unit="path")]
     # files of the same library with another soname: ".../libcudart.so.13"
     other_versions: Annotated[tuple[str, ...], private("other versions", unit="path")] = ()
+
+    @property
+    def state(self) -> LibraryState:
+        """What the candidates come to.
+
+        "off path" also holds when the loader stops at a broken file although a good one exists elsewhere.
+        """
+        if self.winner:
+            return "fine"
+        if any(candidate.problem is None for candidate in self.candidates):
+            return "off path"
+        if self.candidates:
+            return "unloadable"
+        return "other version" if self.other_versions else "absent"
 
 
 class Loader(Record, frozen=True):
@@ -95,9 +120,9 @@ class Loader(Record, frozen=True):
     runpath: Annotated[
         Fact[tuple[str, ...]], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
     ] = NOT_EXAMINED
-    sonames: Annotated[Fact[tuple[Soname, ...]], private("libraries that TensorFlow opens", key="soname")] = (
-        NOT_EXAMINED
-    )
+    sonames: Annotated[
+        Fact[tuple[Soname, ...]], private("libraries that TensorFlow opens", key="soname", element="{}:")
+    ] = NOT_EXAMINED
     # CUDA libraries in the child's own memory map, after its last phase
     loaded: Annotated[Fact[tuple[str, ...]], private("libraries loaded", unit="path", grade="noise")] = NOT_EXAMINED
 
@@ -113,7 +138,9 @@ class CudnnFile(Record, frozen=True):
 class Cudnn(Record, frozen=True):
     """cuDNN on disk and as loaded."""
 
-    installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path")] = NOT_EXAMINED
+    installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path", element="cuDNN in {}")] = (
+        NOT_EXAMINED
+    )
     header: Annotated[Fact[CudnnFile], private("cudnn_version.h")] = NOT_EXAMINED
     # cudnnGetVersion() of the file that the loader picks: "9.3.0"
     runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = NOT_EXAMINED
@@ -257,7 +284,7 @@ class TensorFlow(Record, frozen=True):
     checks: Annotated[Fact[tuple[ComputeCheck, ...]], private("computations", layer="Compute", grade="observation")] = (
         NOT_EXAMINED
     )
-    phases: Annotated[tuple[Phase, ...], private("phases", grade="observation", key="name")] = ()
+    phases: Annotated[tuple[Phase, ...], private("phases", grade="observation", key="name", element="phase {}:")] = ()
     # what TensorFlow wrote to stderr, at most 400 lines
     log: Annotated[Fact[tuple[str, ...]], private("TensorFlow's log", unit="lines", grade="noise")] = NOT_EXAMINED
 

@@ -8,14 +8,13 @@ state, which somebody made, come before what was only observed, since a symptom 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, cast
 
-from tfgpu_doctor.compare.differences import Difference
-from tfgpu_doctor.compare.places import Place, elements, exchange
+from tfgpu_doctor.compare.acts import Act
+from tfgpu_doctor.compare.fact_path import FactPath, exchange, value_at
 from tfgpu_doctor.compare.records import Explanation
-from tfgpu_doctor.compare.words import NEGATIVE
+from tfgpu_doctor.compare.words import is_answer
 from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import RULES, Rule
@@ -28,7 +27,6 @@ MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
 _MOST_ALONE = 24  # changes that are tried each alone
 _MOST_IN_PAIRS = 14  # changes that are tried in pairs
 _MOST_ALTERNATIVES = 3
-_REAL = ("changed", "added", "removed")
 
 
 # ------------------------------------------------------------------------------------------ what rules read
@@ -80,53 +78,16 @@ def is_open(finding: str, facts: Facts, matrix: Matrix, require_gpus: int | None
 # ------------------------------------------------------------------------------------------- undoing changes
 
 
-@dataclass(frozen=True)
-class Group:
-    """Differences that one act brings about, undone together."""
-
-    name: str
-    members: tuple[Difference, ...]
-
-    @property
-    def is_state(self) -> bool:
-        """Whether something in it can be changed by somebody."""
-        return any(one.grade == "state" and one.status in _REAL for one in self.members)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether both reports know how it differs."""
-        return any(one.status in _REAL for one in self.members)
-
-    def told(self, read: frozenset[str]) -> tuple[str, ...]:
-        """The ids of its changes, the most telling first."""
-        members = [one for one in self.members if one.status in _REAL] or list(self.members)
-        if self.is_state:
-            members = [one for one in members if one.grade == "state"]
-
-        def rank(one: Difference) -> tuple[bool, bool]:
-            return one.id != self.name and one.id != f"{self.name}.version", one.places[0].path not in read
-
-        return tuple(one.id for one in sorted(members, key=rank))
-
-
-def grouped(differences: Iterable[Difference]) -> tuple[Group, ...]:
-    """Put differences into their groups."""
-    groups: dict[str, list[Difference]] = {}
-    for one in differences:
-        groups.setdefault(one.group, []).append(one)
-    return tuple(Group(name, tuple(members)) for name, members in groups.items())
-
-
-class Laboratory:
+class Counterfactuals:
     """Diagnoses one machine with changes undone; `base` has the findings, `source` the values to put back."""
 
     def __init__(
-        self, base: Facts, source: Facts, matrix: Matrix, groups: Iterable[Group], *, require_gpus: int | None = None
+        self, base: Facts, source: Facts, matrix: Matrix, acts: Iterable[Act], *, require_gpus: int | None = None
     ) -> None:
         """Take the two machines and what differs between them."""
         self._base, self._source, self._matrix = base, source, matrix
         self._require_gpus = require_gpus
-        self._groups = {group.name: group for group in groups if group.is_real}
+        self._acts = {act.name: act for act in acts if act.is_real}
         self._seen: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
         self._errors = self._diagnosed(frozenset())[0]
         self._reads: dict[str, frozenset[str]] = {}
@@ -136,7 +97,7 @@ class Laboratory:
 
         No rule of the finding has what it needs there, or the finding stays with everything undone that both know.
         """
-        everything = frozenset(self._groups)
+        everything = frozenset(self._acts)
         return {
             one.id
             for one in diagnosis.findings
@@ -146,16 +107,16 @@ class Laboratory:
     def explain(self, finding: str) -> Explanation:
         """Find the smallest set of changes without which `finding` would not be there."""
         read = self._read_by(finding)
-        ordered = sorted(self._groups.values(), key=lambda group: not _touches(group, read))
-        states = [group.name for group in ordered if group.is_state]
-        others = [group.name for group in ordered if not group.is_state]
+        ordered = sorted(self._acts.values(), key=lambda act: not act.touches(read))
+        states = [act.name for act in ordered if act.is_state]
+        others = [act.name for act in ordered if not act.is_state]
         sets = self._singles(finding, states[:_MOST_ALONE]) or self._together(finding, states)
         if sets:
             return self._explanation(finding, "undone", sets)
         sets = self._singles(finding, others[:_MOST_ALONE]) or self._together(finding, [*states, *others])
         if sets:
             return self._explanation(finding, "seen", sets)
-        touching = frozenset(group.name for group in ordered if _touches(group, read))
+        touching = frozenset(act.name for act in ordered if act.touches(read))
         return self._explanation(finding, "read", [touching])
 
     # ------------------------------------------------------------------------------------------- searching
@@ -199,22 +160,17 @@ class Laboratory:
     def _diagnosed(self, undone: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """Ids of the findings, and of the checks that cannot be made, with the changes of these groups undone."""
         if undone not in self._seen:
-            members = [one for name in undone for one in self._groups[name].members]
-            places = [place for one in members for place in one.places if self._is_known(place)]
-            facts = exchange(self._base, self._source, places)
+            changed = [member.path for name in undone for member in self._acts[name].members]
+            facts = exchange(self._base, self._source, filter(self._is_known, changed))
             diagnosis = diagnose(facts, self._matrix, require_gpus=self._require_gpus)
             found = frozenset(one.id for one in diagnosis.findings if one.severity is not Severity.NOTE)
             notes = frozenset(one.id for one in diagnosis.findings) - found
             self._seen[undone] = (found | notes, frozenset(one.id for one in diagnosis.undetermined))
         return self._seen[undone]
 
-    def _is_known(self, place: Place) -> bool:
+    def _is_known(self, path: FactPath) -> bool:
         """A value that the other report does not know cannot be put back."""
-        fact = look_up(self._source, place.path)
-        if place.key is not None and place.field is not None and not isinstance(fact, Unknown):
-            item = (elements(self._source, place.path) or {}).get(place.key)
-            fact = getattr(item, place.field, None)
-        return not isinstance(fact, Unknown) or fact.reason.partition(":")[0] in NEGATIVE
+        return is_answer(value_at(self._source, path))
 
     # ------------------------------------------------------------------------------------------- answering
 
@@ -227,25 +183,21 @@ class Laboratory:
         read = self._read_by(finding)
 
         def rank(names: frozenset[str]) -> tuple[int, bool, int]:
-            return len(self._brought(names)), not any(_touches(self._groups[n], read) for n in names), len(names)
+            return len(self._side_effects(names)), not any(self._acts[name].touches(read) for name in names), len(names)
 
         best, *rest = sorted(sets, key=rank)
         return Explanation(
             finding=finding,
             how=how,
-            changes=self._told(best, read),
-            alternatives=tuple(self._told(names, read) for names in rest[:_MOST_ALTERNATIVES]),
-            side_effects=tuple(sorted(self._brought(best))) if how == "undone" else (),
+            changes=self._changes(best, read),
+            alternatives=tuple(self._changes(names, read) for names in rest[:_MOST_ALTERNATIVES]),
+            side_effects=tuple(sorted(self._side_effects(best))) if how == "undone" else (),
         )
 
-    def _told(self, names: frozenset[str], read: frozenset[str]) -> tuple[str, ...]:
-        ordered = (name for name in self._groups if name in names)
-        return tuple(change for name in ordered for change in self._groups[name].told(read))
+    def _changes(self, names: frozenset[str], read: frozenset[str]) -> tuple[str, ...]:
+        ordered = (name for name in self._acts if name in names)
+        return tuple(change for name in ordered for change in self._acts[name].changes(read))
 
-    def _brought(self, names: frozenset[str]) -> frozenset[str]:
+    def _side_effects(self, names: frozenset[str]) -> frozenset[str]:
         """Findings that are there only with these changes undone."""
         return self._diagnosed(names)[0] - self._errors
-
-
-def _touches(group: Group, read: frozenset[str]) -> bool:
-    return any(place.path in read for one in group.members for place in one.places)
