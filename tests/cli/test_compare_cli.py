@@ -41,7 +41,7 @@ def test_text(good: str, bad: str) -> None:
     assert "by   CUDA_VISIBLE_DEVICES set to -1" in done.stdout
     assert "good.json" in done.stdout and "temperature" not in done.stdout
     assert done.stdout.splitlines()[-1] == "✗ 1 change, 1 new finding"
-    assert "temperature 40 → 70" in tfgpu("compare", good, bad, "--all").stdout
+    assert "temperature 40 °C → 70 °C" in tfgpu("compare", good, bad, "--all").stdout
 
 
 def test_json_fits_its_schema(good: str, bad: str, tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
-"""Two reports that the doctor wrote on this machine, compared from the command line: what was done is what is said."""
+"""Two reports that the doctor wrote on this machine, compared: what was done is what is said."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.test_main import tfgpu
+from tests.healthy import MATRIX
 from tests.lab import Lab
+from tfgpu_doctor.compare.comparison import compare, exit_code
+from tfgpu_doctor.compare.records import Comparison, Explanation
+from tfgpu_doctor.records.report import load_report
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 
@@ -22,21 +24,19 @@ def examined(path: Path, environ: dict[str, str], *arguments: str) -> str:
     return str(path)
 
 
-def compared(good: str, bad: str) -> dict[str, Any]:
-    done = tfgpu("compare", good, bad, "--format", "json", "--fail-on", "never")
-    assert (done.returncode, done.stderr) == (0, "")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+def compared(good: str, bad: str) -> Comparison:
+    """What `tfgpu compare` says of two files; the command itself is tested in tests/cli."""
+    reports = [load_report(Path(name).read_bytes(), name) for name in (good, bad)]
+    return compare(reports[0], reports[1], MATRIX, "2026-11-21T00:00:00Z")
 
 
-def explanation(answer: dict[str, Any], finding: str) -> dict[str, Any]:
-    return next(one for one in answer["explanations"] if one["finding"] == finding)
+def explanation(comparison: Comparison, finding: str) -> Explanation:
+    return next(one for one in comparison.explanations if one.finding == finding)
 
 
 def test_the_same_machine_twice_has_not_changed(tmp_path: Path) -> None:
     reports = [examined(tmp_path / name, {}) for name in ("a.json", "b.json")]
-    assert compared(*reports)["changes"] == []
-    assert "nothing changed" in tfgpu("compare", *reports).stdout
+    assert compared(*reports).changes == ()
 
 
 @pytest.mark.parametrize(
@@ -47,17 +47,17 @@ def test_a_driver_that_answers_otherwise(
 ) -> None:
     good = examined(tmp_path / "good.json", driver_lab.environ())
     bad = examined(tmp_path / "bad.json", driver_lab.environ(**answers))
-    answer = compared(good, bad)
-    assert {one["id"]: one["status"] for one in answer["findings"]}[finding] == "new"
-    assert all(one.startswith("driver.") for one in explanation(answer, finding)["changes"])
-    assert tfgpu("compare", good, bad).returncode == 1
+    comparison = compared(good, bad)
+    assert {change.id: change.status for change in comparison.findings}[finding] == "new"
+    assert all(change.startswith("driver.") for change in explanation(comparison, finding).changes)
+    assert exit_code(comparison, "error") == 1
 
 
 def test_a_driver_that_is_gone(driver_lab: Lab, tmp_path: Path) -> None:
     environ = driver_lab.environ()
     good = examined(tmp_path / "good.json", environ)
     bad = examined(tmp_path / "bad.json", {**environ, "LD_LIBRARY_PATH": ""})
-    texts = {one["id"]: one["text"] for one in compared(good, bad)["changes"]}
+    texts = {change.id: change.text for change in compared(good, bad).changes}
     assert texts["driver.version"].endswith("→ none")
     assert texts["driver.libcuda"].endswith("→ none")
 
@@ -66,11 +66,8 @@ def test_a_file_that_hides_tensorflow(tensorflow_python: str, tmp_path: Path) ->
     inherited = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     good = examined(tmp_path / "good.json", inherited, "--python", tensorflow_python)
     bad = examined(tmp_path / "bad.json", {"PYTHONPATH": str(PATIENTS / "shadow")}, "--python", tensorflow_python)
-    answer = compared(good, bad)
-    assert explanation(answer, "tf.shadowed")["how"] == "undone"
-    assert explanation(answer, "tf.shadowed")["changes"][0] == "variables.PYTHONPATH"
-    back = explanation(compared(bad, good), "tf.shadowed")
-    assert (back["how"], back["changes"][0]) == ("undone", "variables.PYTHONPATH")
+    for found in (explanation(compared(good, bad), "tf.shadowed"), explanation(compared(bad, good), "tf.shadowed")):
+        assert (found.how, found.changes[0]) == ("undone", "variables.PYTHONPATH")
 
 
 def test_a_folder_with_an_empty_library(tensorflow_python: str, tmp_path: Path) -> None:
@@ -80,14 +77,13 @@ def test_a_folder_with_an_empty_library(tensorflow_python: str, tmp_path: Path) 
     environ = {"LD_LIBRARY_PATH": str(folder), "TF_ENABLE_ONEDNN_OPTS": "0"}
     good = examined(tmp_path / "good.json", {"LD_LIBRARY_PATH": ""}, "--python", tensorflow_python)
     bad = examined(tmp_path / "bad.json", environ, "--python", tensorflow_python)
-    answer = compared(good, bad)
-    groups = {one["id"]: one["weight"] for one in answer["changes"]}
-    assert groups["variables.TF_ENABLE_ONEDNN_OPTS"] != "explains"
-    assert "variables.LD_LIBRARY_PATH" in groups
+    weights = {change.id: change.weight for change in compared(good, bad).changes}
+    assert weights["variables.TF_ENABLE_ONEDNN_OPTS"] != "explains"
+    assert "variables.LD_LIBRARY_PATH" in weights
 
 
 def test_a_report_of_this_machine_names_nobody(tmp_path: Path) -> None:
     home = {"HOME": "/home/lovelace", "CONDA_PREFIX": "/home/lovelace/notes/env", "USER": "lovelace"}
-    path = examined(tmp_path / "r.json", home, "--redact")
-    assert "lovelace" not in Path(path).read_text(encoding="utf-8")
-    assert tfgpu("doctor", "--from", path, "--fail-on", "never").returncode == 0
+    path = Path(examined(tmp_path / "r.json", home, "--redact"))
+    assert "lovelace" not in path.read_text(encoding="utf-8")
+    assert load_report(path.read_bytes(), "r.json").verdict
