@@ -94,7 +94,7 @@ def test_every_capture_is_listed_with_its_making() -> None:
 
 
 def said(text: str) -> list[tuple[str, str, str]]:
-    return [(one.form, one.name, one.version) for one in parse(lines(text))]
+    return [(one.listing, one.name, one.version) for one in parse(lines(text))]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers.tools.pip_list import normalised
+from tfgpu_doctor.parsers.tools.package_rows import normalised
 
 _MOST = 2000
 _Series = tuple[int, int]

@@ -54,7 +54,7 @@ _PACKAGE = re.compile(
     r"(?:[\w.-]{1,40}::)?[A-Za-z_~./][\w.+:/@\\~-]{0,250}(?:\[[\w, .-]{0,80}\])?"
     r"(?:\s?[=<>!~]{1,3}\s?[\w.*,<>=! -]{1,80})?"
 )
-_SAID = re.compile(r"[A-Za-z]+[.,:)]*|\(.*")
+_PLAIN_WORD = re.compile(r"[A-Za-z]+[.,:)]*|\(.*")
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,13 @@ def _words(rest: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
         elif text.startswith("-"):
             options.append(text)
             waiting = text in _TAKES_A_WORD
-        elif word["double"] or word["single"] or word["plain"]:
+        elif text:
             if not _PACKAGE.fullmatch(text):
                 break
             packages.append(text.rstrip(".,:)") or text)
-    prose = len(packages) > 3 and all(_SAID.fullmatch(one) for one in packages) and not options
+    prose = not options and _is_prose(packages)
     return (() if prose else tuple(packages)), tuple(options), rest[end:]
+
+
+def _is_prose(words: list[str]) -> bool:
+    return len(words) > 3 and all(map(_PLAIN_WORD.fullmatch, words))

@@ -89,49 +89,61 @@ def parse(lines: Sequence[Line]) -> tuple[LibrarySeen, ...]:
 
 def _of_line(text: str, number: int) -> Iterator[LibrarySeen]:
     if match := _LDD.fullmatch(text):
-        there = match["path"] != "not found"
-        yield _seen(match, number, "ldd", there, match["path"] if there else None, match["path"])
+        found = match["path"] != "not found"
+        yield _seen(match, number, "ldd", match["path"] if found else None, match["path"], found=found)
     elif match := _LDCONFIG.fullmatch(text):
-        yield _seen(match, number, "ldconfig", True, match["path"], match["path"])
+        yield _seen(match, number, "ldconfig", match["path"], match["path"])
     elif match := _LDCONFIG_V.fullmatch(text):
-        yield _seen(match, number, "ldconfig", True, None, match["target"])
+        yield _seen(match, number, "ldconfig", None, match["target"])
     elif match := _NO_LINK.search(text):  # ldconfig complains of a copy in place of a link, and reads it
-        yield _seen(match, number, "ldconfig", True, match["folder"] + match["soname"], None)
+        yield _seen(match, number, "ldconfig", _in_folder(match))
     elif match := _LS_LONG.fullmatch(text):
-        path = match["folder"] + match["soname"] if match["folder"] else None
-        yield _seen(match, number, "ls", True, path, match["target"])
+        yield _seen(match, number, "ls", _in_folder(match), match["target"])
     elif match := _MISSING.search(text):
-        yield _seen(match, number, "ls", False, match["folder"] + match["soname"], None)
+        yield _seen(match, number, "ls", _in_folder(match), found=False)
     elif match := _WINDOWS.fullmatch(text) or _DIR.fullmatch(text):
-        folder = match.groupdict().get("folder")
-        yield _seen(match, number, "dir", True, folder + match["soname"] if folder else None, None)
+        yield _seen(match, number, "dir", _in_folder(match))
     else:
-        words = text.split()
-        found = [_TOKEN.fullmatch(word) for word in words[:50]]
-        # a row of `ls` may hold other files, too; a sentence holds words
-        if words and all(match or _OTHER_FILE.fullmatch(word) for match, word in zip(found, words, strict=False)):
-            for match in found:
-                if match:
-                    folder = match["folder"]
-                    yield _seen(match, number, "list", True, folder + match["soname"] if folder else None, None)
+        yield from _of_names(text.split(), number)
+
+
+def _of_names(words: list[str], number: int) -> Iterator[LibrarySeen]:
+    """A row of `ls` may hold other files, too; a sentence holds words."""
+    matches = [_TOKEN.fullmatch(word) for word in words[:50]]
+    if all(match or _OTHER_FILE.fullmatch(word) for match, word in zip(matches, words, strict=False)):
+        yield from (_seen(match, number, "list", _in_folder(match)) for match in matches if match)
+
+
+def _in_folder(match: re.Match[str]) -> str | None:
+    """The path of a file whose folder is given."""
+    folder: str | None = match.groupdict().get("folder")
+    return folder + match["soname"] if folder else None
 
 
 def _seen(
-    match: re.Match[str], number: int, via: str, there: bool, path: str | None, target: str | None
+    match: re.Match[str], number: int, via: str, path: str | None, target: str | None = None, *, found: bool = True
 ) -> LibrarySeen:
     """The record; a link's target or the file that the loader found may tell more of the version."""
-    component = match["stem"] or re.sub(r"(?:64)?(?:_[\d_]+)?\.dll$", "", match["dll"]).removeprefix(
-        "nv" if match["dll"] == "nvcuda.dll" else ""
-    )
-    versions = [_version(match["suffix"] or match["mac"] or "")]
-    if component == "cudnn":  # its major alone is what programs ask for
-        versions.append((match["suffix"] or match["mac"] or "").strip(".") or None)
-    if match["dll"] and (digits := _DLL_DIGITS.search(match["dll"])):
-        versions.append(_of_dll(component, digits[1]))
-    if target and (behind := _NAME.search(target)):
-        versions.insert(0, _version(behind["suffix"] or behind["mac"] or ""))
-    version = next((one for one in versions if one), None)
-    return LibrarySeen(match["soname"], component, there, number, via, path, version)
+    component = match["stem"] or _component_of(match["dll"])
+    return LibrarySeen(match["soname"], component, found, number, via, path, _version_of(match, component, target))
+
+
+def _component_of(dll: str) -> str:
+    """ "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll."""
+    return re.sub(r"(?:64)?(?:_[\d_]+)?\.dll$", "", dll).removeprefix("nv" if dll == "nvcuda.dll" else "")
+
+
+def _version_of(match: re.Match[str], component: str, target: str | None) -> str | None:
+    suffix = match["suffix"] or match["mac"] or ""
+    behind = _NAME.search(target) if target else None
+    if behind and (version := _version(behind["suffix"] or behind["mac"] or "")):
+        return version
+    if version := _version(suffix):
+        return version
+    if component == "cudnn" and suffix.strip("."):  # its major alone is what programs ask for
+        return str(suffix.strip("."))
+    digits = _DLL_DIGITS.search(match["dll"]) if match["dll"] else None
+    return _of_dll(component, digits[1]) if digits else None
 
 
 def _of_dll(component: str, digits: str) -> str | None:

@@ -120,11 +120,11 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
     assert first and bus  # this is how the caller found the rows
     index = int(first[1])
     state_cell, memory_cell, load_cell = rows[1] if len(rows) > 1 else ("", "", "")
-    state, load = _STATE_CELL.fullmatch(state_cell), _LOAD_CELL.fullmatch(load_cell)
+    state, load = _cells(_STATE_CELL, state_cell), _cells(_LOAD_CELL, load_cell)
     memory = _MEMORY_CELL.fullmatch(memory_cell)
     used, total = (int(memory["used"]) * MIB, int(memory["total"]) * MIB) if memory else (None, None)
     ecc, mig = rows[0][2], _switch(rows[2][2]) if len(rows) > 2 else None
-    broken = "ERR!" in " ".join(cell for row in rows for cell in row)
+    broken = any("ERR!" in cell for row in rows for cell in row)
     return Gpu(
         index=index,
         name=Known(first[2], SOURCE),
@@ -133,20 +133,26 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
         memory_used=_shown("memory", used),
         memory_free=_shown("memory", total - used if total is not None and used is not None else None),
         processes=map_fact(processes, lambda found: tuple(found.get(index, ()))),
-        utilization=_number(load["load"] if load else "", "%"),
-        temperature=_number(state["temp"] if state else "", "C"),
-        power=map_fact(_number(state["power"] if state else "", "W"), float),
-        power_limit=map_fact(_number(state["cap"] if state else "", "W"), float),
-        performance_state=_number(state["perf"].removeprefix("P") if state else "", ""),
+        utilization=_number(load.get("load", ""), "%"),
+        temperature=_number(state.get("temp", ""), "C"),
+        power=map_fact(_number(state.get("power", ""), "W"), float),
+        power_limit=map_fact(_number(state.get("cap", ""), "W"), float),
+        performance_state=_number(state.get("perf", "").removeprefix("P"), ""),
         ecc_mode=_shown("ECC", True if ecc.isdecimal() else _switch(ecc)),
         ecc_uncorrected=_number(ecc, ""),
         mig_mode=_shown("MIG mode", mig),
         mig_instances=_shown("MIG devices", tuple(instances.get(index, ())) if mig else None),
-        compute_mode=_shown("compute mode", COMPUTE_MODES.get(load["mode"] if load else "")),
+        compute_mode=_shown("compute mode", COMPUTE_MODES.get(load.get("mode", ""))),
         persistence_mode=_shown("persistence mode", _switch(first[3])),
         display_active=_shown("display", _switch(bus[2])),
         fault=Known("nvidia-smi shows ERR! for this GPU", SOURCE) if broken else Unknown("none"),
     )
+
+
+def _cells(pattern: re.Pattern[str], text: str) -> dict[str, str]:
+    """The values of a cell; none where it has another form."""
+    match = pattern.fullmatch(text)
+    return match.groupdict() if match else {}
 
 
 def bus_id(text: str) -> str:

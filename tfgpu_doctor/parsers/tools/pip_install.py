@@ -43,7 +43,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfgpu_doctor.parsers.text.lines import Line
-from tfgpu_doctor.parsers.tools.pip_list import normalised
+from tfgpu_doctor.parsers.tools.package_rows import normalised
 
 LONGEST = 4000
 _JOINED = 80  # lines over which a list of versions may be wrapped

@@ -151,14 +151,18 @@ def _system(text: str) -> _Values:
     if match := _WINDOWS.search(text):
         return [("os", "windows"), *([("distribution", match["name"].strip())] if match["name"] else [])]
     if match := _RELEASE.match(text) or _LSB.match(text):
-        key, value = match["key"], match["value"].strip()
-        if key in ("PRETTY_NAME", "Description", "DISTRIB_DESCRIPTION"):
-            return [("distribution", value)] if os_names.name(value).distribution_id else []
-        if key in ("VERSION_ID", "Release", "DISTRIB_RELEASE"):
-            return [("distribution_version", value)] if re.fullmatch(r"\d[\d.]{0,12}", value) else []
-        identifier = os_names.name(value).distribution_id or (value.lower() if key == "ID" else None)
-        return [("distribution_id", identifier), ("os", "linux")] if identifier else []
+        return _distribution(match["key"], match["value"].strip())
     return []
+
+
+def _distribution(key: str, value: str) -> _Values:
+    """A line of /etc/os-release or of lsb_release."""
+    if key in ("PRETTY_NAME", "Description", "DISTRIB_DESCRIPTION"):
+        return [("distribution", value)] if os_names.name(value).distribution_id else []
+    if key in ("VERSION_ID", "Release", "DISTRIB_RELEASE"):
+        return [("distribution_version", value)] if re.fullmatch(r"\d[\d.]{0,12}", value) else []
+    identifier = os_names.name(value).distribution_id or (value.lower() if key == "ID" else None)
+    return [("distribution_id", identifier), ("os", "linux")] if identifier else []
 
 
 def _python(text: str) -> _Values:

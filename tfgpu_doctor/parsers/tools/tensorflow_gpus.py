@@ -83,51 +83,66 @@ def gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
 
 
 def _mentions(lines: Sequence[Line]) -> Iterator[GpuSeen]:
-    block: GpuSeen | None = None
-    left = 0
+    block = _Block()
     for place, line in enumerate(lines):
-        left -= 1
+        block.left -= 1
         if not _WORTH_A_LOOK.search(line.text, 0, LONGEST):
             continue
         text = line.text[:LONGEST]
         if header := _FOUND.search(text):
-            if block and block.name:
-                yield block
-            block, left = GpuSeen(line.number, index=int(header[1])), _BLOCK
-        elif (row := _row(text, line.number, block if left >= 0 else None)) is not None:
-            if block and left < 0 and block.name:
-                yield block
-            block, left = row, max(left, 3)
-        else:
-            described = list(_described(text, lines, place))
-            if described and block and block.name:
-                yield block
-                block, left = None, -1
+            yield from block.finish()
+            block.gpu, block.left = GpuSeen(line.number, index=int(header[1])), _BLOCK
+        elif (row := _row(text, line.number, block.gpu if block.left >= 0 else None)) is not None:
+            if block.left < 0:
+                yield from block.finish()
+            block.gpu, block.left = row, max(block.left, 3)
+        elif described := list(_described(text, lines, place)):
+            yield from block.finish()
             yield from described
-    if block and block.name:
-        yield block
+    yield from block.finish()
+
+
+@dataclass
+class _Block:
+    """The GPU that the lines describe one value after the other, and for how many lines more."""
+
+    gpu: GpuSeen | None = None
+    left: int = 0
+
+    def finish(self) -> Iterator[GpuSeen]:
+        """What was described, where it has a name."""
+        if self.gpu and self.gpu.name:
+            yield self.gpu
+            self.gpu, self.left = None, -1
 
 
 def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
     """The block with what a line of it adds; None for a line of no block."""
-    known = _BUS_NAME.search(text) or _NAME_MAJOR.search(text) or (block and (_MAJOR_ALONE.match(text)))
-    known = known or (block and (_BUS_ALONE.match(text) or (None if block.name else _NAME_ALONE.match(text))))
-    base = block or GpuSeen(number)
-    if known:
-        values = known.groupdict()
-        major = values.get("major")
-        base = replace(
-            base,
-            line=number if values.get("name") else base.line,
-            name=values.get("name") or base.name,
-            compute_capability=values.get("capability")
-            or (f"{major}.{values['minor']}" if major else base.compute_capability),
-            pci_bus_id=_bus(values["bus"]) if values.get("bus") else base.pci_bus_id,
-        )
+    known = _BUS_NAME.search(text) or _NAME_MAJOR.search(text) or (_row_of(block, text) if block else None)
     total, free = _TOTAL.search(text), _FREE.search(text)
     if not (known or (block and (total or free))):
         return None
+    base = block or GpuSeen(number)
+    if known:
+        base = _with(base, known.groupdict(), number)
     return replace(base, memory_total=_bytes(total) or base.memory_total, memory_free=_bytes(free) or base.memory_free)
+
+
+def _row_of(block: GpuSeen, text: str) -> re.Match[str] | None:
+    """A line that says something only inside of a block."""
+    return _MAJOR_ALONE.match(text) or _BUS_ALONE.match(text) or (None if block.name else _NAME_ALONE.match(text))
+
+
+def _with(gpu: GpuSeen, values: dict[str, str | None], number: int) -> GpuSeen:
+    name, bus, major = values.get("name"), values.get("bus"), values.get("major")
+    capability = values.get("capability") or (f"{major}.{values['minor']}" if major else None)
+    return replace(
+        gpu,
+        line=number if name else gpu.line,
+        name=name or gpu.name,
+        compute_capability=capability or gpu.compute_capability,
+        pci_bus_id=_bus(bus) if bus else gpu.pci_bus_id,
+    )
 
 
 def _described(text: str, lines: Sequence[Line], place: int) -> Iterator[GpuSeen]:
