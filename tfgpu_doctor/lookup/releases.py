@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import structs
 from packaging.version import Version
@@ -191,20 +191,24 @@ def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     wanted = filters.cuda
     if wanted is None or len(numbers(wanted)) < 2:
         return ()
-    everything = releases(matrix, Filters(platform=filters.platform, package=filters.package, gpu_only=True))
-    near = [row for row in everything if row.cuda and numbers(row.cuda)[0] == numbers(wanted)[0]]
-    proofs = [row for row in near if row.cuda and padded(row.cuda) >= padded(wanted)]
+    everything = Filters(platform=filters.platform, package=filters.package, gpu_only=True)
+    proofs = [row for row, later in _of_the_major(matrix, everything, wanted) if later]
     others = structs.replace(filters, cuda=None, cudnn=None, gpu_only=True)
+    earlier = [row for row, later in _of_the_major(matrix, others, wanted) if not later]
     return tuple(
         row
-        for row in releases(matrix, others)
-        if row.cuda
-        and numbers(row.cuda)[0] == numbers(wanted)[0]
-        and padded(row.cuda) < padded(wanted)
-        and not same_as_far_as_given(row.cuda, wanted)
+        for row in earlier
+        if not same_as_far_as_given(row.cuda or "", wanted)
         and _takes_cudnn(row, filters.cudnn)
         and any(_same_names(row, proof) for proof in proofs)
     )
+
+
+def _of_the_major(matrix: Matrix, filters: Filters, cuda: str) -> Iterator[tuple[Release, bool]]:
+    """Releases whose CUDA is of the same major, and whether it is that minor or a later one."""
+    for row in releases(matrix, filters):
+        if row.cuda and major(row.cuda) == major(cuda):
+            yield row, padded(row.cuda) >= padded(cuda)
 
 
 def _takes_cudnn(row: Release, cudnn: str | None) -> bool:

@@ -19,7 +19,7 @@ from tfgpu_doctor.matrix.lint_tables import (
     toolkit_architectures,
 )
 from tfgpu_doctor.matrix.rows import concerns
-from tfgpu_doctor.matrix.schema import LibrarySet, MatrixFile, ReleaseRow, Wheel
+from tfgpu_doctor.matrix.schema import KnownIssue, LibrarySet, MatrixFile, ReleaseRow, Wheel
 from tfgpu_doctor.records.versions import major, minor, numbers
 
 _SOURCED = (
@@ -119,22 +119,19 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
         if toolkit is None:
             yield f"{name}.cuda: {wheel.cuda} is none of {_listed(toolkits)}"
             continue
-        for capability in (*wheel.sass, *wheel.ptx):
-            if capability not in toolkit.compute_capabilities:
-                known = _listed(toolkit.compute_capabilities)
-                yield f"{name}: CUDA {toolkit.version} does not compile for {capability}, only for {known}"
+        known = toolkit.compute_capabilities
+        for capability in sorted({*wheel.sass, *wheel.ptx}.difference(known)):
+            yield f"{name}: CUDA {toolkit.version} does not compile for {capability}, only for {_listed(known)}"
         cuda_major = major(wheel.cuda)
         if wheel.cudnn and wheel.cudnn not in cudnn:
             yield f"{name}.cudnn: {wheel.cudnn} is none of {_listed(cudnn)}"
         elif wheel.cudnn and cuda_major not in cudnn[wheel.cudnn].cuda_majors:
             made = _listed(cudnn[wheel.cudnn].cuda_majors)
             yield f"{name}.cudnn: {wheel.cudnn} is made for CUDA {made}, not for {wheel.cuda}"
-        if wheel.libraries is None:
-            continue  # unknown
-        if wheel.libraries not in libraries:
-            yield f"{name}.libraries: {wheel.libraries!r} is none of {_listed(libraries)}"
-        else:
+        if wheel.libraries in libraries:
             yield from _sonames(name, wheel, libraries[wheel.libraries], cuda_major)
+        elif wheel.libraries is not None:  # None: unknown
+            yield f"{name}.libraries: {wheel.libraries!r} is none of {_listed(libraries)}"
 
 
 def cpu_wheels(data: MatrixFile) -> Iterator[str]:
@@ -159,20 +156,22 @@ def issues(data: MatrixFile) -> Iterator[str]:
     """A known issue's condition can be read and speaks of at least one release."""
     packages = {row.package for row in data.tensorflow}
     for issue in data.known_issues:
-        where = issue.condition
+        place, where = f"known_issues {issue.id}.condition", issue.condition
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
         bad = [text for text in specifiers if text and not _specifier(text)]
-        for text in bad:
-            yield f"known_issues {issue.id}.condition: {text!r} is no version specifier such as '>=2.16,<2.18'"
-        for package in where.packages:
-            if package not in packages:
-                yield f"known_issues {issue.id}.condition.packages: {package!r} is none of {_listed(packages)}"
+        yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
+        unknown = [package for package in where.packages if package not in packages]
+        yield from (f"{place}.packages: {package!r} is none of {_listed(packages)}" for package in unknown)
         low, high = where.min_compute_capability, where.max_compute_capability
         if low and high and numbers(low) > numbers(high):
-            yield f"known_issues {issue.id}.condition: min_compute_capability {low} is above the maximum {high}"
-        # a release without any wheel (tensorflow-gpu 2.12) counts as well
-        if not bad and not any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",)):
-            yield f"known_issues {issue.id}.condition: no release fits it"
+            yield f"{place}: min_compute_capability {low} is above the maximum {high}"
+        if not bad and not _speaks_of_a_release(issue, data):
+            yield f"{place}: no release fits it"
+
+
+def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
+    """A release without any wheel (tensorflow-gpu 2.12) counts as well."""
+    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 LINTERS: tuple[Linter, ...] = (

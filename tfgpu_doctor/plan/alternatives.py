@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, runs_on
-from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import Wanted, first_branch, last_branch
 from tfgpu_doctor.plan.records import Option
@@ -45,21 +45,22 @@ def _holds_kernels(wanted: Wanted, row: Container) -> bool:
     """Whether an image has kernels for every card, as far as its publisher or its CUDA says."""
     if wanted.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
         return False
-    toolkit = wanted.matrix.cuda(row.cuda)
     release = wanted.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
     if release and not _opens_its_cudnn(row, release):
         return False
-    for card in wanted.target.capabilities:
-        if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
-            return False
-        if release and runs_on(release, card) != "sass":
-            return False
-        if not release and not row.sass and not row.min_compute_capability:
-            return False  # its publisher does not say
-        built = row.sass or (toolkit.compute_capabilities if toolkit else ())
-        if not release and not any(_same_major(one, card) for one in built):
-            return False
-    return True
+    return all(_has_kernels_for(wanted.matrix, row, release, card) for card in wanted.target.capabilities)
+
+
+def _has_kernels_for(matrix: Matrix, row: Container, release: Release | None, card: str) -> bool:
+    if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
+        return False
+    if release:
+        return runs_on(release, card) == "sass"
+    if not row.sass and not row.min_compute_capability:
+        return False  # its publisher does not say
+    toolkit = matrix.cuda(row.cuda)
+    built = row.sass or (toolkit.compute_capabilities if toolkit else ())
+    return any(_same_major(one, card) for one in built)
 
 
 def _opens_its_cudnn(row: Container, release: Release) -> bool:

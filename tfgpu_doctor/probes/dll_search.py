@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ntpath
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.records.facts import Candidate, Known, Loader, Soname, Toolkit, Unknown
@@ -45,8 +45,7 @@ def examine(
 def _look(
     name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
 ) -> Soname:
-    zlib = not name.startswith("cudnn64_8") or any(_has(root, folder, ZLIB) for folder, _ in reach)
-    problem = None if zlib else f"opens {ZLIB}, not found"
+    problem = f"opens {ZLIB}, not found" if _lacks_zlib(name, reach, root) else None
     seen = dict.fromkeys(
         (ntpath.join(folder, name), via, near)
         for near, folders in ((True, reach), (False, beyond))
@@ -54,22 +53,29 @@ def _look(
         if _has(root, folder, name)
     )
     unique = {ntpath.normcase(path): (path, via, near) for path, via, near in reversed(seen)}
-    effect = "later" if problem else None
     candidates = tuple(
-        Candidate(
-            path=path, via=via, reachable=near, problem=problem if near else None, effect=effect if near else None
-        )
+        Candidate(path=path, via=via, reachable=True, problem=problem, effect="later" if problem else None)
+        if near
+        else Candidate(path=path, via=via, reachable=False)
         for path, via, near in reversed(unique.values())
     )
     winner = next((one.path for one in candidates if one.reachable and not one.problem), None)
-    stem = name.split("_")[0] + "_"  # cudart64_ of cudart64_110.dll
-    others = tuple(
-        ntpath.join(folder, other)
-        for folder in dict.fromkeys(folder for folder, _ in (*reach, *beyond))
-        for other in _names(root, folder)
-        if other.lower().startswith(stem.lower()) and other.lower() != name.lower() and other.lower().endswith(".dll")
-    )
+    folders = dict.fromkeys(folder for folder, _ in (*reach, *beyond))
+    others = tuple(path for folder in folders for path in _other_versions(name, folder, root))
     return Soname(soname=name, component=component, candidates=candidates, winner=winner, other_versions=others)
+
+
+def _lacks_zlib(name: str, reach: Sequence[tuple[str, str]], root: str) -> bool:
+    """cuDNN 8 opens zlib's DLL, which Windows does not have."""
+    return name.startswith("cudnn64_8") and not any(_has(root, folder, ZLIB) for folder, _ in reach)
+
+
+def _other_versions(name: str, folder: str, root: str) -> Iterator[str]:
+    """cudart64_12.dll beside cudart64_110.dll."""
+    stem = name.lower().split("_")[0] + "_"
+    for other in _names(root, folder):
+        if other.lower().startswith(stem) and other.lower() != name.lower() and other.lower().endswith(".dll"):
+            yield ntpath.join(folder, other)
 
 
 def _has(root: str, folder: str, name: str) -> bool:

@@ -124,20 +124,29 @@ class LdSo:
                 continue
             real.add(key)
             hit = _hit(path, via, found)
-            if not decided and isinstance(found, Elf):
-                decided = True
-                if failure := self._load(name, path, found, callers):
-                    result.failure, hit = failure, Hit(path, via, f"needs {failure}", "fatal")
-                else:
-                    result.winner = path
-            elif not decided and hit.effect == "fatal":
-                decided, result.failure = True, f"{name}: {hit.problem}"
-            elif hit.effect == "ends the list":
+            if not decided:
+                hit, decided = self._decide(name, hit, found, callers, result)
+            if hit.effect == "ends the list":
                 ended = via
             result.hits.append(hit)
         if result.winner is None and result.failure is None:
             result.failure = f"{name}, not found"
         return result
+
+    def _decide(
+        self, name: str, hit: Hit, found: Elf | Refusal, callers: Sequence[Elf], result: Opening
+    ) -> tuple[Hit, bool]:
+        """Whether this file ends the search, as the winner or as a failure that the loader does not go past."""
+        if isinstance(found, Elf):
+            if failure := self._load(name, hit.path, found, callers):
+                result.failure = failure
+                return Hit(hit.path, hit.via, f"needs {failure}", "fatal"), True
+            result.winner = hit.path
+            return hit, True
+        if hit.effect == "fatal":
+            result.failure = f"{name}: {hit.problem}"
+            return hit, True
+        return hit, False
 
     def _load(self, name: str, path: str, library: Elf, callers: Sequence[Elf]) -> str | None:
         """Map `library` and all that it needs; return what is missing and leave nothing loaded when that fails."""
