@@ -12,8 +12,10 @@ import pytest
 from tests.findings.test_rules import FIRES, NO_DRIVER, NO_GPU_LISTED, WHY, absent, call, off_path, phases
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
 from tests.records.test_report import report
+from tfgpu_doctor.compare.acts import acts
 from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
 from tfgpu_doctor.compare.counterfactuals import reads
+from tfgpu_doctor.compare.differences import differences
 from tfgpu_doctor.compare.fact_path import FactPath, elements, exchange
 from tfgpu_doctor.compare.records import Change, Comparison, Explanation
 from tfgpu_doctor.records.facts import (
@@ -22,6 +24,7 @@ from tfgpu_doctor.records.facts import (
     LibraryFile,
     Message,
     Package,
+    Toolkit,
     Unknown,
     about,
     fact_paths,
@@ -470,6 +473,51 @@ def test_words() -> None:
     assert one_of(comparison, "loader.sonames.libcudart.so.12").text == "libcudart.so.12: found by RUNPATH → absent"
     assert one_of(comparison, "tensorflow.devices").text == "TensorFlow lists NVIDIA H200 → no GPU"
     assert one_of(comparison, "host.container").text == "container none → docker"
+
+
+def test_values_have_their_units_and_long_lists_tell_what_changed() -> None:
+    flags = tuple(f"flag{number}" for number in range(40))
+    cards = [
+        known((gpu(temperature=40, memory_total=size, power_limit=watts),))
+        for size, watts in ((2**34, 450), (2**33, 300))
+    ]
+    nodes = healthy().host.pci_gpus.value  # type: ignore[union-attr]
+    before = {"gpus": cards[0], "host.cpu_flags": known(flags), "host.shm": known(2**30)}
+    after = {
+        "gpus": cards[1],
+        "host.cpu_flags": known((*flags[1:], "amx")),
+        "host.shm": known(64 * 2**20),
+        "host.pci_gpus": known((msgspec.structs.replace(nodes[0], driver="vfio-pci"),)),
+    }
+    comparison = compared(before, after)
+    assert texts(comparison) == [
+        "CPU flags: flag0 removed, amx added",
+        "/dev/shm 1 GiB → 64 MiB",
+        "GPU 0: memory total 16 GiB → 8 GiB",
+        "GPU 0: power limit 450 W → 300 W",
+        "PCI device 0000:18:00.0: kernel driver nvidia → vfio-pci",
+    ]
+    assert (one_of(comparison, "host.pci_gpus.0000:18:00.0.driver").layer) == "Driver"
+
+
+def test_a_collection_that_one_machine_cannot_have_is_a_change() -> None:
+    before = {"cuda.conda_packages": Unknown("not a conda environment")}
+    after = {"cuda.conda_packages": known((Package(name="cudatoolkit", version="11.8.0"),))}
+    assert texts(compared(before, after)) == ["conda packages none → cudatoolkit (11.8.0)"]
+    assert texts(compared(after, after)) == []
+
+
+def test_a_toolkit_takes_its_libraries_along() -> None:
+    kit = Toolkit(path="/usr/local/cuda-12.4", version="12.4", source="version.json", via="/usr/local")
+    cudart = next(library for library in sonames() if library.component == "cudart")
+    file = msgspec.structs.replace(cudart.candidates[0], path=f"{kit.path}/lib64/libcudart.so.12")
+    found = msgspec.structs.replace(cudart, candidates=(file,), winner=file.path)
+    gone = msgspec.structs.replace(cudart, candidates=(), winner=None)
+    before = {"cuda.toolkits": known((kit,)), "loader.sonames": known((found,))}
+    after = {"cuda.toolkits": known(()), "loader.sonames": known((gone,))}
+    facts = spoil(healthy(), before), spoil(healthy(), after)
+    (act,) = acts(differences(*facts), *facts)
+    assert (act.name, len(act.members)) == ("cuda.toolkits./usr/local/cuda-12.4", 2)
 
 
 def test_hundreds_of_changes_do_not_hide_the_one() -> None:
