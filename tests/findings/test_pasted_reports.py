@@ -43,6 +43,33 @@ def test_findings_survive_the_paste(changes: dict[str, object], monkeypatch: pyt
         assert kept(diagnose(facts_of(f"$ tfgpu doctor\n{pasted}\n$ exit"), MATRIX).findings) == found, pasted
 
 
+OLD = """\
+tfgpu doctor 0.1.0, matrix of 2026-11-21
+
+  ✗ Driver     none
+
+✗ This machine has an NVIDIA GPU but no NVIDIA
+  driver  driver.missing
+    saw  no libcuda.so.1 ← loader
+    need the driver's libcuda.so.1
+    why  TensorFlow reaches the GPU through the NVIDIA driver
+    so   TensorFlow lists no GPU  gpu.not-visible
+    do   Install the NVIDIA driver and restart
+           sudo reboot
+    see  https://www.tensorflow.org/install/pip
+
+? Left open by the text
+    or   cuDNN is not installed  cudnn.missing
+    why  the text breaks off
+
+✗ broken: TensorFlow cannot use the GPU (1 problem)
+"""
+
+
+def test_reports_with_the_labels_of_before_are_understood() -> None:
+    assert kept(diagnose(facts_of(OLD), MATRIX).findings) == {"driver.missing": "error"}
+
+
 def test_a_healthy_report_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     report = make_report(healthy(), MATRIX, source="live", timings={})
     findings = diagnose(facts_of(printed(report, 80, monkeypatch)), MATRIX).findings

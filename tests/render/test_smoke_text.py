@@ -19,8 +19,10 @@ from tests.render.test_junit import BOMBS, is_red, valid
 from tests.render.test_text import check_golden
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.records.schemas import FOLDER
-from tfgpu_doctor.render.ci.smoke import github, junit_xml, markdown
+from tfgpu_doctor.render.ci.smoke_github import render as github
+from tfgpu_doctor.render.ci.smoke_junit import render as junit_xml
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.markdown.smoke import render as markdown
 from tfgpu_doctor.render.terminal.smoke import render
 from tfgpu_doctor.smoke.records import Smoke, exit_code, redacted
 

@@ -74,7 +74,7 @@ def test_fits_the_width_and_wraps_no_command_nor_link(name: str, columns: int, m
     text = printed(MACHINES[name], monkeypatch, columns)
     commands = {c for f in report(MACHINES[name]).findings if f.root_cause for fix in f.fixes for c in fix.commands}
     for line in text.splitlines():
-        whole = line.strip() in commands or line.startswith("    see  https://")
+        whole = line.strip() in commands or line.startswith("    see       https://")
         assert len(line) <= columns or whole, line
         assert line == line.rstrip()
     for command in commands:

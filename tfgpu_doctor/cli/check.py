@@ -32,7 +32,7 @@ LARGEST = 5_000_000  # bytes; what people write by hand is a thousandth of it
 @target_options
 @matrix_option
 @fail_on_option
-@output_options
+@output_options()
 @click.pass_context
 def command(
     context: click.Context,

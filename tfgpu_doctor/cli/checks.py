@@ -42,8 +42,8 @@ def list_checks(context: click.Context, parameter: click.Parameter, value: bool)
     from rich.text import Text
 
     from tfgpu_doctor.diagnosis.selection import checks
-    from tfgpu_doctor.render.console import console_for
-    from tfgpu_doctor.render.terminal.report import STYLES, hanging
+    from tfgpu_doctor.render.console import STYLES, console_for
+    from tfgpu_doctor.render.terminal.layout import hanging
 
     console = console_for()
     every = checks()

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import COMPARE_FORMATS, Output, compare_output_options, pair_outputs
+from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, write
 from tfgpu_doctor.cli.saved import load_pair
+from tfgpu_doctor.render.formats import choices
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.comparing.records import FailOnSpeed
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.records.report import FailOn, Report
 
+_KINDS = ("report comparison", "bench comparison")
 OF_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
 OF_BENCHES: dict[str, FailOnSpeed] = {"slower": "slower", "faster": "faster", "change": "change", "never": "never"}
 
@@ -47,7 +48,7 @@ class Asked(NamedTuple):
         given = {
             "--factor": self.factor is not None,
             "--across": bool(self.across),
-            "--format markdown": "markdown" in self.formats,
+            **{f"--format {name}": name not in choices("report comparison") for name in self.formats},
             f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in OF_REPORTS,
         }
         return [name for name, is_given in given.items() if is_given]
@@ -83,7 +84,7 @@ class Asked(NamedTuple):
     type=click.Choice(["error", "warning", "slower", "faster", "change", "never"]),
     help="What makes the exit code 1.  [default: error in reports, slower in bench results]",
 )
-@compare_output_options
+@output_options(*_KINDS)
 @click.pass_context
 def command(
     context: click.Context,
@@ -112,7 +113,7 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 something is (in bench results also a run that has failed since), 2
     wrong usage, 3 could not determine: of some run of BASE, in bench results, it cannot be told.
     """
-    targets = pair_outputs(formats, outputs, COMPARE_FORMATS)
+    targets = pair_outputs(formats, outputs, *_KINDS)
     if base == new == "-":
         raise click.UsageError("only one of the two files can come from standard input")
     asked = Asked(everything, require_gpus, matrix_file, factor, across, fail_on, formats)
@@ -136,13 +137,8 @@ def _reports(good: Report, bad: Report, names: tuple[str, str], asked: Asked, ta
         raise click.UsageError(f"{', '.join(alien)}: for bench results, and these are two doctor reports")
     matrix = load_matrix(asked.matrix_file)
     comparison = compare(good, bad, matrix, now(), names=names, require_gpus=asked.require_gpus)
-    for output in targets:
-        if output.format == "json":
-            output.write_bytes((comparison if asked.everything else without_noise(comparison)).to_json())
-        else:
-            from tfgpu_doctor.render.terminal.compare import render
-
-            output.print_with(partial(render, comparison, everything=asked.everything))
+    shown = comparison if asked.everything else without_noise(comparison)
+    write(shown, "report comparison", targets, everything=asked.everything)
     return exit_code(comparison, OF_REPORTS[asked.fail_on or "error"])
 
 
@@ -157,17 +153,7 @@ def _benches(base: BenchResult, new: BenchResult, names: tuple[str, str], asked:
         raise click.UsageError(f"--factor {factor:g}: give a number above 1, as 1.05 for 5 per cent")
     across = _across(asked.across)
     comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
-    for output in targets:
-        if output.format == "json":
-            output.write_bytes(comparison.to_json())
-        elif output.format == "markdown":
-            from tfgpu_doctor.render.markdown.bench_compare import render as page
-
-            output.write_text(page(comparison))
-        else:
-            from tfgpu_doctor.render.terminal.bench_compare import render
-
-            output.print_with(partial(render, comparison))
+    write(comparison, "bench comparison", targets)
     return exit_code(comparison, OF_BENCHES[asked.fail_on or "slower"])
 
 

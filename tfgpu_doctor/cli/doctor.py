@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,15 +10,13 @@ import click
 from tfgpu_doctor.cli.checks import checks_options, list_checks, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
-    DOCTOR_FORMATS,
     Output,
-    append_summary,
     check_executable,
-    doctor_output_options,
     fail_on_option,
+    output_options,
     pair_outputs,
     redact_option,
-    to_show,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ if TYPE_CHECKING:
 )
 @fail_on_option
 @redact_option
-@doctor_output_options
+@output_options("report")
 @click.pass_context
 def command(
     context: click.Context,
@@ -83,7 +80,7 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, DOCTOR_FORMATS)
+    targets = pair_outputs(formats, outputs, "report")
     if saved and (executable or no_import or timeout):
         raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
     check_executable(executable)
@@ -99,7 +96,7 @@ def command(
         from tfgpu_doctor.diagnosis.selection import restrict
 
         report = restrict(report, only, skip)
-    write(report, targets, redact, fail_on, only, skip)
+    show(report, targets, redact, fail_on, only, skip)
     context.exit(exit_code(report, fail_on))
 
 
@@ -145,7 +142,7 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
     )
 
 
-def write(
+def show(
     report: Report,
     targets: list[Output],
     redact: bool | None = None,
@@ -153,34 +150,14 @@ def write(
     only: tuple[str, ...] = (),
     skip: tuple[str, ...] = (),
 ) -> None:
-    """Render the report once for each target, redacted where `redact` or the format says so.
+    """Render the report for each target.
 
     `fail_on`, `only` and `skip` are what the user chose: formats for CI show what fails and what was looked at.
     """
-    for target in targets:
-        shown = to_show(report, target.format, redact)
-        if target.format == "json":
-            target.write_bytes(shown.to_json())
-        elif target.format == "markdown":
-            from tfgpu_doctor.render.markdown.report import render as page
+    write(report, "report", targets, redact=redact, redacted=_redacted, fail_on=fail_on, only=only, skip=skip)
 
-            target.write_text(page(shown))
-        elif target.format == "html":
-            from tfgpu_doctor.render.html.doctor import render as html
 
-            target.write_text(html(shown))
-        elif target.format == "junit":
-            from tfgpu_doctor.diagnosis.selection import chosen
-            from tfgpu_doctor.render.ci import junit
+def _redacted(report: Report) -> Report:
+    from tfgpu_doctor.redact.redaction import redact
 
-            target.write_text(junit.render(shown, fail_on, chosen(only, skip)))
-        elif target.format == "github":
-            from tfgpu_doctor.render.ci import github
-            from tfgpu_doctor.render.markdown.report import render as page
-
-            target.write_text(github.render(shown, fail_on))
-            append_summary(page(shown))
-        else:
-            from tfgpu_doctor.render.terminal.report import render
-
-            target.print_with(partial(render, shown))
+    return redact(report)

@@ -17,9 +17,8 @@ import click
 from tfgpu_doctor.cli.checks import checks_options, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
-    DOCTOR_FORMATS,
-    doctor_output_options,
     fail_on_option,
+    output_options,
     pair_outputs,
     redact_option,
 )
@@ -62,7 +61,7 @@ _NO_TEXT = (
 @checks_options
 @fail_on_option
 @redact_option
-@doctor_output_options
+@output_options("report")
 @click.pass_context
 def command(
     context: click.Context,
@@ -82,13 +81,13 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, DOCTOR_FORMATS)
+    targets = pair_outputs(formats, outputs, "report")
     if source is not None and _ID.fullmatch(source.lower()) and not Path(source).exists():
         _page(source.lower(), targets)
         return
     if source is not None and _WORD.fullmatch(source) and not Path(source).exists():
         _layer(source)
-    from tfgpu_doctor.cli.doctor import write
+    from tfgpu_doctor.cli.doctor import show
     from tfgpu_doctor.records.report import exit_code
 
     verify(only, skip)
@@ -97,7 +96,7 @@ def command(
         from tfgpu_doctor.diagnosis.selection import restrict
 
         report = restrict(report, only, skip)
-    write(report, targets, redact, fail_on, only, skip)
+    show(report, targets, redact, fail_on, only, skip)
     context.exit(exit_code(report, fail_on))
 
 

@@ -27,7 +27,7 @@ _LIST_ONLY = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", 
 
 def shared_options(function: _Function) -> _Function:
     """Add --matrix, --format and --output."""
-    return matrix_option(output_options(function))
+    return matrix_option(output_options()(function))
 
 
 @click.group(

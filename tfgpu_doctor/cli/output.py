@@ -9,24 +9,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from tfgpu_doctor.render.formats import FORMATS, choices, renderer
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tfgpu_doctor.records.report import Report
-
-FORMATS = ("text", "json")
-REPORT_FORMATS = (*FORMATS, "markdown", "junit", "github")  # of commands that write a report
-DOCTOR_FORMATS = (*REPORT_FORMATS, "html")
-COMPARE_FORMATS = (*FORMATS, "markdown")
-SHARED = ("markdown", "html", "junit", "github")  # made for others to read, so redacted unless told otherwise
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows as the summary of a job, as Markdown
 _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a longer one
-_ENDINGS = {".json": "json", ".md": "markdown", ".xml": "junit", ".html": "html"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -39,18 +34,24 @@ fail_on_option = click.option(
 )
 
 
+_SHARED = [row.name for row in FORMATS.values() if row.shared]
 redact_option = click.option(
     "--redact/--no-redact",
     "redact",
     default=None,
     help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials.  "
-    "[default: in markdown, html, junit and github]",
+    f"[default: in {', '.join(_SHARED[:-1])} and {_SHARED[-1]}]",
 )
 
 
-def _options(kinds: tuple[str, ...]) -> Callable[[_Function], _Function]:
+def output_options(*kinds: str) -> Callable[[_Function], _Function]:
+    """--format and --output of a command whose results are of these kinds; :func:`pair_outputs` puts them together."""
     chosen = click.option(
-        "--format", "formats", type=click.Choice(kinds), multiple=True, help="May be repeated.  [default: text]"
+        "--format",
+        "formats",
+        type=click.Choice(choices(*kinds)),
+        multiple=True,
+        help="May be repeated.  [default: text]",
     )
     files = click.option(
         "--output",
@@ -61,13 +62,6 @@ def _options(kinds: tuple[str, ...]) -> Callable[[_Function], _Function]:
         help="File for the format of the same position; - is standard output.",
     )
     return lambda function: chosen(files(function))
-
-
-# --format and --output, which pair_outputs puts together
-output_options = _options(FORMATS)
-report_output_options = _options(REPORT_FORMATS)
-doctor_output_options = _options(DOCTOR_FORMATS)
-compare_output_options = _options(COMPARE_FORMATS)
 
 
 class Output(NamedTuple):
@@ -109,8 +103,8 @@ class Output(NamedTuple):
         self.write_bytes(page.getvalue().encode("utf-8"))
 
 
-def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], kinds: tuple[str, ...] = FORMATS) -> list[Output]:
-    """Pair formats with files by position; a file without a format takes it from its ending, where `kinds` has it.
+def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
+    """Pair formats with files by position; a file without a format takes it from its ending, where results allow it.
 
     Raises:
         click.UsageError: two results for standard output, or a file that cannot be written.
@@ -118,8 +112,8 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], kinds: tupl
     if not outputs:
         formats = formats or ("text",)
     wanted = list(formats)
-    endings = (_ENDINGS.get(Path(name).suffix, "text") for name in outputs[len(wanted) :])
-    wanted += [kind if kind in kinds else "text" for kind in endings]
+    by_ending = {FORMATS[name].ending: name for name in choices(*kinds)}
+    wanted += [by_ending.get(Path(name).suffix or "none", "text") for name in outputs[len(wanted) :]]
     paths = [None if name == "-" else Path(name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
@@ -199,13 +193,34 @@ def _umask() -> int:
     return mask
 
 
-def to_show(report: Report, kind: str, redact: bool | None) -> Report:
-    """The report as the format `kind` shows it: redacted where asked, or where the format is made for sharing."""
-    if not (kind in SHARED if redact is None else redact):
-        return report
-    from tfgpu_doctor.redact.redaction import redact as redacted
+def write(
+    result: Any,
+    kind: str,
+    targets: list[Output],
+    *,
+    redact: bool | None = None,
+    redacted: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> None:
+    """Show a result once for each target, redacted where `redact` or the format says so.
 
-    return redacted(report)
+    Args:
+        result: what has a `to_json`, and a renderer of its kind in each of the formats.
+        redacted: makes the result that can be shared; without it, the result holds nothing private.
+        options: what renderers may want to know beside it.
+    """
+    for target in targets:
+        row = FORMATS[target.format]
+        hide = row.shared if redact is None else redact
+        shown = redacted(result) if redacted and hide else result
+        if row.name == "json":
+            target.write_bytes(shown.to_json())
+        elif row.name == "text":
+            target.print_with(partial(renderer(row.name, kind, options), shown))
+        else:
+            target.write_text(renderer(row.name, kind, options)(shown))
+        if row.summary:
+            append_summary(renderer(row.summary, kind, options)(shown))
 
 
 def read_bytes(path: str) -> bytes:

@@ -31,7 +31,7 @@ _HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
     "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Plan for the machine of a saved report."
 )
 @matrix_option
-@output_options
+@output_options()
 @click.pass_context
 def command(
     context: click.Context,

@@ -11,14 +11,12 @@ import click
 from tfgpu_doctor.cli.bench.matpow import DTYPES
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
-    REPORT_FORMATS,
-    SHARED,
-    Output,
-    append_summary,
     check_executable,
+    output_options,
     pair_outputs,
+    read_bytes,
     redact_option,
-    report_output_options,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +89,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]")
 @matrix_option
 @redact_option
-@report_output_options
+@output_options("smoke")
 @click.pass_context
 def command(
     context: click.Context,
@@ -117,11 +115,11 @@ def command(
     Exit codes: 0 everything was run and is ok, 1 something failed, or GPUs that are required are not there,
     2 wrong usage, 3 something could not be determined or did not fit into the budget, 130 interrupted.
     """
-    targets = pair_outputs(formats, outputs, REPORT_FORMATS)
+    targets = pair_outputs(formats, outputs, "smoke")
     check_executable(executable)
     earlier = _baseline(baseline) if baseline else None
     from tfgpu_doctor.smoke.plan import Asked
-    from tfgpu_doctor.smoke.records import exit_code
+    from tfgpu_doctor.smoke.records import exit_code, redacted
 
     asked = Asked(
         budget=budget,
@@ -134,12 +132,11 @@ def command(
         virtual=virtual,
     )
     smoke = _run(asked, executable or sys.executable, matrix_file, earlier)
-    write(smoke, targets, redact)
+    write(smoke, "smoke", targets, redact=redact, redacted=redacted)
     context.exit(exit_code(smoke.verdict))
 
 
 def _baseline(path: str) -> Baseline:
-    from tfgpu_doctor.cli.output import read_bytes
     from tfgpu_doctor.records.report import ReportError
     from tfgpu_doctor.smoke.baseline import read
 
@@ -178,33 +175,3 @@ def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
     if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
         raise click.UsageError(f"--python {executable}: {version.reason}")
     return make_report(examination.facts, matrix, source="live", timings=examination.timings)
-
-
-def write(smoke: Smoke, targets: list[Output], redact: bool | None) -> None:
-    """Render once for each target, redacted where `redact` or the format says so."""
-    from tfgpu_doctor.smoke.records import redacted
-
-    for target in targets:
-        shown = redacted(smoke) if (target.format in SHARED if redact is None else redact) else smoke
-        if target.format == "json":
-            target.write_bytes(shown.to_json())
-        elif target.format == "text":
-            from tfgpu_doctor.render.terminal.smoke import render
-
-            target.print_with(partial(render, shown))
-        else:
-            _write_for_ci(shown, target)
-
-
-def _write_for_ci(smoke: Smoke, target: Output) -> None:
-    from tfgpu_doctor.render.ci import smoke as smoke_ci
-
-    if target.format == "junit":
-        target.write_text(smoke_ci.junit_xml(smoke))
-        return
-    page = smoke_ci.markdown(smoke)
-    if target.format == "markdown":
-        target.write_text(page)
-    else:
-        target.write_text(smoke_ci.github(smoke))
-        append_summary(page)

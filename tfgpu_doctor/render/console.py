@@ -5,21 +5,33 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-from typing import IO
+from typing import IO, NamedTuple
 
 from rich.console import Console
 
-_SYMBOLS = {
-    "ok": "✓",
-    "error": "✗",
-    "warning": "!",
-    "note": "i",
-    "unknown": "?",
-    "absent": "–",
-    "from": "←",
-    "bar": "━",
+
+class Mark(NamedTuple):
+    """How a state looks: in a terminal, where there is no Unicode, in Markdown, in a page's column and its style."""
+
+    symbol: str
+    ascii: str
+    markdown: str
+    style: str
+    word: str
+    page: str
+
+
+MARKS = {
+    "ok": Mark("✓", "+", "✓", "green", "ok", "good"),
+    "error": Mark("✗", "x", "✗", "bold red", "problem", "bad"),
+    "warning": Mark("!", "!", "⚠", "yellow", "warning", "warn"),
+    "note": Mark("i", "i", "ℹ", "cyan", "note", ""),
+    "unknown": Mark("?", "?", "?", "magenta", "unknown", ""),
+    "absent": Mark("–", "-", "–", "dim", "none", ""),
 }
-_ASCII = {"ok": "+", "error": "x", "warning": "!", "note": "i", "unknown": "?", "absent": "-", "from": "<-", "bar": "="}
+STYLES = {name: mark.style for name, mark in MARKS.items()}
+_SYMBOLS = {"from": "←", "bar": "━", **{name: mark.symbol for name, mark in MARKS.items()}}
+_ASCII = {"from": "<-", "bar": "=", **{name: mark.ascii for name, mark in MARKS.items()}}
 PLAIN = "tfgpu.plain"
 _PLAIN = {"µ": "u", "×": "x", "…": "...", "–": "-", "←": "<-", "≥": ">=", "°": ""}
 

@@ -57,6 +57,15 @@ def stack(report: Report) -> tuple[Layer, ...]:
     return tuple(_layer(name, report.facts, report.findings) for name in _ABOUT)
 
 
+def layers_of(report: Report) -> tuple[Layer, ...]:
+    """The layers that a report shows: all, or of a pasted text those of which it says anything."""
+    layers = stack(report)
+    if report.source != "text":
+        return layers
+    known = tuple(layer for layer in layers if layer.mark != "unknown")
+    return known or (Layer("Text", "unknown", "says nothing about the machine, its driver or its TensorFlow"),)
+
+
 def _layer(name: str, facts: Facts, findings: tuple[Finding, ...]) -> Layer:
     text, mark = _DESCRIBE[name](facts)
     about = [finding for finding in findings if matches(finding.id, _ABOUT[name])]

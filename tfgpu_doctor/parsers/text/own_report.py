@@ -7,7 +7,7 @@
 ...   ✗ GPU        none
 ...
 ... ✗ This machine has no NVIDIA GPU  gpu.none
-...     saw  no NVIDIA device ← /sys/bus/pci/devices
+...     found     no NVIDIA device ← /sys/bus/pci/devices
 ...
 ... ✗ broken: TensorFlow cannot use the GPU (1 problem)
 ... $ python train.py'''

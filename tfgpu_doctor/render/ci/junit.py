@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
+from tfgpu_doctor.diagnosis.selection import chosen
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.declaration import RULES, matches
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_UNKNOWN, FailOn, Finding, Report, Severity, exit_code
@@ -98,12 +99,12 @@ def _harmless(text: str) -> str:
 # ---------------------------------------------------------------------------------------------- the doctor
 
 
-def render(report: Report, fail_on: FailOn = "error", checked: Iterable[str] | None = None) -> str:
-    """The diagnosis; `checked` are the ids that were asked for, where not all were."""
-    return xml("tfgpu doctor", report.created, suites(report, fail_on, checked))
+def render(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> str:
+    """The diagnosis; `only` and `skip` are the checks that were asked for, where not all were."""
+    return xml("tfgpu doctor", report.created, _suites(report, fail_on, chosen(only, skip)))
 
 
-def suites(report: Report, fail_on: FailOn = "error", checked: Iterable[str] | None = None) -> tuple[Suite, ...]:
+def _suites(report: Report, fail_on: FailOn, checked: Iterable[str] | None) -> tuple[Suite, ...]:
     """One suite for each layer, and one for the verdict. A pasted text is no check of what it does not tell."""
     wanted = {one.id for one in report.findings} | {one.id for one in report.undetermined}
     if report.source != "text":

@@ -9,7 +9,7 @@ from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.terminal.bench_table import show_runs
-from tfgpu_doctor.render.terminal.report import hanging
+from tfgpu_doctor.render.terminal.layout import hanging
 
 _MANY = 8  # runs; of more, those with nothing particular to say have their line in the table alone
 

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange, Side
 from tfgpu_doctor.render import bench_compare_words as words
-from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.report import STYLES, hanging
+from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.terminal.layout import hanging
 
 _MANY = 8  # runs; of more, those that are the same have one line
 

@@ -17,7 +17,7 @@ from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render.bench_words import machine, value_of
 from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.report import hanging
+from tfgpu_doctor.render.terminal.layout import hanging
 
 NARROWEST = 17  # characters of a column: a number, its mark, a blank, and a bar that still tells something
 BROADEST = 34

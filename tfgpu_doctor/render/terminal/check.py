@@ -12,16 +12,17 @@ from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.records.wording import problem_counts
-from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.console import clean
+from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.terminal.layout import hanging, marked, show_block
 from tfgpu_doctor.render.terminal.plan import target_line
-from tfgpu_doctor.render.terminal.report import STYLES, hanging, print_finding
+from tfgpu_doctor.render.terminal.report import show_verdict
 
-_VERDICTS = {
-    "ok": ("ok", "nothing stands against it"),
-    "degraded": ("warning", "it will run, but not as it should"),
-    "broken": ("error", "it will not work"),
-    "unknown": ("unknown", "no TensorFlow is named in these files"),
+_MEANING = {
+    "ok": "no problems found",
+    "degraded": "it will run, but with problems",
+    "broken": "it will not work",
+    "unknown": "these files name no TensorFlow",
 }
 
 
@@ -39,16 +40,11 @@ def render(
             Text(f"  {clean(environment.label)}  ", "bold"), Text(clean("; ".join(_read(seen)) or "nothing")), console
         )
     for finding in report.findings:
-        console.print()
-        print_finding(finding, {}, console)
+        show_block(block(finding, {}), console)
     for line in dict.fromkeys(one.reason for one in report.undetermined):
         console.print()
-        hanging(Text(f"{marks(console)['unknown']} ", STYLES["unknown"]), Text(clean(line)), console)
-    style, sentence = _VERDICTS[report.verdict]
-    bold = f"bold {STYLES[style]}"
-    console.print()
-    ending = Text.assemble((report.verdict, bold), f": {sentence}{problem_counts(report)}")
-    hanging(Text(f"{marks(console)[style]} ", bold), ending, console)
+        marked("unknown", line, console)
+    show_verdict(report, _MEANING[report.verdict], console)
 
 
 def _read(seen: View) -> Iterator[str]:
@@ -78,5 +74,5 @@ def _image(seen: View) -> str:
         f"cuDNN {base.cudnn}" if base.cudnn else "",
         f"Python {base.python}" if base.python else "",
     ]
-    told = ", ".join(part for part in parts if part)
-    return base.image.reference + (f" ({told})" if told else "")
+    contents = ", ".join(part for part in parts if part)
+    return base.image.reference + (f" ({contents})" if contents else "")

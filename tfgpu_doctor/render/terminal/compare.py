@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.compare.records import Change, Comparison, Explanation, FindingChange
-from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.report import STYLES, hanging
+from tfgpu_doctor.records.units import count
+from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, Line
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
 
 _MOST = 10  # changes of one layer that explain nothing
 _MOST_NAMED = 3  # changes that are named in one sentence
+_COUNTED = {
+    "new": ("new finding", ""),
+    "unjudged": ("finding", " that cannot be compared"),
+    "gone": ("finding", " gone"),
+    "remains": ("finding", " in both"),
+}
 _RANKS = {"explains": 0, "connected": 1}
 _REAL = ("changed", "added", "removed")
-_VERDICTS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 
 
 def render(comparison: Comparison, console: Console, *, everything: bool = False) -> None:
@@ -29,13 +35,12 @@ def render(comparison: Comparison, console: Console, *, everything: bool = False
         _changes(comparison, [one for one in shown if one.status in _REAL], console, everything)
     for side, status in (("good", "unexamined"), ("bad", "lost")):
         _unexamined(comparison, [one for one in shown if one.status == status], side, console)
-    for one in _told(comparison):
+    for one in _shown(comparison):
         if one.status != "remains":
-            console.print()
-            _finding(comparison, one, console)
+            show_block(_block(comparison, one), console)
     _remaining(comparison, console)
-    console.print()
-    hanging(*_sum(comparison, shown, console), console)
+    mark, summary = _summary(comparison, shown)
+    conclude(mark, Text(summary, "bold"), console)
 
 
 def _head(comparison: Comparison, console: Console) -> None:
@@ -44,15 +49,15 @@ def _head(comparison: Comparison, console: Console) -> None:
     console.print()
     symbols = marks(console)
     for label, side in (("good", comparison.good), ("bad", comparison.bad)):
-        style = _VERDICTS[side.verdict]
+        style = VERDICT_MARKS[side.verdict]
         head = Text.assemble((f"  {symbols[style]} ", STYLES[style]), (f"{label:5}", "bold"))
         text = Text.assemble(clean(side.name), (f"  {clean(side.created)}  {side.verdict}", "dim"))
         hanging(head, text, console)
     if comparison.machines:
         differ = f"These are two machines, or one that was rebuilt: {'; '.join(comparison.machines)}"
-        hanging(Text(f"  {symbols['warning']} ", STYLES["warning"]), Text(clean(differ)), console)
+        marked("warning", differ, console, indent=2)
     for note in comparison.notes:
-        hanging(Text(f"  {symbols['note']} ", STYLES["note"]), Text(clean(note)), console)
+        marked("note", note, console, indent=2)
 
 
 # ----------------------------------------------------------------------------------------------------- changes
@@ -64,14 +69,13 @@ def _changes(comparison: Comparison, changes: list[Change], console: Console, ev
     new = {one.id for one in comparison.findings if one.status == "new"}
     for layer in layers:
         label = f"{layer:{widest}}"
-        told = [one for one in changes if one.layer == layer]
-        told.sort(key=lambda one: _RANKS.get(one.weight, 2))
-        most = len(told) if everything else max(_MOST, sum(one.weight == "explains" for one in told))
-        for one in told[:most]:
+        ranked = sorted((one for one in changes if one.layer == layer), key=lambda one: _RANKS.get(one.weight, 2))
+        most = len(ranked) if everything else max(_MOST, sum(one.weight == "explains" for one in ranked))
+        for one in ranked[:most]:
             hanging(_marked(one, label, new, console), Text(clean(one.text)), console)
             label = " " * widest
-        if len(told) > most:
-            rest = f"and {len(told) - most} more, which --all lists"
+        if len(ranked) > most:
+            rest = f"and {len(ranked) - most} more, which --all lists"
             hanging(Text(f"  {label}   "), Text(rest, "dim"), console)
 
 
@@ -87,66 +91,66 @@ def _unexamined(comparison: Comparison, changes: list[Change], side: str, consol
         return
     name = (comparison.good if side == "good" else comparison.bad).name
     console.print()
-    head = Text.assemble((f"{marks(console)['unknown']} ", STYLES["unknown"]))
     text = "; ".join(one.text for one in changes[:_MOST])
     more = f"; and {len(changes) - _MOST} more" if len(changes) > _MOST else ""
-    hanging(head, Text(clean(f"Not examined in {name}, so no change: {text}{more}")), console)
+    marked("unknown", f"Not examined in {name}, so not compared: {text}{more}", console)
 
 
 # ---------------------------------------------------------------------------------------------------- findings
 
 
-def _told(comparison: Comparison) -> list[FindingChange]:
-    """All but consequences that cannot be compared: their causes are told."""
+def _shown(comparison: Comparison) -> list[FindingChange]:
+    """All but consequences that cannot be compared: their causes are shown."""
     return [one for one in comparison.findings if one.status != "unjudged" or not one.follows_from]
 
 
-def _finding(comparison: Comparison, one: FindingChange, console: Console) -> None:
+def _block(comparison: Comparison, one: FindingChange) -> Block:
     gone = one.inside == "good"
-    style = STYLES["ok" if gone else one.severity.value]
-    symbol = marks(console)["ok" if gone else one.severity.value]
-    title = Text.assemble((clean(one.title), f"bold {style}"), (f"  {clean(one.id)}", "dim"))
-    hanging(Text(f"{symbol} ", style), title, console)
-    say = partial(_say, console=console)
-    other = comparison.bad if gone else comparison.good
+    mark = "ok" if gone else one.severity.value
+    return Block(mark, one.title, tuple(_lines(comparison, one, gone)), (one.id,))
+
+
+def _lines(comparison: Comparison, one: FindingChange, gone: bool) -> Iterator[Line]:
+    word = "gone" if gone else "new"
     if one.status == "unjudged":
-        say("?", f"whether it is {'gone' if gone else 'new'} is open: {other.name} lacks the facts to tell")
+        other = comparison.bad if gone else comparison.good
+        yield Line("status", f"unknown whether it is {word}: {other.name} lacks the facts that decide it")
     else:
-        say("is", "gone" if gone else "new")
+        yield Line("status", word)
     explanation = next((found for found in comparison.explanations if found.finding == one.id), None)
     if explanation:
-        _explain(comparison, explanation, gone, say)
+        yield from _explained(comparison, explanation, gone)
     elif one.follows_from:
-        say("so", f"it follows from {one.follows_from}")
+        yield Line("cause", f"a consequence of {one.follows_from}")
 
 
-def _say(label: str, text: str, console: Console) -> None:
-    hanging(Text(f"    {label:4} ", "dim"), Text(clean(text)), console)
-
-
-def _explain(comparison: Comparison, explanation: Explanation, gone: bool, say: partial[None]) -> None:
+def _explained(comparison: Comparison, explanation: Explanation, gone: bool) -> Iterator[Line]:
     texts = {one.id: one.text for one in comparison.changes}
     named = _named(texts, explanation.changes)
-    name = (comparison.good if gone else comparison.bad).name
     if explanation.how == "undone":
-        say("by", named)
-        it = "it" if len(explanation.changes) == 1 else "them"
-        undone = f"with {it}, {name} does not have it either" if gone else f"without {it}, {name} does not have it"
-        also = f", but {', '.join(explanation.side_effects)}" if explanation.side_effects else ""
-        say("", f"diagnosed again {undone}{also}")
-        for other in explanation.alternatives:
-            say("or", _named(texts, other))
+        yield Line("cause", named)
+        yield Line("", _verified(comparison, explanation, gone))
+        yield from (Line("or", _named(texts, other)) for other in explanation.alternatives)
         return
     near = [one.text for one in comparison.changes if _is_suspect(one, explanation)]
     if explanation.how == "seen":
-        say("seen", named)
-        say("", "nothing that was changed takes it away when it is undone")
+        yield Line("evidence", named)
+        yield Line("", "undoing any of the changes does not remove it")
     elif named:
         near = [named, *near]
     if near:
-        say("near", f"its rule reads, and has changed: {_joined(near)}")
+        yield Line("related", f"changed, and read by this check: {_joined(near)}")
     elif explanation.how == "read":
-        say("by", "nothing that both reports examined")
+        yield Line("cause", "nothing that both reports examined")
+
+
+def _verified(comparison: Comparison, explanation: Explanation, gone: bool) -> str:
+    """What a second diagnosis has shown, of the old report with the changes or of the new one without them."""
+    name = (comparison.good if gone else comparison.bad).name
+    it = "this change" if len(explanation.changes) == 1 else "these changes"
+    undone = f"{name}, diagnosed again {'with' if gone else 'without'} {it}, does not have it"
+    also = f", but {', '.join(explanation.side_effects)}" if explanation.side_effects else ""
+    return f"confirmed: {undone}{also}"
 
 
 def _is_suspect(one: Change, explanation: Explanation) -> bool:
@@ -173,40 +177,21 @@ def _remaining(comparison: Comparison, console: Console) -> None:
         hanging(Text("= still there: ", "dim"), title, console)
 
 
-def _sum(comparison: Comparison, shown: list[Change], console: Console) -> tuple[Text, Text]:
+def _summary(comparison: Comparison, shown: list[Change]) -> tuple[str, str]:
+    """A mark and a sentence."""
     counts = dict.fromkeys(("new", "gone", "unjudged", "remains"), 0)
-    for one in _told(comparison):
+    for one in _shown(comparison):
         counts[one.status] += one.status != "remains" or one.root_cause
     changes = sum(one.status in _REAL for one in shown)
-    if not changes and not (counts["new"] or counts["gone"] or counts["unjudged"]):
-        style, text = "ok", "nothing changed"
-        text += f" ({_counted(counts['remains'], *_COUNTED['remains'])})" if counts["remains"] else ""
-    else:
-        parts = [_counted(counts[status], *words) for status, words in _COUNTED.items() if counts[status]]
-        text = f"{_count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
-        style = _style(comparison)
-    return Text(f"{marks(console)[style]} ", f"bold {STYLES[style]}"), Text(text, "bold")
+    parts = [count(counts[status], word) + where for status, (word, where) in _COUNTED.items() if counts[status]]
+    if changes or counts["new"] or counts["gone"] or counts["unjudged"]:
+        return _gravest(comparison), f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
+    return "ok", "nothing changed" + (f" ({parts[0]})" if parts else "")
 
 
-_COUNTED = {
-    "new": ("new ", ""),
-    "unjudged": ("", " that cannot be compared"),
-    "gone": ("", " gone"),
-    "remains": ("", " in both"),
-}
-
-
-def _counted(number: int, before: str, after: str) -> str:
-    return f"{number} {before}finding{'s' * (number != 1)}{after}"
-
-
-def _style(comparison: Comparison) -> str:
+def _gravest(comparison: Comparison) -> str:
     """The gravest of what is new."""
     new = {one.severity.value for one in comparison.findings if one.status == "new"}
     graver = next((style for style in ("error", "warning", "note") if style in new), None)
-    unclear = any(one.status == "unjudged" and one.inside == "bad" for one in _told(comparison))
+    unclear = any(one.status == "unjudged" and one.inside == "bad" for one in _shown(comparison))
     return graver or ("unknown" if unclear else "ok")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"

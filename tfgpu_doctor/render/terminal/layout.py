@@ -1,4 +1,4 @@
-"""Pieces of a page: a title, a card of labelled lines, a table that never cuts anything off, and sources."""
+"""Pieces of a terminal page: hanging lines, blocks, cards, tables that never cut anything off, and sources."""
 
 from __future__ import annotations
 
@@ -8,10 +8,55 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tfgpu_doctor.render.console import clean
-from tfgpu_doctor.render.terminal.report import hanging
+from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.outline import LABEL_WIDTH, Block, Line
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
+
+
+def hanging(head: Text, text: Text, console: Console) -> None:
+    """Print `head`, and `text` beside it, wrapped under itself, without padding at the ends of lines."""
+    indent = len(head)
+    for line in text.wrap(console, max(console.width - indent, 20), overflow="fold"):
+        line.rstrip()
+        console.print(Text.assemble(head, line), soft_wrap=True)
+        head = Text(" " * indent)
+
+
+def marked(mark: str, text: str, console: Console, indent: int = 0) -> None:
+    """Print a line behind its mark."""
+    hanging(Text(f"{' ' * indent}{marks(console)[mark]} ", STYLES[mark]), Text(clean(text)), console)
+
+
+def conclude(mark: str, text: Text, console: Console) -> None:
+    """Print the last line of a page: the verdict."""
+    console.print()
+    hanging(Text(f"{marks(console)[mark]} ", f"bold {STYLES[mark]}"), text, console)
+
+
+def show_block(block: Block, console: Console) -> None:
+    """Print a finding, or what else has a heading and labelled lines."""
+    style = STYLES[block.mark]
+    ids = f"  {block.ids[0]}" if len(block.ids) == 1 else ""
+    title = Text.assemble((clean(block.title), f"bold {style}"), (clean(ids), "dim"))
+    console.print()
+    hanging(Text(f"{marks(console)[block.mark]} ", style), title, console)
+    for line in block.lines:
+        show_line(line, console)
+    if block.docs:
+        # a link must survive being copied, too
+        console.print(Text(f"    {'see':{LABEL_WIDTH}} {clean(block.docs)}", "dim"), soft_wrap=True)
+
+
+def show_line(line: Line, console: Console) -> None:
+    """Print one labelled line of a block."""
+    source = f" {marks(console)['from']} {clean(line.source)}" if line.source else ""
+    about = f"  {clean(line.id)}" if line.id else ""
+    text = Text.assemble(clean(line.text), (source + about, "dim"))
+    hanging(Text(f"    {line.label:{LABEL_WIDTH}} ", "dim"), text, console)
+    for command in line.commands:
+        # never wrapped by us: a command must survive being copied
+        console.print(Text(" " * (LABEL_WIDTH + 7) + clean(command), "bold cyan"), soft_wrap=True)
 
 
 def show_title(title: str, detail: str, console: Console) -> None:

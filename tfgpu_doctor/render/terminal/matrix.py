@@ -14,9 +14,8 @@ from tfgpu_doctor.lookup.releases import Filters, min_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.records.versions import numbers
 from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.layout import show_card, show_sources, show_table, show_title
+from tfgpu_doctor.render.terminal.layout import hanging, show_card, show_sources, show_table, show_title
 from tfgpu_doctor.render.terminal.matrix_notes import Note, footnotes, minor_ranges, nothing, what_was_asked
-from tfgpu_doctor.render.terminal.report import hanging
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _UNKNOWN = "unknown"

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from tfgpu_doctor.findings.pages.headline import further_links, headline_of
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign
-from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.report import STYLES, hanging
+from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.terminal.layout import hanging
 
 _SHIFT = "  "
 

@@ -12,7 +12,7 @@ from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.report import hanging
+from tfgpu_doctor.render.terminal.layout import hanging
 
 _WHY: dict[Kind, str] = {
     "as-is": "works with everything as it is",

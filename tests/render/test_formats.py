@@ -1,0 +1,46 @@
+"""The registry of formats: every row can be used, and nothing but the row says what a format is."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import pytest
+from click.testing import CliRunner
+
+from tfgpu_doctor.cli import cli
+from tfgpu_doctor.render.formats import FORMATS, choices, renderer
+
+
+def test_every_renderer_is_there_and_documented() -> None:
+    for row in FORMATS.values():
+        for module in row.renderers.values():
+            assert import_module(f"tfgpu_doctor.render.{module}").render.__doc__, (row.name, module)
+        assert row.summary in ("", *FORMATS)
+
+
+def test_each_command_offers_what_its_results_can_be_shown_in() -> None:
+    assert choices() == ("text", "json")
+    assert choices("report") == ("text", "json", "markdown", "junit", "github", "html")
+    assert choices("smoke") == ("text", "json", "markdown", "junit", "github")
+    assert choices("report comparison") == ("text", "json")
+    assert choices("bench comparison") == ("text", "json", "markdown")
+
+
+def test_a_renderer_gets_the_options_that_it_names() -> None:
+    assert renderer("junit", "report", {"fail_on": "never", "everything": True}).keywords == {"fail_on": "never"}
+    assert renderer("markdown", "report", {"fail_on": "never"}).keywords == {}
+
+
+@pytest.mark.parametrize("command", ["doctor", "explain", "smoke"])
+def test_help_names_the_formats_that_are_redacted(command: str) -> None:
+    page = " ".join(CliRunner().invoke(cli, [command, "--help"]).output.split())
+    assert "[default: in markdown, junit, github and html]" in page
+
+
+def test_formats_import_no_renderer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("tfgpu_doctor.render")]:
+        monkeypatch.delitem(sys.modules, name)
+    import_module("tfgpu_doctor.render.formats")
+    ours = [name for name in sys.modules if name.startswith("tfgpu_doctor.render")]
+    assert sorted(ours) == ["tfgpu_doctor.render", "tfgpu_doctor.render.formats"]

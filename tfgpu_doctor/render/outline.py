@@ -1,0 +1,162 @@
+"""What a report shows, before any markup: blocks of labelled lines, which every renderer prints in its own way. Pure.
+
+Text from outside (titles, evidence, commands) is returned as it is; who prints it cleans or escapes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
+from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
+
+LABEL_WIDTH = 9  # characters of the longest label
+_MOST_EVIDENCE = 24  # of one finding; the JSON report has all
+
+VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
+
+_LOG = 40  # lines at the end of TensorFlow's log
+# what shows most of a machine on which tfgpu is not installed
+_TO_PASTE = (
+    "nvidia-smi",
+    "python -m pip list",
+    "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'), "
+    'tf.sysconfig.get_build_info())"',
+)
+
+
+class Line(NamedTuple):
+    """One line of a block: `source` is where the text was read, `id` the finding that it names."""
+
+    label: str
+    text: str
+    source: str = ""
+    id: str = ""
+    commands: tuple[str, ...] = ()
+
+
+class Block(NamedTuple):
+    """A heading and its lines; `docs` is a link, or nothing."""
+
+    mark: str
+    title: str
+    lines: tuple[Line, ...]
+    ids: tuple[str, ...] = ()
+    docs: str = ""
+
+
+class Detail(NamedTuple):
+    """What whoever helps asks for next: either a table, or lines as they are."""
+
+    title: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def blocks(report: Report) -> Iterator[Block]:
+    """Problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
+    titles = {finding.id: finding.title for finding in report.findings}
+    shown = [finding for finding in report.findings if finding.root_cause and not finding.possible]
+    notes = [finding for finding in shown if finding.severity is Severity.NOTE]
+    yield from (block(finding, titles) for finding in shown if finding not in notes)
+    yield from _possible_causes(report)
+    yield from (block(finding, titles) for finding in notes)
+    if report.verdict == "unknown" and report.source == "text":
+        yield Block(
+            "unknown",
+            "To find out more",
+            (
+                Line("fix", "On that machine, with the Python of that TensorFlow", commands=("tfgpu doctor",)),
+                Line("fix", "Or paste the whole output, with what these print", commands=_TO_PASTE),
+            ),
+        )
+
+
+def block(finding: Finding, titles: Mapping[str, str]) -> Block:
+    """One finding: evidence, cause, consequences, fixes; `titles` has those of its consequences."""
+    lines = tuple(_lines(finding, titles))
+    return Block(finding.severity.value, finding.title, lines, (finding.id,), finding.docs or "")
+
+
+def _lines(finding: Finding, titles: Mapping[str, str]) -> Iterator[Line]:
+    for item in finding.evidence[:_MOST_EVIDENCE]:
+        yield Line("found", item.saw, item.source)
+        if item.need:
+            yield Line("expected", item.need, item.need_source or "")
+    if len(finding.evidence) > _MOST_EVIDENCE:
+        yield Line("", f"and {len(finding.evidence) - _MOST_EVIDENCE} more")
+    yield Line("why", finding.cause)
+    for consequence in finding.consequences:
+        yield Line("therefore", titles.get(consequence, consequence), id=consequence)
+    yield from map(_fix, finding.fixes)
+
+
+def _fix(fix: Fix) -> Line:
+    return Line("fix", fix.text, commands=fix.commands)
+
+
+def _possible_causes(report: Report) -> Iterator[Block]:
+    """The causes that a text leaves open, those with one reason together."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        if finding.possible:
+            groups.setdefault(finding.cause, []).append(finding)
+    for reason, group in groups.items():
+        causes = [Line("cause", finding.title, id=finding.id) for finding in group]
+        fixes = dict.fromkeys(fix for finding in group for fix in finding.fixes)
+        lines = (*causes, Line("why", reason), *map(_fix, fixes))
+        yield Block("unknown", "Possible causes", lines, tuple(finding.id for finding in group))
+
+
+def undetermined(report: Report) -> list[tuple[str, str]]:
+    """Why checks could not be made, and which; empty for a text, which leaves most checks open."""
+    reasons: dict[str, list[str]] = {}
+    for item in report.undetermined if report.source != "text" else ():
+        reasons.setdefault(item.reason, []).append(item.id)
+    return [(reason, ", ".join(ids)) for reason, ids in reasons.items()]
+
+
+def open_checks(report: Report) -> tuple[Detail, ...]:
+    """The checks that could not be made, as a table; nothing where there are none."""
+    rows = tuple(undetermined(report))
+    title = f"Could not determine ({len(report.undetermined)})"
+    return (Detail(title, ("Because", "Checks"), rows),) if rows else ()
+
+
+def details(facts: Facts) -> Iterator[Detail]:
+    """Versions, packages, variables and the end of the log; what is empty is left out."""
+    packages = [f"{package.name}=={package.version}" for package in value_or(facts.python.packages, ())]
+    variables = [f"{name}={value}" for name, value in value_or(facts.variables, {}).items()]
+    found = (
+        Detail("Versions", ("what", "version", "read from"), tuple(_versions(facts))),
+        Detail(f"Packages ({len(packages)})", lines=tuple(packages)),
+        Detail(f"Variables ({len(variables)})", lines=tuple(variables)),
+        Detail("Log (its end)", lines=value_or(facts.tensorflow.log, ())[-_LOG:]),
+    )
+    yield from (detail for detail in found if detail.rows or detail.lines)
+
+
+def _versions(facts: Facts) -> Iterator[tuple[str, str, str]]:
+    """The facts that whoever reads an issue asks for first."""
+    single: dict[str, Fact[str]] = {
+        "TensorFlow": facts.tensorflow.version,
+        "Python": facts.python.version,
+        "interpreter": facts.python.executable,
+        "driver": facts.driver.version,
+        "CUDA supported by the driver": facts.driver.cuda_supported,
+        "cuDNN": facts.cudnn.runtime,
+        "system": facts.host.distribution,
+        "kernel": facts.host.kernel,
+        "C library": facts.host.libc,
+        "container": facts.host.container,
+    }
+    for name, fact in single.items():
+        if isinstance(fact, Known):
+            yield name, fact.value, fact.source
+    for kit in value_or(facts.cuda.toolkits, ()):
+        yield "CUDA toolkit", f"{kit.version or 'of unknown version'} in {kit.path}", kit.source
+    for phase in facts.tensorflow.phases:
+        if phase.outcome not in ("ok", "skipped"):
+            yield f"phase {phase.name}", phase.exception or phase.outcome, phase.note or ""
