@@ -32,9 +32,9 @@ def main() -> int:
     while time.monotonic() < end:
         chance = Random(f"{options.seed}-{tries}")
         tries += 1
-        data = reports.mutate(chance) if options.reports else _text(chance)
+        data = reports.mutate(chance) if options.reports else text(chance)
         attempt: Callable[[bytes], object] = reports.survives if options.reports else way.walk
-        if place := _fails(attempt, data):
+        if place := fails(attempt, data):
             failures[place] = failures.get(place, 0) + 1
             if failures[place] == 1:
                 _keep(options.keep, tries, _smaller(attempt, data, place), place)
@@ -46,12 +46,13 @@ def main() -> int:
     return 1 if failures else 0
 
 
-def _text(chance: Random) -> bytes:
+def text(chance: Random) -> bytes:
+    """A real text after one to five mutations."""
     steps = [(chance.randrange(1000), chance.randrange(1 << 30)) for _ in range(chance.randint(1, 5))]
     return mutations.mutate(chance.choice(mutations.corpus()), steps)
 
 
-def _fails(attempt: Callable[[bytes], object], data: bytes) -> str:
+def fails(attempt: Callable[[bytes], object], data: bytes) -> str:
     """Where it fails, in one line; empty when it does not."""
     try:
         attempt(data)
@@ -69,7 +70,7 @@ def _smaller(attempt: Callable[[bytes], object], data: bytes, place: str) -> byt
         start = 0
         while start < len(data):
             less = data[:start] + data[start + size :]
-            if _fails(attempt, less).startswith(where):
+            if fails(attempt, less).startswith(where):
                 data = less
             else:
                 start += size

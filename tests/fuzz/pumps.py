@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-import tfgpu_doctor.parsers
+from tfgpu_doctor import inference, parsers, redact
 from tfgpu_doctor.parsers.messages.template import Template
+from tfgpu_doctor.render import markdown
 
 if sys.version_info >= (3, 11):
     import re._constants as sre
@@ -38,22 +39,22 @@ _LIKELY = "a1. -_/\\:'\"=(x,|"
 
 
 def modules() -> Iterator[ModuleType]:
-    """Every module of the parsers, and those that clean and redact text."""
-    for info in pkgutil.iter_modules(tfgpu_doctor.parsers.__path__, "tfgpu_doctor.parsers."):
-        yield importlib.import_module(info.name)
-    for name in ("redact", "redact_paths", "redact_patterns", "render.markdown"):
-        yield importlib.import_module(f"tfgpu_doctor.{name}")
+    """Every module that reads text, and those that clean and redact it."""
+    for package in (parsers, inference, redact, markdown):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(info.name)
 
 
-def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Every expression over text in them, with the place where it stands."""
+def patterns() -> Iterator[tuple[str, re.Pattern[str], int]]:
+    """Every expression over text in them: the place where it stands, and how long a text that module lets it see."""
     seen: set[tuple[str, int]] = set()
     for module in modules():
+        longest = min(getattr(module, name, LENGTH) for name in ("LONGEST", "_LONGEST"))
         for name, value in vars(module).items():
             for number, pattern in enumerate(_patterns_in(value)):
                 if isinstance(pattern.pattern, str) and (pattern.pattern, pattern.flags) not in seen:
                     seen.add((pattern.pattern, pattern.flags))
-                    yield f"{module.__name__.removeprefix('tfgpu_doctor.')}.{name}[{number}]", pattern
+                    yield f"{module.__name__.removeprefix('tfgpu_doctor.')}.{name}[{number}]", pattern, longest
 
 
 def _patterns_in(value: Any) -> Iterator[re.Pattern[str]]:
@@ -149,7 +150,7 @@ def _sample_of(operator: Any, argument: Any) -> str:
     if operator is sre.LITERAL:
         return chr(argument)
     if operator in (sre.IN, sre.ANY, sre.NOT_LITERAL):
-        return next((char for char in _LIKELY if _takes((operator, argument), char)), "a") if True else ""
+        return next((char for char in _LIKELY if _takes((operator, argument), char)), "a")
     if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT) or operator.name == "POSSESSIVE_REPEAT":
         low, high, body = argument
         return _sample(body) * min(max(low, 1 if high > 8 else low), 20)
