@@ -181,14 +181,13 @@ def trees(*patterns: str) -> Iterator[ast.AST]:
 
 
 def made() -> set[str]:
-    """Every kind that a template or a parser makes."""
-    calls = [node for node in trees("parsers/**/*.py", "inference/*.py") if isinstance(node, ast.Call) and node.args]
-    named = {
-        call.args[0].value
-        for call in calls
-        if ast.unparse(call.func).endswith("Message") and isinstance(call.args[0], ast.Constant)
-    }
-    return {one.kind for one in TEMPLATES} | set(_EVENTS.values()) | {str(kind) for kind in named}
+    """Every kind that a template or a parser makes: Message("kind", ...) and _message(text, "kind", ...)."""
+    kinds = {one.kind for one in TEMPLATES} | set(_EVENTS.values())
+    for node in trees("parsers/**/*.py", "inference/*.py"):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Message", "_message"):
+            arguments = [one.value for one in node.args[:2] if isinstance(one, ast.Constant)]
+            kinds |= {one for one in arguments if isinstance(one, str)}
+    return kinds
 
 
 def test_every_kind_is_of_use() -> None:
@@ -227,7 +226,7 @@ def test_every_kind_that_is_asked_for_is_made() -> None:
     for node in trees("findings/*.py", "inference/*.py"):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             words = node.args[:1] if node.func.attr == "values" else node.args
-            if node.func.attr in ("all", "has", "first", "values", "libraries", "speaks_only_of", "said"):
+            if node.func.attr in ("all", "has", "first", "values", "libraries", "speaks_only_of", "messages_of"):
                 asked |= {word.value for word in words if isinstance(word, ast.Constant)}
     assert "cuinit-failed" in asked
     assert asked - made() == set()

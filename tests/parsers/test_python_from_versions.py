@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.parsers.pasted import capture
-from tfgpu_doctor.inference.python_from_versions import Betrayed, Offer, versions_offered
+from tfgpu_doctor.inference.python_from_versions import Matches, Target, versions_offered
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.tools import pip_install
 
@@ -15,7 +15,7 @@ def matrix() -> Matrix:
     return Matrix.load()
 
 
-def betrayed(matrix: Matrix, name: str, platform: str | None = None) -> Betrayed | None:
+def betrayed(matrix: Matrix, name: str, platform: str | None = None) -> Matches | None:
     (event,) = (one for one in pip_install.parse(capture("pip_install", f"{name}.txt")) if one.kind == "no-version")
     return versions_offered(matrix, event.name, event.versions, platform)
 
@@ -55,10 +55,10 @@ def test_between_2_0_0_and_1_15_0(matrix: Matrix) -> None:
 
 
 def test_every_list_of_today_betrays_its_own_python(matrix: Matrix) -> None:
-    offered: dict[Offer, list[str]] = {}
+    offered: dict[Target, list[str]] = {}
     for release in matrix.releases(package="tensorflow"):
         for python in release.python:
-            offered.setdefault(Offer(python, release.platform), []).append(release.version)
+            offered.setdefault(Target(python, release.platform), []).append(release.version)
     for offer, versions in offered.items():
         told = versions_offered(matrix, "tensorflow", versions)
         assert told is not None

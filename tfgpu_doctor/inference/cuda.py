@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, known, stated_at
+from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, fact_from, stated_at
 from tfgpu_doctor.records.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
 from tfgpu_doctor.records.versions import minor
 
@@ -52,7 +52,7 @@ NOT_HERE = re.compile(
 )
 
 
-def cuda(text: Pasted) -> Cuda:
+def cuda(text: ParsedText) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
     printed = [one for one in text.versions if one.component == "cuda"]
     kits = [
@@ -67,12 +67,12 @@ def cuda(text: Pasted) -> Cuda:
     kits += _named_files(text)
     nvcc = next((one for one in printed if one.via == "nvcc"), None)
     return Cuda(
-        toolkits=Known(_distinct(kits), kits[0].source) if kits else NOT_SAID,
-        nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_SAID,
+        toolkits=Known(_distinct(kits), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
+        nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_IN_TEXT,
     )
 
 
-def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
+def _listed_runtimes(text: ParsedText) -> Iterator[Toolkit]:
     """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
     for one in text.libraries:
         version = minor(one.version)
@@ -82,10 +82,10 @@ def _listed_runtimes(text: Pasted) -> Iterator[Toolkit]:
             )
 
 
-def _named_files(text: Pasted) -> Iterator[Toolkit]:
+def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
-    told = text.said("library-not-opened", "loader-error", "library-opened")
-    sought = {message.line: message.values.get("library", "") for message in told}
+    named = text.messages_of("library-not-opened", "loader-error", "library-opened")
+    sought = {message.line: message.values.get("library", "") for message in named}
     for line in text.lines:
         if len(line.text) > _SENTENCE:
             continue
@@ -104,7 +104,7 @@ def _files_there(line: str) -> Iterator[re.Match[str]]:
             yield from _RUNTIME_FILE.finditer(clause)
 
 
-def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
+def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
     for line in text.lines:
         for match in _INSTALLED_BY.finditer(line.text):
@@ -117,45 +117,56 @@ def _mentioned_toolkits(text: Pasted, stated: bool) -> Iterator[Toolkit]:
             yield Toolkit(path="nvidia-cuda-toolkit", version=packaged["version"], source=where, via="stated")
         if text.libraries and _HEADER.search(line.text):
             continue
-        if not stated and (said := _said_to_be_there(_CUDA_SENTENCE, line.text)):
-            version = said["version"] or said["there"] or said["made"] or said["path"]
-            yield Toolkit(path=said[0], version=version, source=f"line {line.number}", via="stated")
+        if not stated and (sentence := _stated_as_installed(_CUDA_SENTENCE, line.text)):
+            version = sentence["version"] or sentence["there"] or sentence["made"] or sentence["path"]
+            yield Toolkit(path=sentence[0], version=version, source=f"line {line.number}", via="stated")
 
 
-def _said_to_be_there(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+def _stated_as_installed(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
     """What a sentence says is installed; not what somebody wants, asks for or is told to install."""
     match = pattern.search(line)
     around = line[max(match.start() - _AROUND, 0) : match.end() + _AROUND] if match else ""
     return None if NOT_HERE.search(around) else match
 
 
-def cudnn(text: Pasted) -> Cudnn:
+def cudnn(text: ParsedText) -> Cudnn:
     """The cuDNN that was loaded, and those that are stated or installed by a command."""
+    files = (*_cudnn_files(text), *_mentioned_cudnn(text))
+    differs = next(iter(text.messages_of("cudnn-version-differs")), None)
+    loaded = next(iter(text.messages_of("cudnn-loaded")), None)
+    version = differs.values["runtime"] if differs else _packed(loaded.values["version"]) if loaded else None
+    return Cudnn(
+        installed=Known(files, files[0].path, _grade(files[0].source)) if files else NOT_IN_TEXT,
+        runtime=fact_from(_dotted(version), differs or loaded),
+    )
+
+
+def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
+    """What tools print, what the form states, and what listings show."""
+    for one in text.versions:
+        if one.component == "cudnn":
+            yield CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
+    for stated in text.all_stated("cudnn"):
+        yield CudnnFile(path=stated_at(stated), version=stated.value, source="stated")
+    for file in text.libraries:
+        if file.found and file.component == "cudnn" and file.version:
+            path = f"line {file.line}: {file.path or file.soname}"
+            yield CudnnFile(path=path, version=file.version, source=file.via)
+
+
+def _mentioned_cudnn(text: ParsedText) -> Iterator[CudnnFile]:
+    """What a conda command installs, or a sentence says is installed, unless the form states one."""
     stated = text.all_stated("cudnn")
-    files = tuple(
-        CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
-        for one in text.versions
-        if one.component == "cudnn"
-    )
-    files += tuple(CudnnFile(path=stated_at(one), version=one.value, source="stated") for one in stated)
-    files += tuple(
-        CudnnFile(path=f"line {one.line}: {one.path or one.soname}", version=one.version, source=one.via)
-        for one in text.libraries
-        if one.found and one.component == "cudnn" and one.version
-    )
     for line in text.lines:
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
-                files += (CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda"),)
-        if not stated and (said := _said_to_be_there(_CUDNN_SENTENCE, line.text)):
-            files += (CudnnFile(path=f"line {line.number}", version=said["version"], source="stated"),)
-    runtime = next(iter(text.said("cudnn-version-differs")), None)
-    loaded = next(iter(text.said("cudnn-loaded")), None)
-    found = runtime.values["runtime"] if runtime else _packed(loaded.values["version"]) if loaded else None
-    return Cudnn(
-        installed=Known(files, files[0].path) if files else NOT_SAID,
-        runtime=known(_dotted(found), runtime or loaded),
-    )
+                yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")
+        if not stated and (sentence := _stated_as_installed(_CUDNN_SENTENCE, line.text)):
+            yield CudnnFile(path=f"line {line.number}", version=sentence["version"], source="stated")
+
+
+def _grade(via: str | None) -> str:
+    return "stated" if via == "stated" else "observed"
 
 
 def _distinct(kits: list[Toolkit]) -> tuple[Toolkit, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.inference.parsed_text import Pasted
+from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.versions import minor, same_minor
@@ -62,45 +62,68 @@ _EVENTS = {
 }
 
 
-def circumstances(text: Pasted) -> Iterator[Message]:
-    """What was done around the failure, in the form of messages."""
-    where = text.where
-    for line, asked in where.starts:
-        yield Message("container-start", line, text.text_of(line), {"gpus": "yes" if asked else "no"})
-    if where.building:
-        yield Message("image-build", where.building, text.text_of(where.building))
-    if where.hides_all:
-        yield Message("hides-every-gpu", where.hides_all, text.text_of(where.hides_all))
+def derived_messages(text: ParsedText) -> Iterator[Message]:
+    """What was done around the failure, as messages; their roles stand in parsers/messages/catalogue.py."""
+    for read in (
+        *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
+        *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
+    ):
+        yield from read(text)
+
+
+def _message(text: ParsedText, kind: str, line: int, **values: str) -> Message:
+    return Message(kind, line, text.text_of(line), values)
+
+
+def _of_platform(text: ParsedText) -> Iterator[Message]:
+    hints = text.hints
+    for line, asked in hints.starts:
+        yield _message(text, "container-start", line, gpus="yes" if asked else "no")
+    if hints.building:
+        yield _message(text, "image-build", hints.building)
+    if hints.hides_all:
+        yield _message(text, "hides-every-gpu", hints.hides_all)
+
+
+def _of_libraries(text: ParsedText) -> Iterator[Message]:
     for one in text.libraries:
         if not one.found and one.via == "ldd":
-            yield Message("library-not-opened", one.line, text.text_of(one.line), {"library": one.soname})
+            yield _message(text, "library-not-opened", one.line, library=one.soname)
+
+
+def _of_commands(text: ParsedText) -> Iterator[Message]:
     for command in text.commands:
         if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
-            yield Message("tensorflow-installed", command.line, text.text_of(command.line))
-    yield from _of_installers(text)
-    yield from _of_packages(text)
-    yield from _eras(text)
-    yield from _two_packages(text)
-    yield from _source_build(text)
+            yield _message(text, "tensorflow-installed", command.line)
+
+
+def _jetson(text: ParsedText) -> Iterator[Message]:
     if jetson := text.find(_JETSON):
-        yield Message("jetson", jetson[1], text.text_of(jetson[1]))
+        yield _message(text, "jetson", jetson[1])
+
+
+def _other_python(text: ParsedText) -> Iterator[Message]:
     pythons = {minor(one.value): one for one in text.all_stated("python")}
     if len(pythons) > 1:
-        last = list(pythons.values())[-1]
-        yield Message("other-environment", last.line, text.text_of(last.line))
-    yield from _version_printed(text)
-    yield from _of_the_user(text)
+        yield _message(text, "other-environment", list(pythons.values())[-1].line)
+
+
+def _notebook(text: ParsedText) -> Iterator[Message]:
     if notebook := text.find(_NOTEBOOK):
-        yield Message("notebook", notebook[1], text.text_of(notebook[1]))
-    for gpu in text.seen.gpus:
+        yield _message(text, "notebook", notebook[1])
+
+
+def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
+    for gpu in text.tensorflow.gpus:
         if gpu.created:
             values = {"capability": gpu.compute_capability} if gpu.compute_capability else {}
-            yield Message("gpu-created", gpu.line, text.text_of(gpu.line), values)
-    if text.seen.build.is_cuda_build is False and text.seen.build.line:
-        yield Message("built-without-cuda", text.seen.build.line, text.text_of(text.seen.build.line))
+            yield _message(text, "gpu-created", gpu.line, **values)
+    build = text.tensorflow.build
+    if build.is_cuda_build is False and build.line:
+        yield _message(text, "built-without-cuda", build.line)
 
 
-def _of_installers(text: Pasted) -> Iterator[Message]:
+def _of_installers(text: ParsedText) -> Iterator[Message]:
     for event in text.events:
         values: dict[str, str] = {}
         kind = _EVENTS.get(event.kind)
@@ -123,54 +146,50 @@ def _of_installers(text: Pasted) -> Iterator[Message]:
             yield Message(kind, event.line, text.text_of(event.line), values)
 
 
-def _of_packages(text: Pasted) -> Iterator[Message]:
+def _of_packages(text: ParsedText) -> Iterator[Message]:
     """What the lists show of TensorFlow itself: conda's variant, and a second one beside it."""
     found = {}
     for one in text.listed:
         if one.name in distributions.ANY:
             found[one.name, one.manager] = one
             if one.build and (variant := _CONDA_VARIANT.search(one.build)):
-                yield Message(
-                    "conda-build",
-                    one.line,
-                    text.text_of(one.line),
-                    {"variant": variant.lastgroup or "", "version": one.version},
-                )
+                yield _message(text, "conda-build", one.line, variant=variant.lastgroup or "", version=one.version)
         if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
             found["tensorflow", "conda"] = one
-            version = f"{select[1]}.{select[2]}.0"
-            yield Message("conda-tensorflow", one.line, text.text_of(one.line), {"version": version})
+            yield _message(text, "conda-tensorflow", one.line, version=f"{select[1]}.{select[2]}.0")
     halves = [found[key] for key in (("tensorflow", "conda"), ("tensorflow-gpu", "conda")) if key in found]
     if len({half.channel for half in halves if half.channel}) == 2:  # a metapackage, and what it names from elsewhere
-        yield Message("two-tensorflows", halves[0].line, text.text_of(halves[0].line))
+        yield _message(text, "two-tensorflows", halves[0].line)
     managers = {manager for _, manager in found}
-    stated = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
-    if len(managers) == 2 or (
-        "conda" in managers and stated and any(n.startswith("_tflow") for n in (o.name for o in text.listed))
-    ):
-        first = next(iter(found.values()))
-        yield Message("two-tensorflows", first.line, text.text_of(first.line))
+    if len(managers) == 2 or ("conda" in managers and _pip_beside_conda(text)):
+        yield _message(text, "two-tensorflows", next(iter(found.values())).line)
 
 
-def _two_packages(text: Pasted) -> Iterator[Message]:
+def _pip_beside_conda(text: ParsedText) -> bool:
+    """Whether pip was asked for TensorFlow in an environment whose list shows conda's selector of its own."""
+    asked = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
+    return asked and any(one.name.startswith("_tflow") for one in text.listed)
+
+
+def _two_packages(text: ParsedText) -> Iterator[Message]:
     """One TensorFlow loads a library of another: the folders of traceback and loader differ."""
-    missed = text.said("undefined-symbol")
+    missed = text.messages_of("undefined-symbol")
     folders = {found["folder"] for message in missed if (found := _TF_FOLDER.search(message.text))}
     others = {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders
     if folders and others:
         yield Message("two-tensorflows", missed[0].line, missed[0].text)
 
 
-def _source_build(text: Pasted) -> Iterator[Message]:
+def _source_build(text: ParsedText) -> Iterator[Message]:
     """TensorFlow was compiled by its user: the form says so, or a sentence."""
     built = [one.line for one in text.all_stated("install") if _FROM_SOURCE.fullmatch(one.value.strip())]
     if not built and (found := text.find(_BUILT_BY_USER)):
         built = [found[1]]
     if built:
-        yield Message("source-build", built[0], text.text_of(built[0]))
+        yield _message(text, "source-build", built[0])
 
 
-def _version_printed(text: Pasted) -> Iterator[Message]:
+def _version_printed(text: ParsedText) -> Iterator[Message]:
     """TensorFlow prints another release of itself than the list of packages has."""
     listed = {one.version for one in text.listed if one.name in distributions.TENSORFLOW}
     printed = [one for one in text.all_stated("tensorflow") if _PRINTED_VERSION.fullmatch(one.raw)]
@@ -178,18 +197,18 @@ def _version_printed(text: Pasted) -> Iterator[Message]:
     for one in printed:
         by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
         if by_tensorflow and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
-            yield Message("other-version-runs", one.line, text.text_of(one.line), {"version": one.value})
+            yield _message(text, "other-version-runs", one.line, version=one.value)
 
 
-def _of_the_user(text: Pasted) -> Iterator[Message]:
+def _of_the_user(text: ParsedText) -> Iterator[Message]:
     """An environment's Python runs the TensorFlow of the user's own folder, which comes before the environment's."""
     own = text.find(_OF_USER)
     if own and text.find(_OF_ENVIRONMENT):
-        yield Message("other-version-runs", own[1], text.text_of(own[1]), {"folder": own[0][0]})
+        yield _message(text, "other-version-runs", own[1], folder=own[0][0])
 
 
-def _eras(text: Pasted) -> Iterator[Message]:
+def _eras(text: ParsedText) -> Iterator[Message]:
     for cuda, pattern in _ERAS:
         if found := text.find(pattern):
-            yield Message("log-era", found[1], text.text_of(found[1]), {"cuda": cuda})
+            yield _message(text, "log-era", found[1], cuda=cuda)
             return

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, at, known
+from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, fact_from, line_of
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.tools import nvidia_smi_csv, tensorflow_devices
 from tfgpu_doctor.parsers.tools.cuda_results import CURESULTS
@@ -21,44 +21,44 @@ _LISTED = re.compile(
 )
 
 
-def driver(text: Pasted) -> Driver:
+def driver(text: ParsedText) -> Driver:
     """What nvidia-smi, TensorFlow's diagnostics and the kernel say of the driver."""
-    kernel = next((m for m in text.said("kernel-version")), None)
+    kernel = next((m for m in text.messages_of("kernel-version")), None)
     module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
-    running = known(module is not None or None, kernel) if kernel else NOT_SAID
-    if stopped := text.said("kernel-driver-not-running", "smi-no-driver"):
-        running = Known(False, at(stopped[0])) if module is None else running
+    running = fact_from(module is not None or None, kernel) if kernel else NOT_IN_TEXT
+    if stopped := text.messages_of("kernel-driver-not-running", "smi-no-driver"):
+        running = Known(False, line_of(stopped[0])) if module is None else running
     return Driver(
         version=_driver_version(text, module, kernel),
-        cuda_supported=Known(text.smi.cuda_version, text.smi_at) if text.smi.cuda_version else NOT_SAID,
-        kernel_module=known(_trimmed(module), kernel),
+        cuda_supported=Known(text.smi.cuda_version, text.smi_at) if text.smi.cuda_version else NOT_IN_TEXT,
+        kernel_module=fact_from(_trimmed(module), kernel),
         kernel_module_loaded=running,
         libcuda=_libcuda(text),
         nvml_init=_nvml(text),
         cuda_init=_cuinit(text),
         nvidia_smi=_smi_result(text),
-        xid_events=known(tuple(m.text for m in text.said("xid")) or None, *text.said("xid")[:1]),
+        xid_events=fact_from(tuple(m.text for m in text.messages_of("xid")) or None, *text.messages_of("xid")[:1]),
     )
 
 
-def _driver_version(text: Pasted, module: str | None, kernel: Message | None) -> Fact[str]:
+def _driver_version(text: ParsedText, module: str | None, kernel: Message | None) -> Fact[str]:
     if text.smi.driver_version:
         return Known(text.smi.driver_version, text.smi_at)
     if module and kernel:
-        return Known(_trimmed(module) or module, at(kernel))
+        return Known(_trimmed(module) or module, line_of(kernel))
     return text.stated_fact("driver")
 
 
-def _libcuda(text: Pasted) -> Fact[tuple[LibraryFile, ...]]:
-    for message in text.said("library-not-opened", "loader-error", "libcuda-not-loaded"):
+def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
+    for message in text.messages_of("library-not-opened", "loader-error", "libcuda-not-loaded"):
         name = message.values.get("library", "")
         if message.kind == "libcuda-not-loaded" or re.search(r"libcuda\.so|nvcuda\.dll", name):
-            return Known((), at(message))
-    version = next(iter(text.said("libcuda-version")), None)
-    if version and text.where.os != "wsl2":
+            return Known((), line_of(message))
+    version = next(iter(text.messages_of("libcuda-version")), None)
+    if version and text.hints.os != "wsl2":
         file = LibraryFile(path="libcuda.so.1", version=_trimmed(version.values["version"]))
-        return Known((file,), at(version))
-    return NOT_SAID
+        return Known((file,), line_of(version))
+    return NOT_IN_TEXT
 
 
 # the texts of the runtime API's errors, and their numbers in the driver API (CUDA's driver_types.h and cuda.h)
@@ -70,14 +70,14 @@ _STATUS = {
 }
 
 
-def _nvml(text: Pasted) -> Fact[CallResult]:
-    for message in text.said("nvml-mismatch"):
-        return Known(CallResult(code=18, message="Driver/library version mismatch"), at(message))
-    return NOT_SAID
+def _nvml(text: ParsedText) -> Fact[CallResult]:
+    for message in text.messages_of("nvml-mismatch"):
+        return Known(CallResult(code=18, message="Driver/library version mismatch"), line_of(message))
+    return NOT_IN_TEXT
 
 
-def _cuinit(text: Pasted) -> Fact[CallResult]:
-    for message in text.said("cuinit-failed"):
+def _cuinit(text: ParsedText) -> Fact[CallResult]:
+    for message in text.messages_of("cuinit-failed"):
         values = message.values
         number = (
             values.get("code") or values.get("result") or values.get("number") or _STATUS.get(values.get("status", ""))
@@ -85,17 +85,17 @@ def _cuinit(text: Pasted) -> Fact[CallResult]:
         code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
         if code is not None:
             words = next((n for n, c in CURESULTS.items() if c == code), None)
-            return Known(CallResult(code=code, message=message.text[-120:], name=words), at(message))
-    if stub := text.said("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
-        return Known(CallResult(code=34, message="the stub library"), at(stub[0]))
-    if compat := text.said("forward-compatibility"):
-        return Known(CallResult(code=804, message="forward compatibility refused"), at(compat[0]))
-    return NOT_SAID
+            return Known(CallResult(code=code, message=message.text[-120:], name=words), line_of(message))
+    if stub := text.messages_of("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
+        return Known(CallResult(code=34, message="the stub library"), line_of(stub[0]))
+    if compat := text.messages_of("forward-compatibility"):
+        return Known(CallResult(code=804, message="forward compatibility refused"), line_of(compat[0]))
+    return NOT_IN_TEXT
 
 
-def _smi_result(text: Pasted) -> Fact[SmiResult]:
+def _smi_result(text: ParsedText) -> Fact[SmiResult]:
     if text.smi_line is None and not text.smi.failure:
-        return NOT_SAID
+        return NOT_IN_TEXT
     result = SmiResult(
         exit_code=1 if text.smi.failure else 0,
         output=text.smi.failure or "",
@@ -105,7 +105,7 @@ def _smi_result(text: Pasted) -> Fact[SmiResult]:
     return Known(result, text.smi_at)
 
 
-def gpus(text: Pasted) -> Fact[Any]:
+def gpus(text: ParsedText) -> Fact[Any]:
     """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
     if text.smi.gpus:
         return Known(text.smi.gpus, text.smi_at)
@@ -113,11 +113,11 @@ def gpus(text: Pasted) -> Fact[Any]:
         return queried
     if listed := tuple(_listed_gpus(text)):
         return Known(listed, "nvidia-smi -L")
-    logged = tensorflow_devices.gpu_facts(text.seen)
-    return Known(logged, f"line {text.seen.gpus[0].line}: TensorFlow's log") if logged else NOT_SAID
+    logged = tensorflow_devices.gpu_facts(text.tensorflow)
+    return Known(logged, f"line {text.tensorflow.gpus[0].line}: TensorFlow's log") if logged else NOT_IN_TEXT
 
 
-def _queried_gpus(text: Pasted) -> Fact[Any] | None:
+def _queried_gpus(text: ParsedText) -> Fact[Any] | None:
     """The table of ``nvidia-smi --query-gpu``: a header of its columns, and rows of as many cells."""
     for place, line in enumerate(text.lines):
         commas = line.text.count(",")
@@ -137,7 +137,7 @@ def _has_commas(number: int, row: Line) -> bool:
     return row.text.count(",") == number
 
 
-def _listed_gpus(text: Pasted) -> Iterator[Gpu]:
+def _listed_gpus(text: ParsedText) -> Iterator[Gpu]:
     """Rows of ``nvidia-smi -L``, with the MIG instances below each."""
     rows = [(match, line.number) for line in text.lines if (match := _LISTED.match(line.text))]
     for place, (match, line) in enumerate(rows):

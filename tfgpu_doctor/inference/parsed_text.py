@@ -22,7 +22,7 @@ from tfgpu_doctor.parsers.tools import (
 )
 from tfgpu_doctor.records.facts import Fact, Known, Message, Unknown
 
-NOT_SAID = Unknown("the text does not say")
+NOT_IN_TEXT = Unknown("the text does not say")
 _IN_PASSING = {
     "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
     "gpu": re.compile(
@@ -40,21 +40,21 @@ _NO_SENTENCE = re.compile(
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
 
 
-class Pasted:
+class ParsedText:
     """The lines, and what each parser found."""
 
     def __init__(self, excerpt: Excerpt) -> None:
         """Let every parser read the lines once."""
         own, self.lines = own_report.split(excerpt.lines)
         self.stated = issue_form.parse(self.lines)
-        self.seen = tensorflow_devices.parse(self.lines)
+        self.tensorflow = tensorflow_devices.parse(self.lines)
         self.listed = pip_list.parse(self.lines)
         self.events = pip_install.parse(self.lines)
         self.commands = install_commands.parse(self.lines)
         self.system = system_outputs.parse(self.lines)
         self.versions = toolkit_outputs.parse(self.lines)
         self.libraries = library_listings.parse(self.lines)
-        self.where = platform_hints.read(self.lines, self._system_name())
+        self.hints = platform_hints.read(self.lines, self._system_name())
         self.messages = (*own, *catalogue.read(self.lines))
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
@@ -68,7 +68,7 @@ class Pasted:
         """Where nvidia-smi's output begins."""
         return f"line {self.smi_line}: nvidia-smi"
 
-    def said(self, *kinds: str) -> list[Message]:
+    def messages_of(self, *kinds: str) -> list[Message]:
         """The messages of these kinds."""
         return [message for message in self.messages if message.kind in kinds]
 
@@ -89,7 +89,7 @@ class Pasted:
 
     def stated_fact(self, key: str) -> Fact[str]:
         """The first of it as a fact."""
-        return next((Known(one.value, stated_at(one), "stated") for one in self.all_stated(key)), NOT_SAID)
+        return next((Known(one.value, stated_at(one), "stated") for one in self.all_stated(key)), NOT_IN_TEXT)
 
     def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
         """The first line of that form, and none of the form `but`."""
@@ -101,13 +101,13 @@ class Pasted:
         return next(line.text.strip() for line in self.lines if line.number == number)[:SHOWN]
 
 
-def known(value: Any, *messages: Message | None) -> Fact[Any]:
+def fact_from(value: Any, *messages: Message | None) -> Fact[Any]:
     """A fact that a message tells; unknown where there is none."""
     first = next((message for message in messages if message is not None), None)
-    return Known(value, at(first)) if first is not None and value is not None else NOT_SAID
+    return Known(value, line_of(first)) if first is not None and value is not None else NOT_IN_TEXT
 
 
-def at(message: Message) -> str:
+def line_of(message: Message) -> str:
     """Where a message stands."""
     return f"line {message.line}"
 

@@ -27,7 +27,7 @@ _AFTER_2_0: _Series = (1, 15)  # came out after 2.0.0
 
 
 @dataclass(frozen=True)
-class Offer:
+class Target:
     """A Python and a platform for which the index has wheels."""
 
     python: str  # "3.8"
@@ -35,10 +35,10 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Betrayed:
+class Matches:
     """The Pythons and platforms that fit the list best."""
 
-    offers: tuple[Offer, ...]
+    offers: tuple[Target, ...]
     exact: bool  # the list is what they are offered, on some day; else it is only near to that
     considered: tuple[str, ...]  # the versions of the list that the matrix knows, ascending
 
@@ -53,9 +53,7 @@ class Betrayed:
         return tuple(sorted({offer.platform for offer in self.offers}))
 
 
-def versions_offered(
-    matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None
-) -> Betrayed | None:
+def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None) -> Matches | None:
     """Find the Pythons to which the index offers this list.
 
     Args:
@@ -76,18 +74,18 @@ def versions_offered(
     ranked = {offer: _likeness(whole, printed) for offer, whole in offered.items()}
     best = max(ranked.values())
     near = [offer for offer, score in ranked.items() if score == best and score[0] >= 0.9]
-    return Betrayed(
+    return Matches(
         tuple(exact or near), exact=bool(exact), considered=tuple(str(version) for version in sorted(printed))
     )
 
 
-def _offered(matrix: Matrix, package: str, platform: str | None) -> dict[Offer, frozenset[Version]]:
+def _offered(matrix: Matrix, package: str, platform: str | None) -> dict[Target, frozenset[Version]]:
     """What the index offers to each Python on each platform, today."""
-    found: dict[Offer, set[Version]] = defaultdict(set)
+    found: dict[Target, set[Version]] = defaultdict(set)
     for release in matrix.releases(platform, package):
         version = Version(release.version)
         for python in release.python:
-            found[Offer(python, release.platform)].add(version)
+            found[Target(python, release.platform)].add(version)
     return {offer: frozenset(versions) for offer, versions in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Pasted text → the same facts that the probes find, each with the line that tells it.
+"""ParsedText text → the same facts that the probes find, each with the line that tells it.
 
 What somebody writes about a machine ("CUDA 12.4") and what a program prints about it become facts of the same
 fields;
@@ -11,9 +11,9 @@ import re
 from typing import Any, TypeVar
 
 from tfgpu_doctor.inference.cuda import NOT_HERE, cuda, cudnn
-from tfgpu_doctor.inference.derived_messages import circumstances
+from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.driver import driver, gpus
-from tfgpu_doctor.inference.parsed_text import NOT_SAID, Pasted, stated_at
+from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, stated_at
 from tfgpu_doctor.parsers.text.issue_form import Stated
 from tfgpu_doctor.parsers.text.issue_form_values import names_no_gpu
 from tfgpu_doctor.parsers.text.lines import Excerpt
@@ -96,7 +96,7 @@ def read(excerpt: Excerpt) -> Facts:
     >>> facts.cuda.toolkits.value[0].version, facts.driver.cuda_init.value.code
     ('12.4', 100)
     """
-    text = Pasted(excerpt)
+    text = ParsedText(excerpt)
     return Facts(
         host=_host(text),
         driver=driver(text),
@@ -106,20 +106,20 @@ def read(excerpt: Excerpt) -> Facts:
         python=_python(text),
         variables=_variables(text),
         tensorflow=_tensorflow(text),
-        messages=Known((*text.messages, *circumstances(text)), "the text"),
+        messages=Known((*text.messages, *derived_messages(text)), "the text"),
     )
 
 
-def _host(text: Pasted) -> Host:
-    where = text.where
+def _host(text: ParsedText) -> Host:
+    where = text.hints
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
     system = text.system
-    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_SAID
+    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
     if isinstance(container, Unknown) and system.in_docker and system.in_docker.value:
         container = Known("docker", f"line {system.in_docker.line}")
     return Host(
-        os=Known(where.os, source) if where.os else NOT_SAID,
+        os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         kernel=_of(system.kernel),
         machine=_of(system.machine),
         distribution=Known(stated.raw[:80], stated_at(stated), "stated") if stated else _of(system.distribution),
@@ -133,10 +133,10 @@ def _host(text: Pasted) -> Host:
 
 
 def _of(seen: Seen[T] | None) -> Fact[T]:
-    return Known(seen.value, f"line {seen.line}") if seen else NOT_SAID
+    return Known(seen.value, f"line {seen.line}") if seen else NOT_IN_TEXT
 
 
-def _cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
+def _cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     """The NVIDIA cards that lspci lists, else those that somebody names."""
     cards = text.system.cards
     if not cards and (line := _empty_lspci(text)):
@@ -151,7 +151,7 @@ def _cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     return Known(found, f"line {cards[0].line}: lspci")
 
 
-def _empty_lspci(text: Pasted) -> int | None:
+def _empty_lspci(text: ParsedText) -> int | None:
     """The line of an ``lspci | grep -i nvidia`` that found nothing: a prompt follows at once."""
     for place, line in enumerate(text.lines[:-1]):
         if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
@@ -159,7 +159,7 @@ def _empty_lspci(text: Pasted) -> int | None:
     return None
 
 
-def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
+def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     """The cards that somebody names, which is no proof that a driver sees them; none, when they are all others'."""
     named = text.all_stated("gpu")
     cards = [
@@ -175,10 +175,10 @@ def _stated_cards(text: Pasted) -> Fact[tuple[PciGpu, ...]]:
     shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
     if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
         shown = text.find(_ONLY_GRAPHICS)
-    return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_SAID
+    return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_IN_TEXT
 
 
-def _python(text: Pasted) -> Python:
+def _python(text: ParsedText) -> Python:
     version = text.stated_fact("python")
     if text.system.python:
         version = _of(text.system.python)  # what the interpreter prints of itself
@@ -194,7 +194,7 @@ def _python(text: Pasted) -> Python:
     return Python(version=version, bits=bits, wheel_platform=_platform(text), packages=_packages(text))
 
 
-def _packages(text: Pasted) -> Fact[tuple[Package, ...]]:
+def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
     found: dict[tuple[str, str], Package] = {}
     lines = [one.line for one in text.listed]
     for one in text.listed:
@@ -208,21 +208,21 @@ def _packages(text: Pasted) -> Fact[tuple[Package, ...]]:
             found[event.name, event.version] = Package(
                 name=event.name, version=event.version, location=f"line {event.line}", installer="pip"
             )
-    return Known(tuple(found.values()), f"line {min(lines)}: packages") if found else NOT_SAID
+    return Known(tuple(found.values()), f"line {min(lines)}: packages") if found else NOT_IN_TEXT
 
 
-def _platform(text: Pasted) -> Fact[str]:
+def _platform(text: ParsedText) -> Fact[str]:
     said = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = text.system.machine.value if text.system.machine else ""
     arm = machine in ("arm64", "aarch64") or _ARM.search(said) is not None
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",
-    }.get(text.where.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
-    return Known(platform, "the text" if text.where.os else "assumed, for the text does not say")
+    }.get(text.hints.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
+    return Known(platform, "the text" if text.hints.os else "assumed, for the text does not say")
 
 
-def _tensorflow(text: Pasted) -> TensorFlow:
+def _tensorflow(text: ParsedText) -> TensorFlow:
     version = text.stated_fact("tensorflow")
     if isinstance(version, Unknown):
         found = (
@@ -243,7 +243,7 @@ def _tensorflow(text: Pasted) -> TensorFlow:
     )
 
 
-def _distribution(text: Pasted, version: str | None) -> Fact[str]:
+def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     found = text.find(_GPU_PACKAGE)
     if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
         found = None  # from 2.1 on the two packages hold the same build
@@ -252,26 +252,26 @@ def _distribution(text: Pasted, version: str | None) -> Fact[str]:
     if plain := text.find(_PLAIN_PACKAGE):
         return Known("tensorflow", f"line {plain[1]}")
     names = {one.name: one.line for one in text.listed}
-    if "tensorflow" in names and "tensorflow-gpu" not in names and not text.said(*_OF_A_GPU_BUILD):
+    if "tensorflow" in names and "tensorflow-gpu" not in names and not text.messages_of(*_OF_A_GPU_BUILD):
         return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
     if version is not None and re.match(r"1\.|2\.0", version):
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name")
-    return NOT_SAID
+    return NOT_IN_TEXT
 
 
-def _listed_version(text: Pasted) -> Fact[str]:
+def _listed_version(text: ParsedText) -> Fact[str]:
     """The version in a list of packages, or of what pip has just installed."""
     for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
         for package in value_or(_packages(text), ()):
             if package.name == name:
                 return Known(package.version, f"{package.location}: {name}")
-    return NOT_SAID
+    return NOT_IN_TEXT
 
 
-def _build(text: Pasted) -> Fact[Build]:
-    built = text.seen.build
+def _build(text: ParsedText) -> Fact[Build]:
+    built = text.tensorflow.build
     if built.is_cuda_build is None:
-        return NOT_SAID
+        return NOT_IN_TEXT
     build = Build(
         is_cuda_build=built.is_cuda_build,
         is_rocm_build=bool(built.is_rocm_build),
@@ -282,29 +282,29 @@ def _build(text: Pasted) -> Fact[Build]:
     return Known(build, f"line {built.line}: TensorFlow's build")
 
 
-def _devices(text: Pasted) -> Fact[Any]:
-    listed = tensorflow_devices.device_facts(text.seen)
+def _devices(text: ParsedText) -> Fact[Any]:
+    listed = tensorflow_devices.device_facts(text.tensorflow)
     source = "TensorFlow's list of devices"
-    if any(device.kind == "GPU" for device in listed) and text.seen.gpu_count != 0:
+    if any(device.kind == "GPU" for device in listed) and text.tensorflow.gpu_count != 0:
         return Known(listed, source)
-    if text.seen.gpu_count:
+    if text.tensorflow.gpu_count:
         counted = tuple(
-            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.seen.gpu_count, 64))
+            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.tensorflow.gpu_count, 64))
         )
-        return Known(counted, f"line {text.seen.some_gpu}: {source}")
-    if text.seen.gpu_count == 0:
-        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.seen.no_gpu}: {source}")
+        return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
+    if text.tensorflow.gpu_count == 0:
+        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
     if shown := text.find(_SHOWN_BESIDE):
         return Known((), f"line {shown[1]}: what the command printed, as a remark beside it")
     if text.find(_TF_LOG) and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log")
-    return NOT_SAID
+    return NOT_IN_TEXT
 
 
-def _variables(text: Pasted) -> Fact[dict[str, str]]:
-    found = {name: value for name, (value, _) in text.where.variables.items() if not _PLACEHOLDER.search(value)}
-    lines = ", ".join(str(line) for name, (_, line) in text.where.variables.items() if name in found)
-    return Known(found, f"line {lines}") if found else NOT_SAID
+def _variables(text: ParsedText) -> Fact[dict[str, str]]:
+    found = {name: value for name, (value, _) in text.hints.variables.items() if not _PLACEHOLDER.search(value)}
+    lines = ", ".join(str(line) for name, (_, line) in text.hints.variables.items() if name in found)
+    return Known(found, f"line {lines}") if found else NOT_IN_TEXT
 
 
 def _first_word(stated: Stated | None) -> Fact[str]:
@@ -312,7 +312,7 @@ def _first_word(stated: Stated | None) -> Fact[str]:
         r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
         (stated.value if stated else "").lower(),
     )
-    return Known(words[0], stated_at(stated), "stated") if words and stated else NOT_SAID
+    return Known(words[0], stated_at(stated), "stated") if words and stated else NOT_IN_TEXT
 
 
 def _may_be(package: str, version: str) -> bool:
