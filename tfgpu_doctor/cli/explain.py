@@ -121,7 +121,8 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
             f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} that repeat others or tell nothing passed over",
             err=True,
         )
-    return make_report(text_to_facts.read(excerpt), load_matrix(matrix_file), source="text", timings={})
+    matrix = load_matrix(matrix_file)
+    return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 
 
 def _no_text(first: bytes) -> str | None:

@@ -137,7 +137,7 @@ def cudnn(text: ParsedText) -> Cudnn:
     version = differs.values["runtime"] if differs else _packed(loaded.values["version"]) if loaded else None
     return Cudnn(
         installed=Known(files, files[0].path, _grade(files[0].source)) if files else NOT_IN_TEXT,
-        runtime=fact_from(_dotted(version), differs or loaded),
+        runtime=fact_from(dotted(version), differs or loaded),
     )
 
 
@@ -176,7 +176,7 @@ def _distinct(kits: list[Toolkit]) -> tuple[Toolkit, ...]:
     return tuple(seen.values())
 
 
-def _dotted(version: str | None) -> str | None:
+def dotted(version: str | None) -> str | None:
     """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
     version = version.strip(".") if version else None
     return _packed(version) if version and version.isdecimal() else version

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar
 
+from tfgpu_doctor.inference.asks import with_asks
 from tfgpu_doctor.inference.cuda import NOT_HERE, cuda, cudnn
 from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, stated_at
+from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.issue_form import Stated
 from tfgpu_doctor.parsers.text.issue_form_values import names_no_gpu
 from tfgpu_doctor.parsers.text.lines import Excerpt
@@ -26,6 +29,7 @@ from tfgpu_doctor.records.facts import (
     Facts,
     Host,
     Known,
+    Message,
     Package,
     PciGpu,
     Python,
@@ -88,8 +92,8 @@ _TF_SENTENCE = re.compile(
 )
 
 
-def read(excerpt: Excerpt) -> Facts:
-    """All that the text tells.
+def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
+    """All that the text tells; with a matrix, also which releases and Pythons remain where it names none.
 
     >>> from tfgpu_doctor.parsers import lines
     >>> facts = read(lines.read([b"CUDA: 12.4\\nfailed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device"]))
@@ -97,17 +101,20 @@ def read(excerpt: Excerpt) -> Facts:
     ('12.4', 100)
     """
     text = ParsedText(excerpt)
-    return Facts(
+    messages = (*text.messages, *derived_messages(text))
+    python = _python(text, matrix)
+    facts = Facts(
         host=_host(text),
         driver=driver(text),
         gpus=gpus(text),
         cuda=cuda(text),
         cudnn=cudnn(text),
-        python=_python(text),
+        python=python,
         variables=_variables(text),
-        tensorflow=_tensorflow(text),
-        messages=Known((*text.messages, *derived_messages(text)), "the text"),
+        tensorflow=_tensorflow(text, matrix, python, messages),
+        messages=Known(messages, "the text"),
     )
+    return with_asks(facts)
 
 
 def _host(text: ParsedText) -> Host:
@@ -178,20 +185,23 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_IN_TEXT
 
 
-def _python(text: ParsedText) -> Python:
+def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     version = text.stated_fact("python")
     if text.system.python:
         version = _of(text.system.python)  # what the interpreter prints of itself
     if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
         digits = wheel[0]["python"]
-        version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name")
+        version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name", "inferred")
     if isinstance(version, Unknown) and (site := text.find(_SITE)):
         digits = site[0]["digits"] or ""
-        version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path")
+        version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path", "inferred")
+    platform = _platform(text)
+    if isinstance(version, Unknown) and matrix is not None:
+        version = python_of_offers(text, matrix, platform) or version
     bits = _of(text.system.python_bits)
     if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
-        bits = Known(32, f"line {path[1]}: a path")
-    return Python(version=version, bits=bits, wheel_platform=_platform(text), packages=_packages(text))
+        bits = Known(32, f"line {path[1]}: a path", "inferred")
+    return Python(version=version, bits=bits, wheel_platform=platform, packages=_packages(text))
 
 
 def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
@@ -219,28 +229,38 @@ def _platform(text: ParsedText) -> Fact[str]:
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",
     }.get(text.hints.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
-    return Known(platform, "the text" if text.hints.os else "assumed, for the text does not say")
+    return (
+        Known(platform, "the text")
+        if text.hints.os
+        else Known(platform, "assumed, for the text does not say", "inferred")
+    )
 
 
-def _tensorflow(text: ParsedText) -> TensorFlow:
+def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:
     version = text.stated_fact("tensorflow")
     if isinstance(version, Unknown):
-        found = (
-            text.find(_TF_IMAGE)
-            or text.find(_LIBTENSORFLOW)
-            or text.find(_WHEEL)
-            or text.find(_TF_SENTENCE, but=NOT_HERE)
-            or text.find(_TF_PINNED, but=_NO_INSTALL)
-        )
-        version = Known(found[0]["version"], f"line {found[1]}") if found else _listed_version(text)
+        version = _named_version(text)
     if isinstance(version, Unknown) and text.find(_TF_LOG) and (bare := text.find(_BARE_VERSION)):
-        version = Known(bare[0]["version"], f"line {bare[1]}, a version that stands alone beside TensorFlow's log")
+        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
+        version = Known(bare[0]["version"], source, "inferred")
+    if isinstance(version, Unknown) and matrix is not None:
+        wheel = not any(message.kind in OTHER_BUILDS for message in messages)
+        version = remaining_releases(text, matrix, python, wheel=wheel) or version
     return TensorFlow(
         version=version,
         distribution=_distribution(text, value_or(version, None)),
         build=_build(text),
         devices=_devices(text),
     )
+
+
+def _named_version(text: ParsedText) -> Fact[str]:
+    """The release that an image, an archive, a wheel, a sentence or a command names, else that of the list."""
+    if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
+        return Known(found[0]["version"], f"line {found[1]}")
+    if found := text.find(_TF_SENTENCE, but=NOT_HERE) or text.find(_TF_PINNED, but=_NO_INSTALL):
+        return Known(found[0]["version"], f"line {found[1]}", "stated")
+    return _listed_version(text)
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
@@ -255,7 +275,7 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     if "tensorflow" in names and "tensorflow-gpu" not in names and not text.messages_of(*_OF_A_GPU_BUILD):
         return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
     if version is not None and re.match(r"1\.|2\.0", version):
-        return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name")
+        return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
     return NOT_IN_TEXT
 
 
@@ -295,9 +315,9 @@ def _devices(text: ParsedText) -> Fact[Any]:
     if text.tensorflow.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
     if shown := text.find(_SHOWN_BESIDE):
-        return Known((), f"line {shown[1]}: what the command printed, as a remark beside it")
+        return Known((), f"line {shown[1]}: what the command printed, as a remark beside it", "stated")
     if text.find(_TF_LOG) and (bare := text.find(_BARE_LIST)):
-        return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log")
+        return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log", "inferred")
     return NOT_IN_TEXT
 
 

@@ -1,0 +1,112 @@
+"""What remains possible where the text names no release, no Python; and the command that would tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.inference.asks import _ASKS, _ON_WINDOWS
+from tfgpu_doctor.inference.derived_messages import derived_messages
+from tfgpu_doctor.inference.parsed_text import ParsedText
+from tfgpu_doctor.inference.remaining_releases import MOST, OTHER_BUILDS, remaining_releases
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up, value_or
+from tfgpu_doctor.records.versions import minor
+
+MATRIX = Matrix.load()
+CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
+# texts that state another release than the one that prints: a nightly build, and one beside another environment
+CONTRADICT_THEMSELVES = {"tf-37689", "tf-48787"}
+LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:60] "
+
+
+def facts(text: str, matrix: Matrix | None = MATRIX) -> Facts:
+    return text_to_facts.read(lines.read([text.encode()]), matrix)
+
+
+def releases(text: str) -> list[str]:
+    version = facts(text).tensorflow.version
+    return [minor(one) for one in version.one_of] if isinstance(version, Unknown) else [version.value]
+
+
+def test_library_names_log_form_and_date_leave_a_few() -> None:
+    text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
+    assert releases(text) == ["2.4"]
+    assert releases(text.replace("2021-03", "2022-06")) == ["2.4", "2.5", "2.6", "2.7", "2.8", "2.9"]
+    assert releases(f"{text.replace('2021-03', '2022-06')}\nPython version: 3.6") == ["2.4", "2.5", "2.6"]
+    assert releases("2024-06-01 10:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] x") == [
+        *("2.15", "2.16", "2.17"),
+    ]
+
+
+def test_the_newest_patch_of_each_minor_release() -> None:
+    version = facts(LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x").tensorflow.version
+    assert isinstance(version, Unknown)
+    assert version.one_of == ("2.4.4",)
+    assert version.ask == 'python -c "import tensorflow as tf; print(tf.__version__)"'
+    assert "libcudart.so.11.0" in version.reason
+
+
+def test_a_named_release_is_known_and_a_text_without_a_clue_leaves_all() -> None:
+    assert releases(LOG + "Could not load dynamic library 'libcudart.so.11.0'\nTensorFlow version: 2.4.1") == ["2.4.1"]
+    assert releases("I installed tensorflow and it does not see the GPU\nPython version: 3.8") == []
+    assert facts(LOG + "Could not load dynamic library 'libcudart.so.11.0'", None).tensorflow.version == Unknown(
+        "the text does not say", ask='python -c "import tensorflow as tf; print(tf.__version__)"'
+    )
+
+
+def test_libraries_say_nothing_of_a_build_from_source() -> None:
+    text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x\nI compiled tensorflow from source"
+    assert releases(text) == ["1.14", "1.15", "2.0", "2.1", "2.2", "2.3", "2.4"]
+
+
+def test_pips_list_leaves_one_python_or_several() -> None:
+    command = "$ pip install tensorflow==9.9\nERROR: Could not find a version that satisfies the requirement "
+    one = command + "tensorflow==9.9 (from versions: 2.16.0rc0, 2.16.1, 2.16.2, 2.17.0, 2.17.1, 2.18.0)"
+    assert facts(one).python.version == Known("3.12", "line 2: the versions that pip offers", "inferred")
+    several = facts(command + "tensorflow==9.9 (from versions: 1.0.0, 1.0.1, 1.1.0, 1.2.0)").python.version
+    assert isinstance(several, Unknown)
+    assert {"2.7", "3.5"} <= set(several.one_of)
+    assert several.ask == "python --version"
+
+
+def test_what_collected_reports_name_is_among_what_remains() -> None:
+    wrong, seen = [], 0
+    for path in CASES:
+        excerpt = lines.read([yaml.safe_load(path.read_text(encoding="utf-8"))["text"].encode()])
+        text, found = ParsedText(excerpt), text_to_facts.read(excerpt, MATRIX)
+        wheel = not any(message.kind in OTHER_BUILDS for message in (*text.messages, *derived_messages(text)))
+        left = remaining_releases(text, MATRIX, found.python, wheel=wheel)
+        named = value_or(found.tensorflow.version, None)
+        if left is None or named is None:
+            continue
+        seen += 1
+        if not 1 <= len(left.one_of) <= MOST or minor(named) not in map(minor, left.one_of):
+            wrong.append(path.stem)
+    assert set(wrong) <= CONTRADICT_THEMSELVES
+    assert seen > 10
+
+
+def test_every_ask_belongs_to_a_fact() -> None:
+    assert [path for path in (*_ASKS, *_ON_WINDOWS) if not isinstance(look_up(Facts(), path), (Known, Unknown))] == []
+
+
+def test_what_a_text_leaves_open_names_the_command_that_tells() -> None:
+    linux, windows = facts("Operating system: Ubuntu 22.04"), facts("Operating system: Windows 11")
+    assert linux.gpus == Unknown("the text does not say", ask="nvidia-smi -L")
+    assert [look_up(linux, path) for path in _ASKS if getattr(look_up(linux, path), "ask", "known") is None] == []
+    assert isinstance(windows.host.kernel, Unknown)
+    assert windows.host.kernel.ask is None
+    assert isinstance(windows.cuda.toolkits, Unknown)
+    assert windows.cuda.toolkits.ask == "nvcc --version"
+
+
+def test_grades() -> None:
+    read = facts("CUDA version: 11.8\nTensorFlow version: 2.4.1\nFile /usr/lib/python3.8/site-packages/x.py")
+    assert isinstance(read.cuda.toolkits, Known)
+    assert isinstance(read.tensorflow.version, Known)
+    assert isinstance(read.python.version, Known)
+    assert (read.cuda.toolkits.grade, read.tensorflow.version.grade, read.python.version.grade) == (
+        *("stated", "stated", "inferred"),
+    )

@@ -1,0 +1,71 @@
+"""The command that tells what a pasted text leaves open."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from tfgpu_doctor.records.facts import Facts, Unknown, look_up, value_or
+
+_PYTHON = 'python -c "import tensorflow as tf; print({})"'
+_ASKS = {
+    "host.os": 'python -c "import platform; print(platform.platform())"',
+    "host.machine": 'python -c "import platform; print(platform.machine())"',
+    "host.kernel": "uname -r",
+    "host.distribution": "cat /etc/os-release",
+    "host.libc": "ldd --version",
+    "host.cpu_flags": "lscpu",
+    "host.shm": "df -h /dev/shm",
+    "host.pci_gpus": "lspci -nn | grep -i nvidia",
+    "host.container": "tfgpu doctor",
+    "driver.version": "nvidia-smi",
+    "driver.cuda_supported": "nvidia-smi",
+    "driver.nvidia_smi": "nvidia-smi",
+    "driver.kernel_module": "cat /proc/driver/nvidia/version",
+    "driver.kernel_module_loaded": "cat /proc/driver/nvidia/version",
+    "driver.nvml_init": "nvidia-smi",
+    "driver.libcuda": "ldconfig -p | grep libcuda",
+    "driver.cuda_init": "tfgpu doctor",
+    "driver.xid_events": "sudo dmesg | grep -i xid",
+    "gpus": "nvidia-smi -L",
+    "peers": "nvidia-smi topo -m",
+    "cuda.toolkits": "ls -d /usr/local/cuda*",
+    "cuda.nvcc": "nvcc --version",
+    "cudnn.installed": "ldconfig -p | grep libcudnn",
+    "cudnn.runtime": "tfgpu doctor",
+    "loader.sonames": "tfgpu doctor",
+    "loader.search_path": 'echo "$LD_LIBRARY_PATH"',
+    "python.executable": 'python -c "import sys; print(sys.executable)"',
+    "python.version": "python --version",
+    "python.bits": 'python -c "import sys; print(sys.maxsize > 2**32)"',
+    "python.packages": "python -m pip list",
+    "python.tensorflow_paths": 'python -c "import tensorflow; print(tensorflow.__file__)"',
+    "variables": "env | grep -E 'CUDA|NVIDIA|TF_|XLA|LD_LIBRARY|PYTHON'",
+    "tensorflow.version": _PYTHON.format("tf.__version__"),
+    "tensorflow.distribution": "python -m pip list",
+    "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
+    "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
+}
+_ON_WINDOWS = {  # None: no command there, or nothing to ask for
+    **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
+    **dict.fromkeys(("driver.kernel_module", "driver.kernel_module_loaded")),
+    "host.cpu_flags": "wmic cpu get name",
+    "host.pci_gpus": "wmic path win32_VideoController get name",
+    "driver.libcuda": "where nvcuda.dll",
+    "cuda.toolkits": "nvcc --version",
+    "cudnn.installed": "where cudnn64_*.dll",
+    "loader.search_path": "echo %PATH%",
+    "variables": "set",
+}
+
+
+def with_asks(facts: Facts) -> Facts:
+    """The facts, each open one with the command that would tell, where there is one."""
+    windows = value_or(facts.host.os, None) == "windows"
+    parts: dict[str, dict[str, Unknown]] = {}
+    for path, command in {**_ASKS, **(_ON_WINDOWS if windows else {})}.items():
+        fact = look_up(facts, path)
+        if command is not None and isinstance(fact, Unknown) and fact.ask is None:
+            part, _, name = path.rpartition(".")
+            parts.setdefault(part, {})[name] = structs.replace(fact, ask=command)
+    changed = {part: structs.replace(getattr(facts, part), **fields) for part, fields in parts.items() if part}
+    return structs.replace(facts, **changed, **parts.get("", {}))

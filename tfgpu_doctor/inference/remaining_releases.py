@@ -1,0 +1,133 @@
+"""Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
+
+The form of TensorFlow's log, its date, the names of the libraries that it opens and the cuDNN that it was compiled
+with belong to some releases only; so does the Python beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from packaging.version import Version
+
+from tfgpu_doctor.inference.cuda import dotted
+from tfgpu_doctor.inference.parsed_text import ParsedText
+from tfgpu_doctor.inference.python_from_versions import versions_offered
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.records.facts import Fact, Known, Python, Unknown, value_or
+from tfgpu_doctor.records.versions import major, minor
+
+MOST = 12  # releases; more say nothing
+
+Series = tuple[int, int]  # major and minor
+# where the source file that prints lies: first and last release (TensorFlow's tags)
+_LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
+    (re.compile(r"\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:"), (2, 14), (9, 0)),
+    (re.compile(r"external/local_(?:tsl|xla)/"), (2, 15), (2, 19)),
+    (re.compile(r"tensorflow/tsl/"), (2, 11), (2, 14)),
+    (re.compile(r"tensorflow/compiler/xla/stream_executor/"), (2, 11), (2, 14)),
+    (re.compile(r"tensorflow/stream_executor/platform/default/dso_loader\.cc"), (1, 14), (2, 10)),
+    (re.compile(r"tensorflow/stream_executor/dso_loader\.cc"), (1, 0), (1, 13)),
+    (re.compile(r"tensorflow/stream_executor/"), (1, 0), (2, 10)),
+)
+_DATED = re.compile(r"^(?P<year>20[12]\d)-(?P<month>[01]\d)-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] (?:tensorflow|external)/")
+# months in which minor releases came out (their tags); a log is not older than its TensorFlow
+_PUBLISHED: dict[Series, tuple[int, int]] = {
+    (1, 0): (2017, 2), (1, 1): (2017, 4), (1, 2): (2017, 6), (1, 3): (2017, 8), (1, 4): (2017, 11), (1, 5): (2018, 1),
+    (1, 6): (2018, 2), (1, 7): (2018, 3), (1, 8): (2018, 4), (1, 9): (2018, 7), (1, 10): (2018, 8), (1, 11): (2018, 9),
+    (1, 12): (2018, 11), (1, 13): (2019, 2), (1, 14): (2019, 6), (1, 15): (2019, 10), (2, 0): (2019, 9),
+    (2, 1): (2020, 1), (2, 2): (2020, 5), (2, 3): (2020, 7), (2, 4): (2020, 12), (2, 5): (2021, 5), (2, 6): (2021, 8),
+    (2, 7): (2021, 11), (2, 8): (2022, 2), (2, 9): (2022, 5), (2, 10): (2022, 9), (2, 11): (2022, 11),
+    (2, 12): (2023, 3), (2, 13): (2023, 7), (2, 14): (2023, 9), (2, 15): (2023, 11), (2, 16): (2024, 3),
+    (2, 17): (2024, 7), (2, 18): (2024, 10), (2, 19): (2025, 3), (2, 20): (2025, 8),
+}  # fmt: skip
+_OPENED = re.compile(r"dso_loader|dynamic library|CUDA library", re.IGNORECASE)
+DRIVER = "driver"  # component of libcuda.so.1, which every release opens
+OTHER_BUILDS = ("source-build", "conda-build", "conda-tensorflow", "jetson")  # built with other libraries than wheels
+
+Clue = tuple[str, Callable[[Release], bool]]  # what it is, and which releases it leaves
+
+
+def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, wheel: bool) -> Unknown | None:
+    """The newest patch of each minor release that could have printed this; None where too many could, or none.
+
+    Args:
+        wheel: the build is a published wheel, as far as is known, so that it opens the libraries of the matrix.
+    """
+    clues = [*_of_the_log(text)]
+    if wheel:
+        clues += _of_the_libraries(text, matrix)
+    if not clues:
+        return None
+    if isinstance(python.version, Known):
+        version = minor(python.version.value)
+        clues.append((f"Python {version}", lambda row: version in row.python))
+    newest: dict[Series, Version] = {}
+    for row in _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64")):
+        release = Version(row.version)
+        if not (release.is_prerelease or release.local) and all(leaves(row) for _, leaves in clues):
+            newest[_series(row)] = max(release, newest.get(_series(row), release))
+    if not 1 <= len(newest) <= MOST:
+        return None
+    names = ", ".join(dict.fromkeys(name for name, _ in clues))
+    first, last = min(newest), max(newest)
+    span = f"{first[0]}.{first[1]}" + (f" to {last[0]}.{last[1]}" if last != first else "")
+    return Unknown(
+        f"the text does not name the release; {names} leave{'s' if len(clues) == 1 else ''} {span}",
+        one_of=tuple(str(newest[series]) for series in sorted(newest)),
+    )
+
+
+def python_of_offers(text: ParsedText, matrix: Matrix, platform: Fact[str]) -> Fact[str] | None:
+    """The Python to which pip offers the versions that it lists: known where only one fits, else one of several."""
+    for event in text.events:
+        if event.kind != "no-version" or not event.versions:
+            continue
+        found = versions_offered(matrix, event.name, event.versions, value_or(platform, None))
+        if found is not None and len(found.pythons) == 1:
+            return Known(found.pythons[0], f"line {event.line}: the versions that pip offers", "inferred")
+        if found is not None and 1 < len(found.pythons) <= MOST:
+            return Unknown("pip offers the same versions to several Pythons", one_of=found.pythons)
+    return None
+
+
+def _wheels(matrix: Matrix, platform: str) -> Iterator[Release]:
+    """The releases with CUDA, and on platforms without any all."""
+    rows = [row for package in ("tensorflow", "tensorflow-gpu") for row in matrix.releases(platform, package)]
+    yield from [row for row in rows if row.gpu] or rows
+
+
+def _series(row: Release) -> Series:
+    version = Version(row.version)
+    return version.major, version.minor
+
+
+def _of_the_log(text: ParsedText) -> Iterator[Clue]:
+    for pattern, first, last in _LOG_FORMS:
+        if text.find(pattern):
+            yield "the form of the log", lambda row, first=first, last=last: first <= _series(row) <= last  # type: ignore[misc]
+    if dated := text.find(_DATED):
+        year, month = int(dated[0]["year"]), int(dated[0]["month"])
+        limit = (year, month + 1)  # release candidates are some weeks older
+        yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(_series(row), max(_PUBLISHED.values())) <= limit
+
+
+def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
+    """The names that TensorFlow opens, found or not; those that no release has are another program's."""
+    names = {
+        message.values["library"]
+        for message in text.messages_of("library-not-opened", "library-opened")
+        if "library" in message.values and _OPENED.search(message.text)
+    }
+    opened = {one.soname for row in matrix.releases() for one in row.libraries if one.component != DRIVER}
+    for name in sorted(names & opened):
+        yield name, lambda row, name=name: any(one.soname == name for one in row.libraries)  # type: ignore[misc]
+    for message in text.messages_of("cudnn-version-differs"):
+        if (compiled := dotted(message.values.get("compiled"))) is not None:
+            yield f"cuDNN {compiled}", lambda row, compiled=compiled: _compiled_with(row, compiled)  # type: ignore[misc]
+
+
+def _compiled_with(row: Release, cudnn: str) -> bool:
+    known = row.cudnn or cudnn
+    return minor(cudnn) == known if "." in known else major(cudnn) == known
