@@ -13,9 +13,9 @@ EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
 
 
 def main() -> None:
-    """Run the command line and leave with the exit code of the contract."""
+    """Run the command line and exit with its exit code."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # started with the stream closed (>&-): write into nothing
+        if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     arguments = sys.argv[1:]
     page = _help_page() if arguments in (["--help"], ["-h"]) else None
@@ -28,9 +28,9 @@ def main() -> None:
 
 
 def _help_page() -> str | None:
-    """The page that click would format, formatted ahead: importing click alone takes 3.6 bare interpreter starts.
+    """The help page as click formats it, stored in a file: importing click takes as long as 3.6 interpreter starts.
 
-    None where it would look different (a narrow terminal). A test compares it with click's own.
+    None for a narrow terminal, where the page is different. A test compares it with click's output.
     """
     try:
         columns = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
@@ -43,12 +43,12 @@ def _help_page() -> str | None:
 
 
 def _drop_output() -> None:
-    """What is still to be written to standard output cannot be: Python must not try again at exit."""
+    """Discard the output that is still buffered, so that Python does not try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _closed_pipe() -> int:
-    """The reader of a pipe went away."""
+    """Return the exit code for a pipe whose reader has ended."""
     _drop_output()
     return EXIT_BROKEN_PIPE
 
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return _closed_pipe()
     except SystemExit:
-        if sys.stdout is not stdout:  # click's sign of a closed pipe; it leaves with 1, which means something else here
+        if sys.stdout is not stdout:  # click replaced it: the pipe is closed; its exit code 1 means something else here
             return _closed_pipe()
         raise
     except OSError as error:
@@ -86,19 +86,19 @@ def run(arguments: list[str]) -> int:
         _drop_output()
         print(f"tfgpu: cannot write the result: {error.strerror}", file=sys.stderr)
         return EXIT_UNKNOWN
-    except Exception as error:  # the last line of defence: a user gets a sentence, a developer the traceback
+    except Exception as error:  # users get a sentence, developers the traceback
         if os.environ.get("TFGPU_DEBUG"):
             raise
         print(
             f"tfgpu: internal error: {type(error).__name__}: {error}\n"
-            "This is a defect of tfgpu. Please report it with the output under TFGPU_DEBUG=1.",
+            "This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.",
             file=sys.stderr,
         )
         return EXIT_UNKNOWN
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
-    """Leave through every `with`, so that no child is left behind."""
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    """Exit through every `with`, so that no child process is left behind."""
     raise SystemExit(128 + number)
 
 

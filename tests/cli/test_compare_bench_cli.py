@@ -100,11 +100,11 @@ def test_a_narrow_ascii_pipe(folder: Path) -> None:
     [
         (
             ("report.json", "base.json"),
-            "base.json is a bench result; tfgpu compare reads two doctor reports or two bench results, and report.json",
+            "base.json is a bench result, but report.json is a doctor report; tfgpu compare reads two doctor reports",
         ),
         (
             ("base.json", "report.json"),
-            "base.json is a bench result; tfgpu compare reads two doctor reports or two bench results, and report.json",
+            "base.json is a bench result, but report.json is a doctor report; tfgpu compare reads two doctor reports",
         ),
         (
             ("base.json", "plan.json"),
@@ -121,20 +121,23 @@ def test_a_narrow_ascii_pipe(folder: Path) -> None:
         (("unknown-field.json", "base.json"), "tfgpu 99.0 wrote it, and this is"),
         (("null.json", "base.json"), "null.json is not a valid bench result: Expected `float`, got `null`"),
         (("base.json", "cut.json"), "cut.json is not a saved report: it is cut off"),
-        (("base.json", "slower.json", "--factor", "0.9"), "--factor 0.9: give a number above 1, as 1.05"),
-        (("base.json", "slower.json", "--factor", "1"), "--factor 1: give a number above 1"),
-        (("base.json", "slower.json", "--factor", "nan"), "--factor nan: give a number above 1"),
+        (("base.json", "slower.json", "--factor", "0.9"), "--factor 0.9: must be greater than 1, such as 1.05"),
+        (("base.json", "slower.json", "--factor", "1"), "--factor 1: must be greater than 1"),
+        (("base.json", "slower.json", "--factor", "nan"), "--factor nan: must be greater than 1"),
         (
             ("base.json", "slower.json", "--across", "moon"),
-            "--across moon: not one of tensorflow, keras, python, numpy",
+            "--across moon: choose from tensorflow, keras, python, numpy",
         ),
-        (("base.json", "slower.json", "--fail-on", "error"), "--fail-on error: for doctor reports, and these are two"),
-        (("base.json", "slower.json", "--all"), "--all: for doctor reports"),
-        (("base.json", "slower.json", "--require-gpus", "1"), "--require-gpus: for doctor reports"),
-        (("report.json", "report.json", "--fail-on", "slower"), "--fail-on slower: for bench results, and these are"),
-        (("report.json", "report.json", "--factor", "1.1"), "--factor: for bench results"),
-        (("report.json", "report.json", "--across", "driver"), "--across: for bench results"),
-        (("report.json", "report.json", "--format", "markdown"), "--format markdown: for bench results"),
+        (("base.json", "slower.json", "--fail-on", "error"), "--fail-on error: only for doctor reports, but these are"),
+        (("base.json", "slower.json", "--all"), "--all: only for doctor reports"),
+        (("base.json", "slower.json", "--require-gpus", "1"), "--require-gpus: only for doctor reports"),
+        (
+            ("report.json", "report.json", "--fail-on", "slower"),
+            "--fail-on slower: only for bench results, but these are",
+        ),
+        (("report.json", "report.json", "--factor", "1.1"), "--factor: only for bench results"),
+        (("report.json", "report.json", "--across", "driver"), "--across: only for bench results"),
+        (("report.json", "report.json", "--format", "markdown"), "--format markdown: only for bench results"),
     ],
 )
 def test_wrong_usage(folder: Path, arguments: tuple[str, ...], message: str) -> None:

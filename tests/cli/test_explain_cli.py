@@ -55,8 +55,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (".", "cannot read .: Is a directory"),
         ("nowhere/log", "cannot read nowhere/log: No such file or directory"),
         ("cuda.mising", "neither a file nor the id of a finding. Did you mean cuda.missing"),
-        ("cuda", "cuda is no file. Findings of that name: cuda.missing, cuda.version-mismatch"),
-        ("Performance", "Findings of that name: perf.input-bound"),
+        ("cuda", "cuda is not a file. Findings with that name: cuda.missing, cuda.version-mismatch"),
+        ("Performance", "Findings with that name: perf.input-bound"),
         ("nowhere", "cannot read nowhere: No such file or directory"),
         ("a" * 5000, "name too long"),
     ):
@@ -86,11 +86,11 @@ def test_a_file_named_like_a_finding_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress(NO_DEVICE.encode()), "is gzip, unpack it first: gunzip -c"),
+        (gzip.compress(NO_DEVICE.encode()), "is compressed with gzip; unpack it first: gunzip -c"),
         (b"PK\x03\x04" + bytes(40), "is a zip archive"),
-        (PNG, "is a picture"),
-        (Path(sys.executable).resolve().read_bytes()[:100_000], "no text"),
-        (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is binary, no text"),
+        (PNG, "is an image, not text"),
+        (Path(sys.executable).resolve().read_bytes()[:100_000], "not text"),
+        (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is a binary file, not text"),
     ],
 )
 def test_what_is_no_text_is_named(data: bytes, message: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_standard_input_by_default_and_by_name() -> None:
 def test_closed_standard_input() -> None:
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *EXPLAIN], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"standard input is closed: name a file" in done.stderr
+    assert b"standard input is closed: give a file" in done.stderr
 
 
 def test_typed_at_a_terminal() -> None:

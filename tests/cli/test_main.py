@@ -76,7 +76,7 @@ def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name
         (("doctor", "--require-gpus", "-1"), "--require-gpus"),
         (("doctor", "--from", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
         (("doctor", "--from", "."), "cannot read .: Is a directory"),
-        (("doctor", "--from", "x.json", "--no-import"), "--from reads a saved report"),
+        (("doctor", "--from", "x.json", "--no-import"), "cannot be combined with --from, which reads a saved report"),
         (("doctor", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("doctor", "--output", "/nowhere/report.json"), "the folder /nowhere does not exist"),
         (("doctor", "--output", "/"), "is a directory"),

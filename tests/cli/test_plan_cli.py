@@ -49,7 +49,7 @@ def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
         (("--gpu", "RTX 4090", "--python", "three"), "'three' is no Python version such as 3.12"),
         (("--gpu", "RTX 4090", "--tensorflow", "latest"), "'latest' is no TensorFlow version such as 2.15"),
         (("--os", "beos"), "'linux', 'windows', 'wsl2', 'macos'"),
-        (("--gpu", "RTX 4090", "--from", "report.json"), "--from takes the machine from a report"),
+        (("--gpu", "RTX 4090", "--from", "report.json"), "--from can be combined with --python and --tensorflow"),
         (("--from", "nowhere.json"), "cannot read nowhere.json"),
     ],
 )

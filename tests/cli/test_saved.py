@@ -66,7 +66,7 @@ def test_larger_than_any_report(tmp_path: Path) -> None:
         stream.truncate(100 * 2**20)
     done = tfgpu("doctor", "--from", str(path))
     assert done.returncode == 2
-    assert "is larger than 64 MiB, and no report of tfgpu doctor" in " ".join(done.stderr.split())
+    assert "is larger than 64 MiB; it is not a tfgpu report" in " ".join(done.stderr.split())
 
 
 def test_a_device_without_an_end() -> None:
@@ -77,8 +77,8 @@ def test_a_device_without_an_end() -> None:
 def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    monkeypatch.setattr(saved, "PATIENCE", 0.1)
-    with pytest.raises(click.UsageError, match="nobody has written to this pipe"):
+    monkeypatch.setattr(saved, "PIPE_TIMEOUT", 0.1)
+    with pytest.raises(click.UsageError, match="no data on this pipe"):
         saved.load(str(path))
 
 

@@ -8,23 +8,25 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "doctor": LazyCommand("tfgpu_doctor.cli.doctor", "Say what keeps TensorFlow from the GPU, why, and what to type."),
-    "explain": LazyCommand("tfgpu_doctor.cli.explain", "Diagnose a pasted log, traceback or nvidia-smi table."),
+    "doctor": LazyCommand(
+        "tfgpu_doctor.cli.doctor", "Diagnose why TensorFlow cannot use the GPU, and show how to fix it."
+    ),
+    "explain": LazyCommand("tfgpu_doctor.cli.explain", "Diagnose a pasted log, traceback or nvidia-smi output."),
     "plan": LazyCommand(
-        "tfgpu_doctor.cli.plan", "Say which TensorFlow to install here, or on a machine that you describe."
+        "tfgpu_doctor.cli.plan", "Show which TensorFlow to install on this or another machine, with the commands."
     ),
     "matrix": LazyCommand(
-        "tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together."
+        "tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible."
     ),
     "check": LazyCommand(
         "tfgpu_doctor.cli.check",
-        "Say before building whether requirements and manifests will work.",
+        "Check requirements, Dockerfiles and manifests before building them.",
     ),
     "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
     "smoke": LazyCommand(
-        "tfgpu_doctor.cli.smoke", "Say within a minute whether a GPU machine can be relied on, for CI."
+        "tfgpu_doctor.cli.smoke", "Test in a minute that TensorFlow works on the GPUs of this machine, for CI."
     ),
-    "compare": LazyCommand("tfgpu_doctor.cli.compare", "Say what changed between two reports or two bench results."),
+    "compare": LazyCommand("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
 }
 
 
@@ -36,7 +38,7 @@ COMMANDS = {
 )
 @click.version_option(__version__, prog_name="tfgpu")
 def cli() -> None:
-    """Get TensorFlow to run, and run fast, on NVIDIA GPUs.
+    """Diagnose and benchmark TensorFlow on NVIDIA GPUs.
 
-    Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
+    Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
     """

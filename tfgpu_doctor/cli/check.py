@@ -1,4 +1,4 @@
-"""`tfgpu check`: will it work, before anything is built?"""
+"""`tfgpu check`: requirements and manifests against the compatibility matrix, before anything is built."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn
 
 KINDS = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
-LARGEST = 5_000_000  # bytes; what people write by hand is a thousandth of it
+LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
 
 
 @click.command(
     "check",
-    short_help="Say before building whether requirements and manifests will work.",
+    short_help="Check requirements, Dockerfiles and manifests before building them.",
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@click.option("--kind", type=click.Choice(KINDS), help="What the files are, where their names do not tell.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of the files, if it cannot be told from their names.")
 @target_options
 @matrix_option
 @fail_on_option
@@ -43,25 +43,25 @@ def command(
     fail_on: FailOn,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
-    **described: Any,
+    **machine: Any,
 ) -> None:
-    """Hold the TensorFlow, Python, CUDA, cuDNN, base image and GPU request that files name against the matrix.
+    """Check the versions, base images and GPU requests in these files against the compatibility matrix.
 
-    FILE is a requirements.txt, a pyproject.toml, an environment.yml, a Dockerfile, a compose file or a Kubernetes
-    manifest; - is standard input, with --kind. Files that belong together are judged together.
+    FILE is a requirements.txt, pyproject.toml, environment.yml, Dockerfile, compose file or Kubernetes manifest; - is
+    standard input, with --kind. Files that describe one environment are checked together.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no TensorFlow is named.
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
     """
     targets = pair_outputs(formats, outputs)
     if "-" in files and kind is None:
-        raise click.UsageError(f"- is standard input: say what it is with --kind {'|'.join(KINDS)}")
+        raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
     matrix = load_matrix(matrix_file)
-    target = read_target(matrix, **described)
+    target = read_target(matrix, **machine)
     from tfgpu_doctor.check.judging import joined, judge
     from tfgpu_doctor.diagnosis.engine import now
     from tfgpu_doctor.records.report import exit_code
 
-    environments = tuple(joined(tuple(one for file in files for one in _environments(file, kind))))
+    environments = tuple(joined(tuple(environment for file in files for environment in _environments(file, kind))))
     report = judge(environments, target, matrix, now())
     for output in targets:
         if output.format == "json":
@@ -79,7 +79,7 @@ def _environments(path: str, kind: Kind | None) -> tuple[Environment, ...]:
 
     name = "standard input" if path == "-" else path
     try:
-        return read(name, _text(path), kind, _beside(path))
+        return read(name, _text(path), kind, _included_by(path))
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
 
@@ -96,15 +96,15 @@ def _text(path: str) -> str:
     except (OSError, ValueError) as error:
         raise click.UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > LARGEST:
-        raise click.UsageError(f"{path} is larger than {LARGEST // 1_000_000} MB, and no file that tfgpu check reads")
+        raise click.UsageError(f"{path} is larger than {LARGEST // 1_000_000} MB; tfgpu check does not read such files")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def _beside(path: str) -> Callable[[str], str | None]:
-    """A reader of the files that `path` names, relative to it; None for one that is not there."""
+def _included_by(path: str) -> Callable[[str], str | None]:
+    """A reader of the files that `path` includes, relative to it; None for a file that does not exist."""
     folder = Path() if path == "-" else Path(path).parent
 
     def include(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The options that choose among the checks."""
+"""The options that select findings: --only, --skip and --list-checks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import click
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--only", metavar="ID", multiple=True, help='Report these findings only ("cuda.*"). May be repeated.'),
-    click.option("--skip", metavar="ID", multiple=True, help="Leave these findings and what follows from them out."),
+    click.option(
+        "--only", metavar="ID", multiple=True, help='Report only these findings, such as "cuda.*". May be repeated.'
+    ),
+    click.option(
+        "--skip",
+        metavar="ID",
+        multiple=True,
+        help="Do not report these findings and their consequences. May be repeated.",
+    ),
 )
 
 
@@ -23,20 +30,23 @@ def checks_options(function: _Function) -> _Function:
 
 
 def verify(only: tuple[str, ...], skip: tuple[str, ...]) -> None:
-    """An id that no check has is wrong usage."""
+    """Refuse ids of no finding.
+
+    Raises:
+        click.UsageError: an id or a pattern matches no finding.
+    """
     if not only and not skip:
         return
-    from tfgpu_doctor.diagnosis.selection import SelectionError
-    from tfgpu_doctor.diagnosis.selection import verify as known
+    from tfgpu_doctor.diagnosis import selection
 
     try:
-        known((*only, *skip))
-    except SelectionError as error:
+        selection.verify((*only, *skip))
+    except selection.SelectionError as error:
         raise click.UsageError(str(error)) from error
 
 
-def list_checks(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Print every check and leave."""
+def list_checks(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    """Print every finding and exit."""
     if not value or context.resilient_parsing:
         return
     from rich.text import Text
@@ -46,9 +56,8 @@ def list_checks(context: click.Context, parameter: click.Parameter, value: bool)
     from tfgpu_doctor.render.terminal.layout import hanging
 
     console = console_for()
-    every = checks()
-    widest = max(len(one.id) for one in every)
-    for one in every:
-        head = Text.assemble((f"{one.severity:8} ", STYLES[one.severity]), (f"{one.id:{widest}}  ", "bold"))
-        hanging(head, Text(one.title), console)
+    widest = max(len(check.id) for check in checks())
+    for check in checks():
+        head = Text.assemble((f"{check.severity:8} ", STYLES[check.severity]), (f"{check.id:{widest}}  ", "bold"))
+        hanging(head, Text(check.title), console)
     context.exit()

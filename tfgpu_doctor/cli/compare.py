@@ -1,4 +1,4 @@
-"""`tfgpu compare`: what changed between two reports of the doctor, or between two bench results."""
+"""`tfgpu compare`: two doctor reports, or two bench results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn, Report
 
 _KINDS = ("report comparison", "bench comparison")
-OF_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
-OF_BENCHES: dict[str, FailOnSpeed] = {"slower": "slower", "faster": "faster", "change": "change", "never": "never"}
+FAIL_ON_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
+FAIL_ON_BENCHES: dict[str, FailOnSpeed] = {"slower": "slower", "faster": "faster", "change": "change", "never": "never"}
 
 
-class Asked(NamedTuple):
-    """The options, as the user wrote them; None and empty: not given."""
+class CompareOptions(NamedTuple):
+    """The options as given on the command line; None and empty: not given."""
 
     everything: bool
     require_gpus: int | None
@@ -34,29 +34,29 @@ class Asked(NamedTuple):
     fail_on: str | None
     formats: tuple[str, ...]
 
-    def only_of_reports(self) -> list[str]:
-        """Options given that mean nothing for bench results."""
+    def report_options(self) -> list[str]:
+        """The given options that do not apply to bench results."""
         given = {
             "--all": self.everything,
             "--require-gpus": self.require_gpus is not None,
-            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in OF_BENCHES,
+            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in FAIL_ON_BENCHES,
         }
         return [name for name, is_given in given.items() if is_given]
 
-    def only_of_benches(self) -> list[str]:
-        """Options given that mean nothing for reports."""
+    def bench_options(self) -> list[str]:
+        """The given options that do not apply to doctor reports."""
         given = {
             "--factor": self.factor is not None,
             "--across": bool(self.across),
             **{f"--format {name}": name not in choices("report comparison") for name in self.formats},
-            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in OF_REPORTS,
+            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in FAIL_ON_REPORTS,
         }
         return [name for name, is_given in given.items() if is_given]
 
 
 @click.command(
     "compare",
-    short_help="Say what changed between two reports or two bench results.",
+    short_help="Compare two doctor reports or two bench results.",
     epilog="Examples: tfgpu compare good.json bad.json; tfgpu compare monday.json - --format json < today.json; "
     "tfgpu compare before.json after.json --factor 1.1 --across tensorflow",
 )
@@ -66,17 +66,22 @@ class Asked(NamedTuple):
     "--factor",
     metavar="F",
     type=float,
-    help="Bench results: how much longer or shorter a step may take and still be the same.  [default: 1.05]",
+    help="Bench results: smallest change of the time that counts, as a factor.  [default: 1.05]",
 )
 @click.option(
     "--across",
     metavar="LIST",
     multiple=True,
-    help="Bench results: what may differ, since it is what the comparison is about, such as tensorflow,driver; or all.",
+    help="Bench results: what may differ between the two, such as tensorflow,driver; or all.",
 )
-@click.option("--all", "everything", is_flag=True, help="Reports: include what differs from minute to minute.")
 @click.option(
-    "--require-gpus", metavar="N", type=click.IntRange(min=0), help="Reports: judge both by this number of GPUs."
+    "--all", "everything", is_flag=True, help="Reports: include values that vary from run to run, such as free memory."
+)
+@click.option(
+    "--require-gpus",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Reports: number of GPUs that both reports must have.",
 )
 @matrix_option
 @click.option(
@@ -99,24 +104,24 @@ def command(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Say what changed from one report of tfgpu doctor to another, or from one result of tfgpu bench to another.
+    """Compare two reports of tfgpu doctor, or two results of tfgpu bench.
 
-    Reports: what differs, what of it matters, and what explains it. A change explains a finding when the finding goes
-    away as soon as the change is undone and everything is diagnosed again. Both are judged by the same rules.
+    Reports: shows what changed, and which change causes which new finding. A change is the cause of a finding if the
+    finding disappears when the change is undone and the diagnosis is repeated. Both reports are diagnosed again.
 
-    Bench results: each run is slower, faster, the same, not to be told, or not comparable, and why. A change counts
-    when it is larger than --factor and clear: the 95 % interval, in which processes count and not samples, excludes 1.
-    Measure both with --processes 5.
+    Bench results: each run is slower, faster, the same, inconclusive, or not comparable, with the reason. A change
+    counts if it is larger than --factor and its 95 % confidence interval, calculated over processes, does not include
+    1. Measure both results with --processes 5.
 
     - is standard input.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 something is (in bench results also a run that has failed since), 2
-    wrong usage, 3 could not determine: of some run of BASE, in bench results, it cannot be told.
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem or a change at or above --fail-on, or a run that now fails,
+    2 wrong usage, 3 could not determine: a run of BASE is inconclusive or not comparable.
     """
     targets = pair_outputs(formats, outputs, *_KINDS)
     if base == new == "-":
-        raise click.UsageError("only one of the two files can come from standard input")
-    asked = Asked(everything, require_gpus, matrix_file, factor, across, fail_on, formats)
+        raise click.UsageError("only one of the two files can be standard input (-)")
+    options = CompareOptions(everything, require_gpus, matrix_file, factor, across, fail_on, formats)
     names = (_name(base), _name(new))
     names = names if names[0] != names[1] else (base, new)
     pair = load_pair(base, new)
@@ -124,51 +129,53 @@ def command(
     from tfgpu_doctor.records.report import Report
 
     if isinstance(pair[0], Report) and isinstance(pair[1], Report):
-        context.exit(_reports(pair[0], pair[1], names, asked, targets))
+        context.exit(_reports(pair[0], pair[1], names, options, targets))
     if isinstance(pair[0], BenchResult) and isinstance(pair[1], BenchResult):
-        context.exit(_benches(pair[0], pair[1], names, asked, targets))
+        context.exit(_benches(pair[0], pair[1], names, options, targets))
 
 
-def _reports(good: Report, bad: Report, names: tuple[str, str], asked: Asked, targets: list[Output]) -> int:
+def _reports(base: Report, new: Report, names: tuple[str, str], options: CompareOptions, targets: list[Output]) -> int:
     from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
     from tfgpu_doctor.diagnosis.engine import now
 
-    if alien := asked.only_of_benches():
-        raise click.UsageError(f"{', '.join(alien)}: for bench results, and these are two doctor reports")
-    matrix = load_matrix(asked.matrix_file)
-    comparison = compare(good, bad, matrix, now(), names=names, require_gpus=asked.require_gpus)
-    shown = comparison if asked.everything else without_noise(comparison)
-    write(shown, "report comparison", targets, everything=asked.everything)
-    return exit_code(comparison, OF_REPORTS[asked.fail_on or "error"])
+    if wrong := options.bench_options():
+        raise click.UsageError(f"{', '.join(wrong)}: only for bench results, but these are doctor reports")
+    matrix = load_matrix(options.matrix_file)
+    comparison = compare(base, new, matrix, now(), names=names, require_gpus=options.require_gpus)
+    shown = comparison if options.everything else without_noise(comparison)
+    write(shown, "report comparison", targets, everything=options.everything)
+    return exit_code(comparison, FAIL_ON_REPORTS[options.fail_on or "error"])
 
 
-def _benches(base: BenchResult, new: BenchResult, names: tuple[str, str], asked: Asked, targets: list[Output]) -> int:
+def _benches(
+    base: BenchResult, new: BenchResult, names: tuple[str, str], options: CompareOptions, targets: list[Output]
+) -> int:
     from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
     from tfgpu_doctor.diagnosis.engine import now
 
-    if alien := asked.only_of_reports():
-        raise click.UsageError(f"{', '.join(alien)}: for doctor reports, and these are two bench results")
-    factor = FACTOR if asked.factor is None else asked.factor
+    if wrong := options.report_options():
+        raise click.UsageError(f"{', '.join(wrong)}: only for doctor reports, but these are bench results")
+    factor = FACTOR if options.factor is None else options.factor
     if not 1 < factor < math.inf:
-        raise click.UsageError(f"--factor {factor:g}: give a number above 1, as 1.05 for 5 per cent")
-    across = _across(asked.across)
+        raise click.UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
+    across = _across(options.across)
     comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
     write(comparison, "bench comparison", targets)
-    return exit_code(comparison, OF_BENCHES[asked.fail_on or "slower"])
+    return exit_code(comparison, FAIL_ON_BENCHES[options.fail_on or "slower"])
 
 
 def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The names in --across.
 
     Raises:
-        click.UsageError: one is not known.
+        click.UsageError: a name is unknown.
     """
     from tfgpu_doctor.bench.comparing.comparability import ACROSS
 
-    asked = [part.strip().lower() for text in texts for part in text.split(",")]
-    if unknown := [name for name in asked if name not in (*ACROSS, "all")]:
-        raise click.UsageError(f"--across {unknown[0]}: not one of {', '.join(ACROSS)}, all")
-    return ACROSS if "all" in asked else tuple(asked)
+    wanted = [part.strip().lower() for text in texts for part in text.split(",")]
+    if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
+        raise click.UsageError(f"--across {unknown[0]}: choose from {', '.join(ACROSS)}, all")
+    return ACROSS if "all" in wanted else tuple(wanted)
 
 
 def _name(path: str) -> str:

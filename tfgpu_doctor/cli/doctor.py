@@ -26,28 +26,33 @@ if TYPE_CHECKING:
 
 @click.command(
     "doctor",
-    short_help="Say what keeps TensorFlow from the GPU, why, and what to type.",
+    short_help="Diagnose why TensorFlow cannot use the GPU, and show how to fix it.",
     epilog="Examples: tfgpu doctor --python ~/env/bin/python; tfgpu doctor --format json --output report.json",
 )
 @click.option(
     "--python",
     "executable",
     metavar="EXE",
-    help="Interpreter whose TensorFlow is examined; nothing is installed into it.  [default: this one]",
+    help="Python interpreter whose TensorFlow to diagnose; nothing is installed in it.  [default: this one]",
 )
 @click.option(
     "--from",
     "saved",
     metavar="REPORT.json",
     type=click.Path(),
-    help="Diagnose a saved report instead of this machine; - is standard input.",
+    help="Diagnose a saved report (--format json) instead of this machine; - is standard input.",
 )
 @matrix_option
-@click.option("--no-import", is_flag=True, help="Do not start TensorFlow; judge by what is installed.")
+@click.option("--no-import", is_flag=True, help="Do not import TensorFlow; only check what is installed.")
 @click.option(
-    "--timeout", metavar="S", type=click.FloatRange(min=0, min_open=True), help="Seconds for TensorFlow in all."
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Time limit for importing and testing TensorFlow, in seconds.",
 )
-@click.option("--require-gpus", metavar="N", type=click.IntRange(min=0), help="Fail when fewer GPUs can be used.")
+@click.option(
+    "--require-gpus", metavar="N", type=click.IntRange(min=0), help="Report an error if TensorFlow can use fewer GPUs."
+)
 @checks_options
 @click.option(
     "--list-checks",
@@ -55,7 +60,7 @@ if TYPE_CHECKING:
     is_eager=True,
     expose_value=False,
     callback=list_checks,
-    help="Show the id of every finding, and exit.",
+    help="List all findings with their ids, and exit.",
 )
 @fail_on_option
 @redact_option
@@ -76,13 +81,17 @@ def command(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Say what keeps TensorFlow from the GPU, why, and what to type.
+    """Diagnose why TensorFlow cannot use the GPU, and show how to fix it.
+
+    Checks the machine from the GPU and the driver to TensorFlow, which is imported and tested in a separate process.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     targets = pair_outputs(formats, outputs, "report")
     if saved and (executable or no_import or timeout):
-        raise click.UsageError("--from reads a saved report; --python, --no-import and --timeout need this machine")
+        raise click.UsageError(
+            "--python, --no-import and --timeout cannot be combined with --from, which reads a saved report"
+        )
     check_executable(executable)
     verify(only, skip)
     from tfgpu_doctor.records.report import exit_code
@@ -114,7 +123,7 @@ def _live(
         matrices.append(load_matrix(matrix_file))
         return matrices[0]
 
-    with spinner("examining this machine" if no_import else "examining this machine and starting TensorFlow"):
+    with spinner("checking this machine" if no_import else "checking this machine and TensorFlow"):
         examination = examine(executable, load, import_tensorflow=not no_import, timeout=timeout)
     version = examination.facts.python.version
     if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
@@ -136,7 +145,7 @@ def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) ->
     return make_report(
         old.facts,
         load_matrix(matrix_file),
-        source="text" if old.source == "text" else "report",  # what was told, and not looked at, stays that
+        source="text" if old.source == "text" else "report",  # a report of a pasted text stays one
         timings=old.timings,
         require_gpus=require_gpus,
     )
@@ -152,7 +161,7 @@ def show(
 ) -> None:
     """Render the report for each target.
 
-    `fail_on`, `only` and `skip` are what the user chose: formats for CI show what fails and what was looked at.
+    `fail_on`, `only` and `skip` are the options of the user: formats for CI show what fails and what was checked.
     """
     write(report, "report", targets, redact=redact, redacted=_redacted, fail_on=fail_on, only=only, skip=skip)
 

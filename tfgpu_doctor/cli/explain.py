@@ -1,4 +1,4 @@
-"""`tfgpu explain`: pasted text, a saved report or the id of a finding → what it means and what to do."""
+"""`tfgpu explain`: diagnose pasted text or a saved report, or print the page of a finding."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
 _WORD = re.compile(r"[A-Za-z0-9_]{2,20}")  # a layer, or the first part of ids
-_OF_A_REPORT = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
+_REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _LARGEST_REPORT = 100 << 20  # bytes
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
-# how files begin that hold no text, and what to do with them
-_NO_TEXT = (
-    (b"\x1f\x8b", "is gzip, unpack it first: gunzip -c FILE | tfgpu explain -"),
-    (b"BZh", "is bzip2, unpack it first: bunzip2 -c FILE | tfgpu explain -"),
-    (b"\xfd7zXZ\0", "is xz, unpack it first: xz -dc FILE | tfgpu explain -"),
-    (b"\x28\xb5\x2f\xfd", "is zstd, unpack it first: zstd -dc FILE | tfgpu explain -"),
-    (b"PK\x03\x04", "is a zip archive, unpack it first: unzip -p FILE | tfgpu explain -"),
-    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive, unpack it first"),
-    (b"\x89PNG", "is a picture: paste the text itself"),
-    (b"\xff\xd8\xff", "is a picture: paste the text itself"),
-    (b"GIF8", "is a picture: paste the text itself"),
-    (b"%PDF-", "is a PDF: paste the text itself"),
-    (b"\x7fELF", "is a program or a library (ELF), no text"),
-    (b"MZ\x90\0", "is a program or a library of Windows, no text"),
-    (b"\xcf\xfa\xed\xfe", "is a program or a library of macOS, no text"),
+# first bytes of files that are not text, and how to extract their text
+_NOT_TEXT = (
+    (b"\x1f\x8b", "is compressed with gzip; unpack it first: gunzip -c FILE | tfgpu explain -"),
+    (b"BZh", "is compressed with bzip2; unpack it first: bunzip2 -c FILE | tfgpu explain -"),
+    (b"\xfd7zXZ\0", "is compressed with xz; unpack it first: xz -dc FILE | tfgpu explain -"),
+    (b"\x28\xb5\x2f\xfd", "is compressed with zstd; unpack it first: zstd -dc FILE | tfgpu explain -"),
+    (b"PK\x03\x04", "is a zip archive; unpack it first: unzip -p FILE | tfgpu explain -"),
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive; unpack it first"),
+    (b"\x89PNG", "is an image, not text: copy the text itself"),
+    (b"\xff\xd8\xff", "is an image, not text: copy the text itself"),
+    (b"GIF8", "is an image, not text: copy the text itself"),
+    (b"%PDF-", "is a PDF, not text: copy the text itself"),
+    (b"\x7fELF", "is a program or library (ELF), not text"),
+    (b"MZ\x90\0", "is a Windows program or library, not text"),
+    (b"\xcf\xfa\xed\xfe", "is a macOS program or library, not text"),
 )
 
 
 @click.command(
     "explain",
-    short_help="Diagnose a pasted log, traceback or nvidia-smi table.",
+    short_help="Diagnose a pasted log, traceback or nvidia-smi output.",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
 )
 @click.argument("source", metavar="[FILE|-|ID]", required=False)
@@ -74,10 +74,11 @@ def command(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Diagnose what somebody pasted, or print the page of a finding.
+    """Diagnose pasted text, or print the page of a finding.
 
-    Reads anything that shows the trouble, mixed and cut off as it is: TensorFlow's log, tracebacks, nvidia-smi, pip and
-    conda lists, docker's errors, issue forms, a report of tfgpu. Nothing of this machine is looked at.
+    FILE may contain, in any combination, TensorFlow logs, tracebacks, output of nvidia-smi, pip and conda, Docker
+    errors, bug reports and tfgpu reports; - or nothing is standard input. ID is the id of a finding. This machine is
+    not checked.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
@@ -86,7 +87,7 @@ def command(
         _page(source.lower(), targets)
         return
     if source is not None and _WORD.fullmatch(source) and not Path(source).exists():
-        _layer(source)
+        _refuse_prefix(source)
     from tfgpu_doctor.cli.doctor import show
     from tfgpu_doctor.records.report import exit_code
 
@@ -108,39 +109,39 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     with _open(source) as stream:
         chunks = _chunks(stream, source)
         first = next(chunks, b"")
-        if wrong := _no_text(first):
+        if wrong := _not_text(first):
             advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
             raise click.UsageError(f"{_name(source)} {advice}")
-        if _OF_A_REPORT.match(first):
+        if _REPORT_START.match(first):
             return _saved(chain([first], chunks), source, matrix_file)
         excerpt = lines.read(chain([first], chunks))
     if not any(line.text.strip() for line in excerpt.lines):
         raise click.UsageError(f"{_name(source)} is empty: paste a log, a traceback or the output of nvidia-smi")
     if excerpt.left_out:
         click.echo(
-            f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} that repeat others or tell nothing passed over",
+            f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped",
             err=True,
         )
     matrix = load_matrix(matrix_file)
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 
 
-def _no_text(first: bytes) -> str | None:
-    """What a file is that holds no text; None when it may hold some.
+def _not_text(first: bytes) -> str | None:
+    """Why a file is not text; None if it may be text.
 
-    Noise would be read, too, and a "T4" in it would become a GPU. Text has hardly a control character besides those
-    that move on or colour; NUL, with which UTF-16 and logs that were cut by copying are full, does not count.
+    Random bytes may contain "T4", which would be read as a GPU. Text has hardly any control characters except those for
+    whitespace and colour; NUL does not count, because UTF-16 and logs that were truncated while copying contain many.
     """
-    known = next((why for magic, why in _NO_TEXT if first.startswith(magic)), None)
+    known = next((why for magic, why in _NOT_TEXT if first.startswith(magic)), None)
     if known or first.startswith((b"\xff\xfe", b"\xfe\xff")):
         return known
     head = first[:1_000_000].replace(b"\0", b"")
     control = len(head) - len(head.translate(None, _CONTROL))
-    return "is binary, no text: paste the text itself" if control > 9 and control > len(head) * 0.03 else None
+    return "is a binary file, not text: copy the text itself" if control > 9 and control > len(head) * 0.03 else None
 
 
 def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
-    """A report in JSON that somebody sent: the same as ``tfgpu doctor --from``."""
+    """Diagnose a report in JSON, as ``tfgpu doctor --from`` does."""
     from tfgpu_doctor.diagnosis.engine import make_report
     from tfgpu_doctor.records.report import ReportError, load_report
 
@@ -148,12 +149,13 @@ def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Rep
     for chunk in chunks:
         data += chunk
         if len(data) > _LARGEST_REPORT:
-            raise click.UsageError(f"{_name(source)} is larger than any report ({_LARGEST_REPORT >> 20} MiB)")
+            raise click.UsageError(
+                f"{_name(source)} is larger than {_LARGEST_REPORT >> 20} MiB; it is not a tfgpu report"
+            )
     try:
         old = load_report(bytes(data), _name(source), "tfgpu explain")
     except ReportError as error:
         raise click.UsageError(str(error)) from error
-    # what was told stays told: the rules can see that no probe looked at the machine
     return make_report(
         old.facts,
         load_matrix(matrix_file),
@@ -169,10 +171,10 @@ def _open(source: str) -> closing[BinaryIO] | nullcontext[BinaryIO]:
         except (OSError, ValueError) as error:
             raise click.UsageError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}") from error
     if sys.stdin is None:
-        raise click.UsageError("standard input is closed: name a file")
+        raise click.UsageError("standard input is closed: give a file")
     if sys.stdin.isatty():
         end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
-        click.echo(f"Paste the log or the error, then press {end} on a line of its own.", err=True)
+        click.echo(f"Paste the log or error message, then press {end} on an empty line.", err=True)
     return nullcontext(sys.stdin.buffer)
 
 
@@ -185,7 +187,7 @@ def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
             raise click.UsageError(f"cannot read {_name(source)}: {reason}") from error
         if chunk:
             yield chunk
-        if not chunk or (source == "-" and len(chunk) < _CHUNK):  # at a terminal, asking again wants a second Ctrl-D
+        if not chunk or (source == "-" and len(chunk) < _CHUNK):  # a terminal would wait for a second Ctrl-D
             return
 
 
@@ -193,8 +195,8 @@ def _name(source: str) -> str:
     return "standard input" if source == "-" else source
 
 
-def _layer(word: str) -> None:
-    """Say which findings there are, where a layer is named in place of a finding.
+def _refuse_prefix(word: str) -> None:
+    """List the findings of a layer or a prefix that was given instead of an id.
 
     Raises:
         click.UsageError: the word is a layer, or the part of ids before the dot.
@@ -206,21 +208,21 @@ def _layer(word: str) -> None:
     if not ids and name in pages.LAYERS:
         ids = [page.id for page in pages.pages_of(name)]
     if ids:
-        raise click.UsageError(f"{word} is no file. Findings of that name: {', '.join(ids)}")
+        raise click.UsageError(f"{word} is not a file. Findings with that name: {', '.join(ids)}")
 
 
 def _page(finding_id: str, targets: list[Output]) -> None:
-    """Print what is known of a finding.
+    """Print the page of a finding.
 
     Raises:
-        click.UsageError: there is no such finding, nor a file of that name.
+        click.UsageError: there is neither such a finding nor such a file.
     """
     from tfgpu_doctor.findings import pages
 
     page = pages.page_of(finding_id)
     if page is None:
-        near = pages.nearest(finding_id)
-        hint = f" Did you mean {' or '.join(near)}?" if near else " All ids: tfgpu doctor --list-checks."
+        similar = pages.nearest(finding_id)
+        hint = f" Did you mean {' or '.join(similar)}?" if similar else " All ids: tfgpu doctor --list-checks."
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
     for target in targets:
         if target.format == "json":

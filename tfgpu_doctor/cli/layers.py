@@ -1,4 +1,4 @@
-"""Which matrix judges: the bundled one, with the files of TFGPU_MATRIX and of --matrix laid over it."""
+"""The compatibility matrix: the bundled one, with overlays from TFGPU_MATRIX and --matrix."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ matrix_option = click.option(
     "matrix_file",
     metavar="FILE",
     type=click.Path(),
-    help="Rows to lay over the bundled compatibility matrix.  [default: $TFGPU_MATRIX]",
+    help="File with rows that extend or replace those of the bundled matrix.  [default: $TFGPU_MATRIX]",
 )
 
 
 def load_matrix(path: str | None) -> Matrix:
-    """Load the matrix; what is wrong with it is wrong usage.
+    """Load the matrix. TFGPU_MATRIX may list several files, separated as in PATH; `path` is applied after them.
 
-    TFGPU_MATRIX may name several files, separated as in PATH; `path` comes on top of them.
+    Raises:
+        click.UsageError: an overlay is not valid.
     """
     from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 

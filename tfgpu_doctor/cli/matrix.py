@@ -1,4 +1,4 @@
-"""`tfgpu matrix`: read a question, look it up, print the answer."""
+"""`tfgpu matrix`: look up rows of the compatibility matrix."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def shared_options(function: _Function) -> _Function:
 
 @click.group(
     "matrix",
-    short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together.",
+    short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
     epilog='Examples: tfgpu matrix tensorflow --cuda 11.8; tfgpu matrix gpu "RTX 4090"',
 )
 def command() -> None:
-    """Look up which TensorFlow, CUDA, cuDNN, driver and GPU go together.
+    """Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.
 
     Every answer names its sources; null in JSON means unknown.
     """
@@ -44,29 +44,35 @@ def command() -> None:
 
 @command.command(
     "tensorflow",
-    short_help="A TensorFlow release, or those that satisfy all filters.",
+    short_help="A TensorFlow release, or all releases that match the filters.",
     epilog="Examples: tfgpu matrix tensorflow --version 2.15.1; tfgpu matrix tensorflow --cuda 11.8 --cudnn 8.6; "
     'tfgpu matrix tensorflow --gpu "Tesla K80" --driver 470 --newest',
 )
-@click.option("--version", metavar="V", help="One release; 2.15 is its newest stable patch.")
+@click.option("--version", metavar="V", help="Show one release; 2.15 means its newest stable patch release.")
 @click.option(
     "--platform",
     type=click.Choice([*PLATFORMS, "all"]),
-    help="Of the wheels; all only for a list.  [default: linux_x86_64; "
+    help="Platform of the wheels; all only for lists.  [default: linux_x86_64; "
     "linux_aarch64 with a --gpu that only Arm machines have]",
 )
 @click.option(
-    "--package", metavar="NAME", help="tensorflow, tensorflow-gpu, ...  [default: tensorflow, or as said above]"
+    "--package", metavar="NAME", help="tensorflow, tensorflow-gpu, ...  [default: tensorflow; all with a GPU filter]"
 )
-@click.option("--python", metavar="V", help="Has a wheel for this Python, 3.12.")
-@click.option("--cuda", metavar="V", help="Built for this CUDA: 11, 11.8, 12.5.1.")
-@click.option("--cudnn", metavar="V", help="Built for this cuDNN: 8, 8.6.")
-@click.option("--driver", metavar="V", help="Runs on this NVIDIA driver, 470.82.01, or branch, 470.")
-@click.option("--compute-capability", metavar="X.Y", help="Has kernels for cards of this compute capability, 8.9.")
-@click.option("--gpu", metavar="NAME", help='Has kernels for this GPU, "RTX 4090".')
-@click.option("--ptx", is_flag=True, help="List also what such a card could run only by compiling PTX first.")
-@click.option("--pre", is_flag=True, help="List also release candidates and nightlies.")
-@click.option("--newest", is_flag=True, help="Only the newest of the list.")
+@click.option("--python", metavar="V", help="Releases with a wheel for this Python, such as 3.12.")
+@click.option("--cuda", metavar="V", help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1.")
+@click.option("--cudnn", metavar="V", help="Releases built for this cuDNN, such as 8 or 8.6.")
+@click.option(
+    "--driver", metavar="V", help="Releases that run on this NVIDIA driver (470.82.01) or driver branch (470)."
+)
+@click.option(
+    "--compute-capability", metavar="X.Y", help="Releases with kernels for this compute capability, such as 8.9."
+)
+@click.option("--gpu", metavar="NAME", help='Releases with kernels for this GPU, such as "RTX 4090".')
+@click.option(
+    "--ptx", is_flag=True, help="Include releases whose kernels must be compiled from PTX for that GPU first."
+)
+@click.option("--pre", is_flag=True, help="Include release candidates and nightly builds.")
+@click.option("--newest", is_flag=True, help="Only the newest matching release.")
 @shared_options
 def tensorflow(
     version: str | None,
@@ -76,21 +82,23 @@ def tensorflow(
     matrix_file: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
-    **asked: Any,
+    **filters: Any,
 ) -> None:
-    """Show one TensorFlow release (--version), or list those that satisfy every filter, newest first.
+    """Show one TensorFlow release (--version), or list the releases that match all filters, newest first.
 
-    A filter on CUDA, cuDNN, driver or card searches all packages for builds that use the GPU, unless --package says
-    otherwise. Exit codes: 0 answered, though the list may be empty; 2 wrong usage, or an unknown version or GPU.
+    With --cuda, --cudnn, --driver, --compute-capability or --gpu, only builds that use the GPU are listed, of all
+    packages unless --package is given.
+
+    Exit codes: 0 success, even if the list is empty, 2 wrong usage, or an unknown version or GPU.
     """
     if version is not None:
-        _only_one_release(platform, {**asked, "newest": newest})
+        _only_one_release(platform, {**filters, "newest": newest})
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
     if version is None:
         with usage_errors():
-            filters = _filters(matrix, platform, package, asked)
-        _list(matrix, filters, newest, targets)
+            selected = _filters(matrix, platform, package, filters)
+        _list(matrix, selected, newest, targets)
         return
     from tfgpu_doctor.lookup.release import find_release
 
@@ -101,13 +109,16 @@ def tensorflow(
 
 @command.command(
     "cuda",
-    short_help="A CUDA toolkit: drivers, compute capabilities.",
+    short_help="A CUDA toolkit: drivers and compute capabilities.",
     epilog="Example: tfgpu matrix cuda --version 12.5",
 )
-@click.option("--version", metavar="V", help="One toolkit: 12.5, 12.5.1.  [default: all]")
+@click.option("--version", metavar="V", help="One toolkit, such as 12.5 or 12.5.1.  [default: all]")
 @shared_options
 def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
-    """Show the drivers that a CUDA toolkit needs, the cards it compiles for, and what is built for it."""
+    """Show the drivers and compute capabilities of a CUDA toolkit, and the TensorFlow releases built for it.
+
+    Without --version, list all toolkits.
+    """
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
     from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, find_cuda
@@ -123,13 +134,16 @@ def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...],
 
 @command.command(
     "cudnn",
-    short_help="A cuDNN line: CUDA versions, oldest cards.",
+    short_help="A cuDNN version: CUDA versions, oldest GPUs.",
     epilog="Example: tfgpu matrix cudnn --version 9.3",
 )
-@click.option("--version", metavar="V", help="One line: 9.3, or any version of it, 9.3.0.75.  [default: all]")
+@click.option("--version", metavar="V", help="One version, such as 9.3 or 9.3.0.75.  [default: all]")
 @shared_options
 def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
-    """Show the CUDA versions that a cuDNN is made for, the oldest cards it supports, and what is built for it."""
+    """Show the CUDA versions and the oldest GPUs that a cuDNN supports, and the TensorFlow releases built for it.
+
+    Without --version, list all versions.
+    """
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
     from tfgpu_doctor.lookup.cuda_cudnn import cudnn_answer, find_cudnn
@@ -145,15 +159,15 @@ def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...]
 
 @command.command(
     "gpu",
-    short_help="A GPU: compute capability, drivers, which TensorFlow runs on it.",
+    short_help="A GPU: compute capability, drivers, TensorFlow releases.",
     epilog='Examples: tfgpu matrix gpu "RTX 5090"; tfgpu matrix gpu --compute-capability 8.9',
 )
 @click.argument("name", required=False)
-@click.option("--compute-capability", metavar="X.Y", help="All GPUs of this compute capability, instead of a name.")
+@click.option("--compute-capability", metavar="X.Y", help="A compute capability instead of a name.")
 @click.option(
     "--platform",
     type=click.Choice(PLATFORMS),
-    help="Of the TensorFlow wheels.  [default: linux_x86_64; linux_aarch64 for GPUs that only Arm machines have]",
+    help="Platform of the wheels.  [default: linux_x86_64; linux_aarch64 for GPUs that only Arm machines have]",
 )
 @shared_options
 def gpu(
@@ -164,9 +178,12 @@ def gpu(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Show what a GPU is called in CUDA's terms, which drivers know it, and which TensorFlow runs on it."""
+    """Show the compute capability of a GPU, the drivers that support it, and the TensorFlow releases that run on it.
+
+    Without NAME and --compute-capability, list all GPUs.
+    """
     if name is not None and compute_capability is not None:
-        raise click.UsageError("NAME and --compute-capability both say which GPU: use one of the two")
+        raise click.UsageError("give either NAME or --compute-capability, not both")
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
     from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
@@ -190,7 +207,7 @@ def gpu(
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """What the matrix does not know, or nobody can read, is wrong usage."""
+    """Report what the matrix does not contain, or values that are not valid, as wrong usage."""
     from tfgpu_doctor.lookup.releases import QueryError
     from tfgpu_doctor.plan.target import TargetError
 
@@ -200,21 +217,19 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def _only_one_release(platform: str | None, asked: dict[str, Any]) -> None:
-    others = [f"--{name.replace('_', '-')}" for name in _LIST_ONLY if asked[name] not in (None, False)]
+def _only_one_release(platform: str | None, filters: dict[str, Any]) -> None:
+    others = [f"--{name.replace('_', '-')}" for name in _LIST_ONLY if filters[name] not in (None, False)]
     if others:
-        raise click.UsageError(
-            f"--version shows one release, {', '.join(others)} searches for some: use one of the two"
-        )
+        raise click.UsageError(f"--version shows one release and cannot be combined with {', '.join(others)}")
     if platform == "all":
-        raise click.UsageError(f"--version shows one release on one platform: --platform {'|'.join(PLATFORMS)}")
+        raise click.UsageError(f"--version needs one platform: --platform {'|'.join(PLATFORMS)}")
 
 
-def _filters(matrix: Matrix, platform: str | None, package: str | None, asked: dict[str, Any]) -> Filters:
+def _filters(matrix: Matrix, platform: str | None, package: str | None, filters: dict[str, Any]) -> Filters:
     """Read the filters.
 
     Raises:
-        QueryError, TargetError: one cannot be read, or names what the matrix does not know.
+        QueryError, TargetError: a value is not valid, or not in the matrix.
     """
     from tfgpu_doctor.lookup.cuda_cudnn import read_version
     from tfgpu_doctor.lookup.gpus import default_platform
@@ -230,15 +245,15 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, asked: d
         "compute_capability": lambda text: read_capability(text, matrix),
         "gpu": lambda text: read_gpu(matrix, text).name,
     }
-    values: dict[str, Any] = {name: read(asked[name]) for name, read in readers.items() if asked[name] is not None}
+    values: dict[str, Any] = {name: read(filters[name]) for name, read in readers.items() if filters[name] is not None}
     if platform is None:
         named = matrix.gpu(values["gpu"]) if "gpu" in values else None
         platform = default_platform(named.name, named.compute_capability) if named else "linux_x86_64"
     return Filters(
         platform=None if platform == "all" else platform,
         package=None if package is None else known_package(matrix, package),
-        ptx=asked["ptx"],
-        pre=asked["pre"],
+        ptx=filters["ptx"],
+        pre=filters["pre"],
         **values,
     )
 
@@ -250,12 +265,12 @@ def _list(matrix: Matrix, filters: Filters, newest: bool, targets: list[Output])
     from tfgpu_doctor.matrix.compatibility import kernels_for
 
     rows = releases(matrix, filters)[: 1 if newest else None]
-    asked = cards(matrix, filters)
+    capabilities = cards(matrix, filters)
     answer: list[dict[str, Any]] = []
     for row in rows:
         answer.append(structs.asdict(row))
-        if asked:
-            answer[-1]["runs_on"] = {card: kernels_for(matrix, row, card) for card in asked}
+        if capabilities:
+            answer[-1]["runs_on"] = {capability: kernels_for(matrix, row, capability) for capability in capabilities}
     if newest and rows:
         _write(targets, answer, lambda page, console: page.release(matrix, rows[0], console))
     else:
@@ -263,7 +278,7 @@ def _list(matrix: Matrix, filters: Filters, newest: bool, targets: list[Output])
 
 
 def _write(targets: list[Output], answer: object, show: Callable[[Any, Console], None]) -> None:
-    """Write an answer once for each target; `show` gets the module that lays out pages, imported only for text."""
+    """Write an answer to each target; `show` gets the module that renders text, imported only if needed."""
     for target in targets:
         if target.format == "json":
             import msgspec

@@ -1,4 +1,4 @@
-"""`tfgpu plan`: which TensorFlow to install, on this machine or on one that is described."""
+"""`tfgpu plan`: which TensorFlow to install, on this machine or on another one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ _HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
 
 @click.command(
     "plan",
-    short_help="Say which TensorFlow to install here, or on a machine that you describe.",
+    short_help="Show which TensorFlow to install on this or another machine, with the commands.",
     epilog='Examples: tfgpu plan; tfgpu plan --gpu "RTX 5090" --driver 570.86 --python 3.12 --os wsl2',
 )
 @target_options
-@click.option("--tensorflow", "specifier", metavar="SPEC", help="Only these versions: 2.15, or '>=2.12,<2.16'.")
 @click.option(
-    "--from", "saved", metavar="REPORT.json", type=click.Path(), help="Plan for the machine of a saved report."
+    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these versions, such as 2.15 or '>=2.12,<2.16'."
+)
+@click.option(
+    "--from",
+    "saved",
+    metavar="REPORT.json",
+    type=click.Path(),
+    help="Plan for the machine of a saved doctor report; - is standard input.",
 )
 @matrix_option
 @output_options()
@@ -41,23 +47,25 @@ def command(
     matrix_file: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
-    **described: Any,
+    **machine: Any,
 ) -> None:
-    """Say which TensorFlow to install, with the commands, and why nothing newer.
+    """Show which TensorFlow to install, with the commands, and why newer releases are not suitable.
 
     Without options the plan is for this machine. --gpu, --compute-capability, --driver, --os and --machine describe
-    another one, of which nothing else is assumed; --python and --tensorflow alone stay with this one.
+    another one, about which nothing else is assumed; --python and --tensorflow alone keep this machine.
 
-    Exit codes: 0 there is a way, 1 nothing fits or there is no GPU, 2 wrong usage.
+    Exit codes: 0 a release was found, 1 no release is suitable, or there is no GPU, 2 wrong usage.
     """
     targets = pair_outputs(formats, outputs)
-    elsewhere = any(described[name] for name in _HARDWARE)
-    if saved and elsewhere:
-        raise click.UsageError("--from takes the machine from a report; --python and --tensorflow can be added to it")
+    other_machine = any(machine[name] for name in _HARDWARE)
+    if saved and other_machine:
+        raise click.UsageError(
+            "--from can be combined with --python and --tensorflow, but not with options that describe another machine"
+        )
     matrix = load_matrix(matrix_file)
-    target = read_target(matrix, **described)
+    target = read_target(matrix, **machine)
     here = None
-    if not elsewhere:
+    if not other_machine:
         target, here = _real(matrix, saved, target.python)
     from tfgpu_doctor.plan.ranking import make_plan, read_specifier
     from tfgpu_doctor.plan.target import TargetError
@@ -98,5 +106,5 @@ def _examined(matrix: Matrix) -> Facts:
     from tfgpu_doctor.cli.progress import spinner
     from tfgpu_doctor.probes.examine import examine
 
-    with spinner("examining this machine"):
+    with spinner("checking this machine"):
         return examine(sys.executable, lambda: matrix, import_tensorflow=False).facts

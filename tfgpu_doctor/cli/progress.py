@@ -1,4 +1,4 @@
-"""Progress for people, on standard error and only when that is a terminal."""
+"""Progress on standard error, only if that is a terminal."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def spinner(message: str) -> Iterator[None]:
 
 @contextmanager
 def bar() -> Iterator[Callable[[str, float], None]]:
-    """Show a bar; the block gets a function that takes what is going on and how far it is, from 0 to 1."""
+    """Show a progress bar; the block gets a function that takes a label and the progress, from 0 to 1."""
     if not sys.stderr.isatty():
-        yield lambda label, done: None
+        yield lambda *_: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

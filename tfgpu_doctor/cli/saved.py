@@ -1,4 +1,4 @@
-"""Saved reports: read from a file or from standard input, with a sentence for everything that can be wrong with one."""
+"""Read saved reports and bench results from a file or from standard input, with a clear message for every error."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.report import Report
 
 LARGEST = 64 * 2**20  # bytes; the largest report seen is a hundredth of it
-PATIENCE = 5  # seconds that the first byte of a named pipe may take
+PIPE_TIMEOUT = 5  # seconds until the first byte of a named pipe must have been written
 
 
 def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
-    """Load a report; "-" is standard input. `command` is named to whoever gives it a bench result.
+    """Load a report; "-" is standard input. `command` is shown in the message if it is a bench result.
 
     Raises:
-        click.UsageError: it cannot be read, is too large, or is no report of this version.
+        click.UsageError: it cannot be read, is too large, or is not a report of this version.
     """
     from tfgpu_doctor.records.report import ReportError, load_report
 
@@ -38,7 +38,7 @@ def load_bench(path: str, command: str) -> BenchResult:
     """Load a bench result; "-" is standard input.
 
     Raises:
-        click.UsageError: it cannot be read, is too large, or is no bench result of this version.
+        click.UsageError: it cannot be read, is too large, or is not a bench result of this version.
     """
     from tfgpu_doctor.bench.saved import load_result
     from tfgpu_doctor.records.report import ReportError
@@ -54,7 +54,7 @@ def load_pair(base: str, new: str) -> tuple[Report, Report] | tuple[BenchResult,
     """Load two files of one kind, for tfgpu compare; "-" is standard input, for one of them.
 
     Raises:
-        click.UsageError: one cannot be read or used, or they are of two kinds.
+        click.UsageError: a file cannot be read or used, or the files are of different kinds.
     """
     from tfgpu_doctor.bench.saved import load_result
     from tfgpu_doctor.records.report import SCHEMA as REPORT
@@ -64,11 +64,11 @@ def load_pair(base: str, new: str) -> tuple[Report, Report] | tuple[BenchResult,
     data = tuple(_read(path, name) for path, name in zip((base, new), names, strict=True))
     command, reads = "tfgpu compare", "two doctor reports or two bench results"
     try:
-        kinds = tuple(schema_of(one, name) for one, name in zip(data, names, strict=True))
+        kinds = tuple(schema_of(content, name) for content, name in zip(data, names, strict=True))
         families = tuple(kind.partition("/")[0] for kind in kinds)
         if {"tfgpu.report", "tfgpu.bench"} == set(families):
             report, bench = names if families[0] == "tfgpu.report" else names[::-1]
-            raise ReportError(f"{bench} is a bench result; {command} reads {reads}, and {report} is a doctor report")
+            raise ReportError(f"{bench} is a bench result, but {report} is a doctor report; {command} reads {reads}")
         for name, kind, family in zip(names, kinds, families, strict=True):
             if family not in ("tfgpu.report", "tfgpu.bench"):
                 raise ReportError(f"{name} {other_kind(kind, REPORT, command, reads)}")
@@ -94,11 +94,11 @@ def _read(path: str, name: str) -> bytes:
 
 
 def _from_pipe(path: str, name: str) -> bytes:
-    """Read a named pipe, which nobody may be writing to."""
+    """Read a named pipe, to which no process may be writing."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(handle, "rb") as stream:  # noqa: PTH123 - a descriptor, not a path
-        if not select.select([handle], [], [], PATIENCE)[0]:
-            raise click.UsageError(f"cannot read {name}: nobody has written to this pipe for {PATIENCE} seconds")
+        if not select.select([handle], [], [], PIPE_TIMEOUT)[0]:
+            raise click.UsageError(f"cannot read {name}: no data on this pipe for {PIPE_TIMEOUT} seconds")
         os.set_blocking(handle, True)
         return _bounded(stream, name)
 
@@ -106,5 +106,5 @@ def _from_pipe(path: str, name: str) -> bytes:
 def _bounded(stream: BinaryIO, name: str) -> bytes:
     data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise click.UsageError(f"{name} is larger than {LARGEST // 2**20} MiB, and no report of tfgpu doctor")
+        raise click.UsageError(f"{name} is larger than {LARGEST // 2**20} MiB; it is not a tfgpu report")
     return data

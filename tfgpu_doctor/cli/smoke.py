@@ -1,4 +1,4 @@
-"""`tfgpu smoke`: what a CI job calls on a machine with GPUs. Options, one run, render, exit code."""
+"""`tfgpu smoke`: a test for CI jobs on machines with GPUs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 @click.command(
     "smoke",
-    short_help="Say within a minute whether a GPU machine can be relied on, for CI.",
+    short_help="Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
     epilog="Examples: tfgpu smoke --require-gpus 2 --min-tflops 40; "
     "tfgpu smoke --format github --format junit --output - --output tfgpu.xml; without a GPU: "
     "tfgpu smoke --require-gpus 0",
@@ -42,7 +42,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="Fail when TensorFlow lists fewer GPUs; with 0, the CPU will do where there is none.",
+    help="Fail if TensorFlow lists fewer GPUs; 0 tests the CPU if there is no GPU.",
 )
 @click.option(
     "--budget",
@@ -50,26 +50,35 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.FloatRange(min=5),
     default=60.0,
     show_default=True,
-    help="Seconds for everything, the import of TensorFlow included. What does not fit is reported as not run.",
+    help="Time limit in seconds, including the import of TensorFlow; steps that exceed it are reported as not run.",
 )
 @click.option(
     "--dtype",
     type=click.Choice(DTYPES),
     default="float32",
     show_default=True,
-    help="Type of the arithmetic; float32 is without TF32. The training computes in the mixed type that goes with it.",
+    help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
 )
-@click.option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail when one GPU reaches less in a matrix product.")
 @click.option(
-    "--max-import-seconds", "max_import", metavar="S", type=_POSITIVE, help="Fail when the import takes longer."
+    "--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU is slower than this in a matrix product."
+)
+@click.option(
+    "--max-import-seconds", "max_import", metavar="S", type=_POSITIVE, help="Fail if importing TensorFlow takes longer."
 )
 @click.option(
     "--baseline",
     metavar="FILE.json",
     type=click.Path(),
-    help="A saved result of smoke or bench: fail when anything is slower than it by more than --factor.",
+    help="Saved result of smoke or bench: fail if a step is slower than there by more than --factor.",
 )
-@click.option("--factor", metavar="X", type=click.FloatRange(min=1, min_open=True), default=1.2, show_default=True)
+@click.option(
+    "--factor",
+    metavar="X",
+    type=click.FloatRange(min=1, min_open=True),
+    default=1.2,
+    show_default=True,
+    help="Slowdown that --baseline tolerates.",
+)
 @click.option(
     "--repeat",
     "rounds",
@@ -77,16 +86,16 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.IntRange(min=1, max=100),
     default=1,
     show_default=True,
-    help="Go through the steps N times, each in a fresh process, and report the worst: nothing is retried away.",
+    help="Run all steps N times, each time in a new process, and report the worst outcome.",
 )
 @click.option(
     "--virtual-gpus",
     "virtual",
     metavar="N",
     type=click.IntRange(min=2, max=16),
-    help="Also over N logical devices of the first GPU (or the CPU): proves function, not speed.",
+    help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
 )
-@click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]")
+@click.option("--python", "executable", metavar="EXE", help="Python interpreter with TensorFlow.  [default: this one]")
 @matrix_option
 @redact_option
 @output_options("smoke")
@@ -108,16 +117,16 @@ def command(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Diagnose, then compute small verified steps on every GPU and on all of them together, within a budget of seconds.
+    """Run the diagnosis, then small verified computations on every GPU and on all of them together.
 
-    One line for each check: ok, failed, not run, or could not determine.
+    One line is printed for each check: ok, failed, not run, or could not determine.
 
-    Exit codes: 0 everything was run and is ok, 1 something failed, or GPUs that are required are not there,
-    2 wrong usage, 3 something could not be determined or did not fit into the budget, 130 interrupted.
+    Exit codes: 0 all checks are ok, 1 a check failed, or fewer GPUs than required, 2 wrong usage, 3 a check could not
+    be determined or exceeded the budget, 130 interrupted.
     """
     targets = pair_outputs(formats, outputs, "smoke")
     check_executable(executable)
-    earlier = _baseline(baseline) if baseline else None
+    saved = _baseline(baseline) if baseline else None
     from tfgpu_doctor.smoke.plan import Asked
     from tfgpu_doctor.smoke.records import exit_code, redacted
 
@@ -131,7 +140,7 @@ def command(
         rounds=rounds,
         virtual=virtual,
     )
-    smoke = _run(asked, executable or sys.executable, matrix_file, earlier)
+    smoke = _run(asked, executable or sys.executable, matrix_file, saved)
     write(smoke, "smoke", targets, redact=redact, redacted=redacted)
     context.exit(exit_code(smoke.verdict))
 
@@ -165,7 +174,7 @@ def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Basel
 
 
 def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
-    """The diagnosis of the interpreter, in so many seconds for TensorFlow."""
+    """Diagnose the interpreter, with a time limit for TensorFlow."""
     from tfgpu_doctor.diagnosis.engine import make_report
     from tfgpu_doctor.probes.examine import examine
     from tfgpu_doctor.records.facts import Unknown

@@ -1,4 +1,4 @@
-"""The options that describe a machine, shared by the commands that judge for one."""
+"""The options that describe a machine, for the commands plan and check."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--gpu", metavar="NAME", multiple=True, help='A GPU by its name: "RTX 4090". May be repeated.'),
-    click.option("--compute-capability", metavar="X.Y", multiple=True, help="The same by its compute capability."),
-    click.option("--driver", metavar="V", help="NVIDIA driver, 570.86.10, or a branch, 570."),
-    click.option("--python", metavar="V", help="Python version, 3.12."),
+    click.option("--gpu", metavar="NAME", multiple=True, help='GPU name, such as "RTX 4090". May be repeated.'),
+    click.option(
+        "--compute-capability",
+        metavar="X.Y",
+        multiple=True,
+        help="Compute capability of a GPU, instead of its name. May be repeated.",
+    ),
+    click.option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
+    click.option("--python", metavar="V", help="Python version, such as 3.12."),
     click.option(
         "--os",
         type=click.Choice(["linux", "windows", "wsl2", "macos"], case_sensitive=False),
         help="Operating system.  [default: linux]",
     ),
-    click.option("--machine", type=click.Choice(["x86_64", "aarch64", "arm64"]), help="Processor.  [default: x86_64]"),
+    click.option(
+        "--machine",
+        type=click.Choice(["x86_64", "aarch64", "arm64"]),
+        help="Processor architecture.  [default: x86_64]",
+    ),
 )
 
 
@@ -35,7 +44,11 @@ def target_options(function: _Function) -> _Function:
 
 
 def read_target(matrix: Matrix, **options: Any) -> Target:
-    """Build the target that these options describe; what cannot be understood is wrong usage."""
+    """Build the target that these options describe.
+
+    Raises:
+        click.UsageError: a value is not valid.
+    """
     from tfgpu_doctor.plan.target import TargetError, describe
 
     try:
