@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
+
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.inference.asks import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.inference.derived_messages import derived_messages
