@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import process as tfgpu
 
 pytestmark = pytest.mark.tensorflow
 

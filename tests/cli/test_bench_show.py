@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.large_samples import failures, four
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.render.pages import Page
 from tfgpu_doctor.render.bench_words import verdict
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tfgpu_doctor.records.schemas import FOLDER
 
 POD = """apiVersion: v1
@@ -75,7 +75,7 @@ def test_no_tensorflow_is_no_answer(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text("numpy\n", encoding="utf-8")
     done = tfgpu("check", str(file))
-    assert (done.returncode, "no TensorFlow is named" in done.stdout) == (3, True)
+    assert (done.returncode, "these files name no TensorFlow" in done.stdout) == (3, True)
 
 
 def test_files_that_a_dockerfile_installs_from_are_followed(tmp_path: Path) -> None:

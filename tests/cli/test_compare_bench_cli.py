@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.bench.samples import result, run
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.records.test_report import report
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.schemas import FOLDER

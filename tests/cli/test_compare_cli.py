@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.findings.test_rules import FIRES, WHY
 from tests.healthy import gpu, known
 from tests.records.test_report import report

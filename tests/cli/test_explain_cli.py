@@ -13,11 +13,13 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import HERE, in_process, tfgpu
+from tests.fuzz.guard import guarded
 
 EXPLAIN = [sys.executable, "-m", "tfgpu_doctor", "explain"]
 NO_DEVICE = (
@@ -28,15 +30,27 @@ LIBDEVICE = "error: Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 
 
-def explain(data: bytes | str, *arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+def explain(
+    data: bytes | str, *arguments: str, environ: Mapping[str, str] | None = None, cwd: Path = HERE
+) -> subprocess.CompletedProcess[bytes]:
     """Pipe a text into it; never a traceback."""
     text = data.encode() if isinstance(data, str) else data
-    settings: dict[str, object] = {"env": {**os.environ, "COLUMNS": "80"}, **options}
-    done: subprocess.CompletedProcess[bytes] = subprocess.run(  # type: ignore[call-overload]
-        [*EXPLAIN, *arguments], input=text, capture_output=True, timeout=120, check=False, **settings
-    )
+    done = in_process(("explain", *arguments), text, environ or {}, cwd)
+    return answered(done)
+
+
+def answered(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
     assert b"Traceback" not in done.stderr and b"internal error" not in done.stderr, done.stderr.decode()
     return done
+
+
+def started(data: bytes | str, *arguments: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """The same in a process of its own, under these variables."""
+    text = data.encode() if isinstance(data, str) else data
+    settings = {**os.environ, "COLUMNS": "80", **environ}
+    return answered(
+        subprocess.run([*EXPLAIN, *arguments], input=text, capture_output=True, timeout=120, check=False, env=settings)
+    )
 
 
 def ids(done: subprocess.CompletedProcess[bytes]) -> list[str]:
@@ -234,10 +248,9 @@ def test_a_huge_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("piece", [b"a b", b" ", b"\r50%", b"(", b"\x1b[31m", b"> ", b"[", b"\xff"])
 def test_a_line_of_20_mb(piece: bytes) -> None:
-    started = time.monotonic()
-    done = explain(NO_DEVICE.encode() + b"\n" + piece * (20_000_000 // len(piece)))
+    with guarded(60.0):
+        done = explain(NO_DEVICE.encode() + b"\n" + piece * (20_000_000 // len(piece)))
     assert done.returncode == 1
-    assert time.monotonic() - started < 30
 
 
 # ------------------------------------------------------------------------------------------- where the result goes
@@ -282,7 +295,7 @@ HOSTILE = (
     ],
 )
 def test_poor_terminals(environ: dict[str, str]) -> None:
-    done = explain(HOSTILE, env={**os.environ, "COLUMNS": "80", **environ})
+    done = (started if "LANG" in environ else explain)(HOSTILE, environ=environ)
     assert (done.returncode, done.stderr) == (1, b"")
     shown = done.stdout.decode("ascii" if "LANG" in environ or "PYTHONIOENCODING" in environ else "utf-8")
     assert "gpu.hidden" in "".join(shown.split())

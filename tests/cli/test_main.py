@@ -13,24 +13,12 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.runner import process, tfgpu
 from tests.findings.test_rules import FIRES
 from tests.records.test_report import report
 from tfgpu_doctor.cli import COMMANDS, cli
 
 HELP = Path(__file__).parents[2] / "tfgpu_doctor" / "cli" / "help.txt"
-
-
-def tfgpu(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "COLUMNS": "80", **options.pop("environ", {})}  # type: ignore[dict-item]
-    return subprocess.run(
-        [sys.executable, "-m", "tfgpu_doctor", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=environ,
-        **options,  # type: ignore[call-overload]
-    )
 
 
 @pytest.fixture
@@ -44,8 +32,8 @@ def test_help_page_is_clicks_own() -> None:
     context = click.Context(cli, info_name="tfgpu", terminal_width=80, max_content_width=80)
     context.help_option_names = ["-h", "--help"]
     assert HELP.read_text() == cli.get_help(context) + "\n"
-    for flag in ("--help", "-h"):
-        done = tfgpu(flag)
+    for start, flag in ((process, "--help"), (tfgpu, "-h")):
+        done = start(flag)
         assert (done.returncode, done.stdout, done.stderr) == (0, HELP.read_text(), "")
 
 
@@ -183,7 +171,7 @@ def test_plain_when_piped_and_under_no_color(saved: Path) -> None:
 
 @pytest.mark.parametrize("environ", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}])
 def test_poor_terminals(saved: Path, environ: dict[str, str]) -> None:
-    done = tfgpu("doctor", "--from", str(saved), environ=environ)
+    done = (process if "LANG" in environ else tfgpu)("doctor", "--from", str(saved), environ=environ)
     assert done.returncode == 1
     assert "cuda.missing" in done.stdout
     assert done.stderr == ""
@@ -210,7 +198,7 @@ def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
         "d.make_report = broken\n"
     )
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
-    done = tfgpu("doctor", "--from", str(saved), environ={"PYTHONPATH": path})
+    done = process("doctor", "--from", str(saved), environ={"PYTHONPATH": path})
     assert done.returncode == 3
     assert "internal error: RuntimeError: a defect" in done.stderr
     assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.engine import make_report
 from tfgpu_doctor.records.schemas import FOLDER

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.records.test_report import report
 from tfgpu_doctor.cli import saved
 from tfgpu_doctor.records.report import SCHEMA, load_report

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.findings.test_rules import FIRES
 from tests.healthy import known
 from tests.records.test_report import report

@@ -17,7 +17,7 @@ import msgspec
 import psutil
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import process, tfgpu
 from tests.lab import Lab
 from tests.records.test_report import report
 from tests.render.test_junit import is_red, valid
@@ -34,7 +34,7 @@ def smoke(*arguments: str, code: int, budget: float = 60.0, **environ: str) -> s
     """Run it: in time, with this exit code, and without leaving a process behind."""
     marker = f"tfgpu-smoke-{os.getpid()}-{time.monotonic_ns()}"
     started = time.monotonic()
-    done = tfgpu("smoke", "--budget", str(budget), *arguments, environ={**environ, "TFGPU_MARKER": marker})
+    done = process("smoke", "--budget", str(budget), *arguments, environ={**environ, "TFGPU_MARKER": marker})
     assert time.monotonic() - started < budget + SLACK
     assert left_behind(marker) == []
     assert done.returncode == code, done.stdout + done.stderr

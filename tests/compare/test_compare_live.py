@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import process as tfgpu
 from tests.healthy import MATRIX
 from tests.lab import Lab
 from tfgpu_doctor.compare.comparison import compare, exit_code

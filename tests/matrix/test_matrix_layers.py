@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 
 HEAD = 'schema: tfgpu.matrix/1\nrevision: "2026-11-30"\nsources:\n  ours: {title: wheels of our cluster}\n'

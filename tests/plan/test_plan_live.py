@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import process as tfgpu
 from tests.lab import Lab
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"

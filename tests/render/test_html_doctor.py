@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_main import tfgpu
+from tests.cli.runner import tfgpu
 from tests.healthy import known
 from tests.records.test_report import report
 from tests.render.pages import Page

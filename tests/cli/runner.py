@@ -1,0 +1,87 @@
+"""`tfgpu` for the tests: in this process, which takes a tenth of a start, or in one of its own where that is tested."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import IO
+from unittest.mock import patch
+
+from tfgpu_doctor.__main__ import main
+
+HERE = Path()
+
+
+def tfgpu(
+    *arguments: str,
+    input: str = "",
+    stdin: IO[bytes] | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path = HERE,
+) -> subprocess.CompletedProcess[str]:
+    """What `process` does, in this process: the console script with its streams, variables and folder replaced."""
+    data = stdin.read() if stdin else input.encode()
+    done = in_process(arguments, data, environ or {}, cwd)
+    return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def in_process(
+    arguments: tuple[str, ...], data: bytes, environ: Mapping[str, str], cwd: Path = HERE
+) -> subprocess.CompletedProcess[bytes]:
+    """The same in bytes. Streams have the encoding that PYTHONIOENCODING names, and are no terminals."""
+    encoding = environ.get("PYTHONIOENCODING", "utf-8")
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding, errors) for errors in ("strict", "backslashreplace"))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with (
+            patch.dict(os.environ, {"COLUMNS": "80", **environ}),
+            patch.object(sys, "argv", ["tfgpu", *arguments]),
+            patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding)),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            _inside(cwd),
+        ):
+            code = _exit_code()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    for stream in (out, err):
+        stream.flush()
+    return subprocess.CompletedProcess(arguments, code, *(stream.buffer.getvalue() for stream in (out, err)))  # type: ignore[attr-defined]
+
+
+def _exit_code() -> int:
+    try:
+        main()
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    return 0
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """`python -m tfgpu_doctor` in a process of its own, for what only a real one shows."""
+    environ = {**os.environ, "COLUMNS": "80", **options.pop("environ", {})}  # type: ignore[dict-item]
+    return subprocess.run(
+        [sys.executable, "-m", "tfgpu_doctor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environ,
+        **options,  # type: ignore[call-overload]
+    )
