@@ -38,7 +38,7 @@ def bad(tmp_path: Path) -> str:
 def test_text(good: str, bad: str) -> None:
     done = tfgpu("compare", good, bad)
     assert (done.returncode, done.stderr) == (1, "")
-    assert "by   CUDA_VISIBLE_DEVICES set to -1" in done.stdout
+    assert "cause     CUDA_VISIBLE_DEVICES set to -1" in done.stdout
     assert "good.json" in done.stdout and "temperature" not in done.stdout
     assert done.stdout.splitlines()[-1] == "✗ 1 change, 1 new finding"
     assert "temperature 40 °C → 70 °C" in tfgpu("compare", good, bad, "--all").stdout
