@@ -40,7 +40,7 @@ def test_names_hold_what_differs_and_nothing_else() -> None:
 
 def test_steps_of_many_kinds() -> None:
     blocks = run("1 GPU", 0.2, steps_of=20, step_name="copy")
-    assert words.timing(blocks) == "10.00 ms a copy (95 %: 9.98 to 10.02 ms), 11 samples of 20 copies"
+    assert words.timing(blocks) == "10.00 ms per copy (95 %: 9.98 to 10.02 ms), 11 samples of 20 copies"
 
 
 def test_one_sentence_says_what_came_out() -> None:
@@ -49,9 +49,9 @@ def test_one_sentence_says_what_came_out() -> None:
     good = words.verdict(result(run(), run("1 GPU", 0.05, percent_of_peak=80.4, peak_is="peak")))
     assert good == "1 GPU: 49.48 TFLOP/s, 80 % of peak; 100.0 (99.6 to 100.4) times the CPU. Every result is verified."
     virtual = run("2 virtual CPUs", devices=("/CPU:0", "/CPU:1"), virtual=True)
-    assert words.verdict(result(virtual)) == "Every result is right; virtual devices have no speed."
+    assert words.verdict(result(virtual)) == "Every result is correct; virtual devices have no speed."
     mixed = words.verdict(result(run(stopped="7 of 10 samples"), failed("1 GPU", "died")))
-    assert mixed == "CPU: 494.8 GFLOP/s. 1 of 2 runs gave no verified result. Its samples did not settle."
+    assert mixed == "CPU: 494.8 GFLOP/s. 1 of 2 runs gave no verified result. Its samples are noisy."
 
 
 def test_a_terminal_without_these_letters_gets_their_likes() -> None:

@@ -21,7 +21,7 @@ FILES: dict[str, BenchResult] = {
     "base.json": BASE,
     "slower.json": result(run(seconds=5.6)),
     "faster.json": result(run(seconds=4.4)),
-    "rough.json": result(run(steps=(1.0, 1.0))),
+    "noisy.json": result(run(steps=(1.0, 1.0))),
     "other.json": result(run(seconds=5.6), software={"tensorflow": "2.20.0", "numpy": "2.4.6", "python": "3.12.3"}),
 }
 
@@ -57,7 +57,7 @@ def compared(folder: Path, *arguments: str, **options: Any) -> Any:
         ("slower.json", ("--factor", "1.25"), 0, "✓ 1 the same; a change counts above 25 %"),
         ("faster.json", (), 0, "✓ 1 faster; a change counts above 5 %"),
         ("faster.json", ("--fail-on", "change"), 1, "✓ 1 faster; a change counts above 5 %"),
-        ("rough.json", (), 3, "? 1 not to be told; a change counts above 5 %"),
+        ("noisy.json", (), 3, "? 1 inconclusive; a change counts above 5 %"),
         ("other.json", (), 3, "? 1 not comparable; a change counts above 5 %"),
         ("other.json", ("--across", "python, TensorFlow"), 1, "✗ 1 slower; a change counts above 5 %"),
         ("other.json", ("--across", "all"), 1, "✗ 1 slower; a change counts above 5 %"),

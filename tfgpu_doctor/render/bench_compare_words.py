@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.bench.comparing.records import (
+    WORDS,
     Alone,
     BenchComparison,
     FigureChange,
@@ -20,20 +21,12 @@ from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.records.units import digits, quantity
 from tfgpu_doctor.render.bench_words import value_of
 
-VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "cannot tell", "not comparable")
 MARKS: dict[Verdict, str] = {
     "slower": "error",
     "faster": "ok",
     "same": "ok",
     "cannot tell": "unknown",
     "not comparable": "absent",
-}
-_COUNTED: dict[Verdict, str] = {
-    "slower": "slower",
-    "faster": "faster",
-    "same": "the same",
-    "cannot tell": "not to be told",
-    "not comparable": "not comparable",
 }
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy", "python": "Python"}
 _ROUGHLY = 0.01  # of a figure without an interval: three digits
@@ -69,18 +62,18 @@ def _signed(value: float, ratio: Ratio) -> str:
 
 def verdict(one: RunChange) -> str:
     """The verdict with the change; reasons stand apart."""
-    return one.verdict + (f": {change(one.ratio)}" if one.ratio and one.verdict != "not comparable" else "")
+    return WORDS[one.verdict] + (f": {change(one.ratio)}" if one.ratio and one.verdict != "not comparable" else "")
 
 
 def speeds(one: RunChange) -> str:
-    """What became of throughput and time: "190 → 172 GFLOP/s, 25.1 → 27.6 ms a sample"; empty without a comparison."""
+    """Throughput and time, before and after: "190 → 172 GFLOP/s, 25.1 → 27.6 ms per sample"; empty without both."""
     if not one.base or not one.new or one.verdict == "not comparable":
         return ""
-    said = []
+    parts = []
     if one.base.throughput and one.new.throughput and one.base.unit and one.base.unit == one.new.unit:
-        said.append(arrow(one.base.throughput, one.new.throughput, one.base.unit))
-    said.append(f"{arrow(one.base.step_s, one.new.step_s, 's')} a {one.step_name}")
-    return ", ".join(said)
+        parts.append(arrow(one.base.throughput, one.new.throughput, one.base.unit))
+    parts.append(f"{arrow(one.base.step_s, one.new.step_s, 's')} per {one.step_name}")
+    return ", ".join(parts)
 
 
 def arrow(base: float, new: float, unit: str) -> str:
@@ -94,10 +87,10 @@ def evidence(one: RunChange) -> str:
     """What the verdict rests on: "5 and 5 processes, 370 and 350 samples"; empty where nothing was judged."""
     if not one.base or not one.new or not one.ratio:
         return ""
-    said = _both(one.base, one.new, "processes", "process") + ", " + _both(one.base, one.new, "samples", "sample")
-    if one.base.left_out or one.new.left_out:
-        said += f"; {one.base.left_out} and {one.new.left_out} left out, while other programs had the CPUs"
-    return said
+    counts = _both(one.base, one.new, "processes", "process") + ", " + _both(one.base, one.new, "samples", "sample")
+    if not one.base.left_out and not one.new.left_out:
+        return counts
+    return f"{counts}; {one.base.left_out} and {one.new.left_out} left out, because other programs used the CPUs"
 
 
 def _both(base: Measured, new: Measured, name: str, single: str) -> str:
@@ -118,19 +111,19 @@ def _figure(one: FigureChange) -> str:
 
 def alone(ones: tuple[Alone, ...], name: str) -> str:
     """The cases that one result has alone: "only in base.json: 1 GPU float32"; empty without any."""
-    told = [" ".join(title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
-    return f"only in {name}: {'; '.join(told)}" if told else ""
+    titles = [" ".join(title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
+    return f"only in {name}: {'; '.join(titles)}" if titles else ""
 
 
 def summary(comparison: BenchComparison) -> str:
     """How many of each: "1 slower, 2 the same; a change counts above 5 %"."""
-    counts = {one: sum(run.verdict == one for run in comparison.runs) for one in VERDICTS}
+    counts = {one: sum(run.verdict == one for run in comparison.runs) for one in WORDS}
     lost = sum(run.lost for run in comparison.runs)
     counts["not comparable"] -= lost
     parts = [f"{lost} failed since"] if lost else []
-    parts += [f"{count} {_COUNTED[one]}" for one, count in counts.items() if count]
+    parts += [f"{count} {WORDS[one]}" for one, count in counts.items() if count]
     limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
-    return f"{', '.join(parts) or 'no run is in both'}; a change counts above {limit} %"
+    return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"
 
 
 def worst(comparison: BenchComparison) -> str:

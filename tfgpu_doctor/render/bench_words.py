@@ -11,7 +11,9 @@ from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
 
-TELLING = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
+LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
+# parts of the start-up, whose names in results are older than these words
+START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
 
 
 def throughput(run: Run) -> str:
@@ -34,10 +36,10 @@ def ratio(one: Ratio, interval: bool = True, factor: float = 1.0) -> str:
 
 
 def point(run: Run, runs: Sequence[Run] = ()) -> str:
-    """What tells the run from others of its label: "size 4096"; of `runs`, only what differs among them."""
+    """The parameters that distinguish the run from others of its label: "size 4096"; of `runs`, only what differs."""
     alike = {name for name in run.parameters if len({one.parameters.get(name) for one in runs}) == 1}
-    told = ((name, value) for name, value in run.parameters.items() if name not in alike)
-    return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in told)
+    shown = ((name, value) for name, value in run.parameters.items() if name not in alike)
+    return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in shown)
 
 
 def value_of(name: str, value: int | float | str | None) -> str:
@@ -48,7 +50,7 @@ def value_of(name: str, value: int | float | str | None) -> str:
 
 
 def name(run: Run, runs: Sequence[Run]) -> str:
-    """The label, with the type and the point where they tell it from the other runs."""
+    """The label, with the type and the parameters where they distinguish it from the other runs."""
     parts = [run.label]
     if len({one.dtype for one in runs}) > 1:
         parts.append(run.dtype)
@@ -63,13 +65,14 @@ def timing(run: Run) -> str:
     factor, unit = scale_of(run.median_s / run.steps, "s")
     low, high = (edge / run.steps / factor for edge in run.ci95_s)
     value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
-    return f"{value} {unit} a {run.step_name} (95 %: {first} to {last} {unit}), {taken(run)}"
+    return f"{value} {unit} per {run.step_name} (95 %: {first} to {last} {unit}), {taken(run)}"
 
 
 def taken(run: Run) -> str:
     """How many samples of how many units of work: "12 samples of 20 steps in 3 processes"."""
-    said = f"{len(run.samples_s)} samples" + (f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else "")
-    return said + (f" in {len(run.processes)} processes" if len(run.processes) > 1 else "")
+    each = f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else ""
+    where = f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
+    return f"{len(run.samples_s)} samples{each}{where}"
 
 
 def comparisons(run: Run) -> Iterator[str]:
@@ -100,46 +103,47 @@ def proof(run: Run) -> str:
     found = run.verified
     if found is None:
         return ""
-    said = [": ".join(filter(None, (check.name, check.saw))) for check in found.checks]
+    parts = [": ".join(filter(None, (check.name, check.saw))) for check in found.checks]
     if found.residual is not None:
-        limit = "" if found.tolerance is None else f", at most {found.tolerance:.2g}"
-        said.insert(0, f"residual {found.residual:.2g}{limit}")
-    placed = ", ".join(dict.fromkeys(run.placed_on))
-    return f"{'verified' if found.ok else 'wrong'}: {'; '.join([*said, *([f'on {placed}'] if placed else [])])}"
+        limit = "" if found.tolerance is None else f" (limit {found.tolerance:.2g})"
+        parts.insert(0, f"relative error {found.residual:.2g}{limit}")
+    if run.placed_on:
+        parts.append(f"on {', '.join(dict.fromkeys(run.placed_on))}")
+    return f"{'verified' if found.ok else 'wrong'}: {'; '.join(parts)}"
 
 
-def before(run: Run) -> str:
+def start_up(run: Run) -> str:
     """What a user waits for before the steady state; empty when nothing was timed."""
-    parts = [f"{part} {seconds(took)}" for part, took in run.cold_start_s.items() if took >= 0.001]
+    parts = [f"{START_UP.get(part, part)} {seconds(took)}" for part, took in run.cold_start_s.items() if took >= 0.001]
     parts += [f"first call {seconds(run.warmup_s[0])}"] if run.warmup_s else []
-    return "before: " + ", ".join(parts) if parts else ""
+    return "start-up: " + ", ".join(parts) if parts else ""
 
 
 def utilisation(run: Run) -> str:
-    """What NVML said of the GPUs meanwhile: ranges over all of them; empty when it said nothing."""
+    """What NVML reported during the run: ranges over all GPUs; empty when it reported nothing."""
     kinds = (
-        ("busy", "utilization", "%"),
+        ("utilization", "utilization", "%"),
         ("SM clock", "sm_clock_mhz", "MHz"),
         ("power", "power_w", "W"),
         ("temperature", "temperature_c", "°C"),
     )
-    said = []
+    parts = []
     for title, field, unit in kinds:
         values = [value for gpu in run.gpu if (value := getattr(gpu, field)) is not None]
         if values:
             low, high = f"{min(values):.0f}", f"{max(values):.0f}"
-            said.append(f"{title} {low if low == high else f'{low} to {high}'} {unit}")
-    return f"meanwhile: {', '.join(said)}" if said else ""
+            parts.append(f"{title} {low if low == high else f'{low} to {high}'} {unit}")
+    return f"GPU load: {', '.join(parts)}" if parts else ""
 
 
 def peaks(run: Run) -> str:
     """Shares of what the device could do, and of what they are; empty when none is known."""
-    said = []
+    parts = []
     if run.percent_of_peak is not None:
-        said.append(f"{run.percent_of_peak:.0f} % of {run.peak_is or 'peak'}")
-    if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= TELLING:
-        said.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
-    return ", ".join(said)
+        parts.append(f"{run.percent_of_peak:.0f} % of {run.peak_is or 'peak'}")
+    if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= LEAST_BANDWIDTH:
+        parts.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
+    return ", ".join(parts)
 
 
 def machine(result: BenchResult) -> str:
@@ -163,17 +167,15 @@ def verdict(result: BenchResult) -> str:
     if not result.runs:
         return "Nothing was measured."
     if not good:
-        return f"{bad}: no speed is reported." if bad else "Every result is right; virtual devices have no speed."
+        return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     if result.conclusions:
         return ". ".join(result.conclusions) + (f". {bad}." if bad else ". Every result is verified.")
     best = max(good, key=lambda run: run.throughput.value if run.throughput else 0.0)
-    said = f"{name(best, result.runs)}: {throughput(best)}"
-    if best.percent_of_peak is not None:
-        said += f", {of_peak(best)} of {best.peak_is or 'the peak'}"
-    others = list(comparisons(best))
-    if others:
-        said += "; " + ", ".join(others)
-    said += f". {bad}." if bad else ". Every result is verified."
-    rough = sum(bool(run.stopped) for run in good)
-    many = f" {rough} of {len(good)} did not settle." if len(good) > 1 else " Its samples did not settle."
-    return said + (many if rough else "")
+    share = "" if best.percent_of_peak is None else f", {of_peak(best)} of {best.peak_is or 'the peak'}"
+    others = ", ".join(comparisons(best))
+    speed = f"{name(best, result.runs)}: {throughput(best)}{share}" + (f"; {others}" if others else "")
+    noisy = sum(bool(run.stopped) for run in good)
+    noise = (
+        "" if not noisy else f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
+    )
+    return f"{speed}. {bad or 'Every result is verified'}.{noise if noisy else ''}"

@@ -16,6 +16,14 @@ from tfgpu_doctor.records.report import Tool
 SCHEMA: Literal["tfgpu.bench-compare/1"] = "tfgpu.bench-compare/1"
 
 Verdict = Literal["slower", "faster", "same", "cannot tell", "not comparable"]
+# the verdicts as people read them
+WORDS: dict[Verdict, str] = {
+    "slower": "slower",
+    "faster": "faster",
+    "same": "the same",
+    "cannot tell": "inconclusive",
+    "not comparable": "not comparable",
+}
 FailOnSpeed = Literal["slower", "faster", "change", "never"]
 
 

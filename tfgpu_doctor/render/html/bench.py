@@ -15,21 +15,22 @@ from tfgpu_doctor.bench.statistics import percent
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.html import charts
+from tfgpu_doctor.render.html.charts import speeds, times
+from tfgpu_doctor.render.html.charts.common import ROWS, chunks
 from tfgpu_doctor.render.html.doctor import body
 from tfgpu_doctor.render.html.environment import environment
 from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
 from tfgpu_doctor.render.terminal.bench_table import columns
 
-FEW = 3  # runs whose advice is told one by one
+FEW = 3  # runs whose advice is shown run by run
 OPEN = 4  # pictures of telemetry that are open from the start
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _READ = (
-    "Times are medians with 95 % intervals from order statistics; speeds carry the interval of the median, speed-ups "
-    "what both intervals allow at worst. Digits are those that the spread supports. A run whose result was wrong, "
-    "unverified or computed elsewhere has no speed. Per cent of peak: multiprocessors × highest SM clock × FLOP per "
-    "cycle of the architecture; of a CPU, its own best size in the sweep. Logical (virtual) devices share one physical "
-    "device: they prove function, never speed."
+    "Times are medians with 95 % intervals from order statistics. Speeds have the interval of the median, speed-ups "
+    "the worst case of both intervals. Only digits that the spread supports are shown. A run whose result was wrong, "
+    "unverified or computed on another device has no speed. Per cent of peak: multiprocessors × highest SM clock × "
+    "FLOP per cycle of the architecture; of a CPU, its own best size in the sweep. Logical (virtual) devices share one "
+    "physical device: they prove function, never speed."
 )
 
 
@@ -45,7 +46,7 @@ def render(result: BenchResult, report: Report | None = None) -> str:
             ("Speed", "speed", _speed(result)),
             ("Scaling over GPUs", "scaling", _scaling(result)),
             ("Samples", "samples", _samples(result)),
-            ("Beside the samples", "figures", _figures(result)),
+            ("Other measurements", "figures", _figures(result)),
             ("GPUs over time", "gpus", _gpus(result)),
             ("Cold start and steady state", "start", _start(result)),
             ("How the results were verified", "verified", _verified(result)),
@@ -106,12 +107,12 @@ def _speed(result: BenchResult) -> Iterator[str]:
     pictures = ""
     runs = result.runs
     units = {run.throughput.unit for run in runs if run.throughput and not run.virtual}
-    swept = charts.axis_of(runs, result.parameters.get("sweep")) and len(runs) > charts.ROWS
+    swept = speeds.axis_of(runs, result.parameters.get("sweep")) and len(runs) > ROWS
     if len(units) == 1 and len(runs) > 1 and not swept:
-        parts = list(charts.chunks(runs))
+        parts = list(chunks(runs))
         caption = "Bars: median throughput; the line at their ends: its 95 % interval."
         pictures = _figures_of(
-            (charts.speed(part, runs, f"speed{number}") for number, part in enumerate(parts)), caption
+            (speeds.speed(part, runs, f"speed{number}") for number, part in enumerate(parts)), caption
         )
     found = columns(runs)
     rows = [tuple(column.cells[number] for column in found) for number in range(len(runs))]
@@ -125,8 +126,8 @@ def _alike(advised: Sequence[Run], runs: Sequence[Run]) -> Iterator[str]:
     """Advice that several runs share but for its figures, once, with those of the last."""
     groups: dict[str, dict[str, str]] = {}
     for run in advised:
-        for said in run.advice:
-            groups.setdefault(re.sub(r"[\d.]+", "#", said), {})[words.name(run, runs)] = said
+        for advice in run.advice:
+            groups.setdefault(re.sub(r"[\d.]+", "#", advice), {})[words.name(run, runs)] = advice
     for found in groups.values():
         *others, name = found
         also = f" Likewise: {'; '.join(others)}." if others else ""
@@ -145,7 +146,7 @@ def _captioned(pictures: Sequence[tuple[str, str]]) -> str:
 
 def _scaling(result: BenchResult) -> Iterator[str]:
     caption = "Dashed: ideal. Vertical lines: 95 % intervals."
-    picture = _figures_of([charts.scaling(result.runs, "scaling")], caption)
+    picture = _figures_of([speeds.scaling(result.runs, "scaling")], caption)
     several = [run for run in result.runs if run.efficiency and run.speedup_vs_1gpu]
     rows = [
         (
@@ -162,11 +163,11 @@ def _scaling(result: BenchResult) -> Iterator[str]:
 
 
 def _sweep(result: BenchResult) -> Iterator[str]:
-    axis = charts.axis_of(result.runs, result.parameters.get("sweep"))
-    lines = charts.sweep_lines(result.runs, axis) if axis else {}
+    axis = speeds.axis_of(result.runs, result.parameters.get("sweep"))
+    lines = speeds.sweep_lines(result.runs, axis) if axis else {}
     if axis is None or all(len(line) < 2 for line in lines.values()):
         return
-    picture = _figures_of([charts.sweep(result.runs, axis, "sweep")], "Vertical lines: 95 % intervals.")
+    picture = _figures_of([speeds.sweep(result.runs, axis, "sweep")], "Vertical lines: 95 % intervals.")
     points = sorted({_point(run, axis) for line in lines.values() for run in line})
     by_point = {title: {_point(run, axis): words.throughput(run) for run in line} for title, line in lines.items()}
     rows = [(words.value_of(axis, one), *(by_point[title].get(one, "") for title in lines)) for one in points]
@@ -182,14 +183,14 @@ def _point(run: Run, axis: str) -> int | float:
 
 def _samples(result: BenchResult) -> Iterator[str]:
     measured = [run for run in result.runs if run.samples_s and run.median_s]
-    parts = list(charts.chunks(measured)) if measured else []
+    parts = list(chunks(measured)) if measured else []
     caption = (
         "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % "
         "interval; crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
     )
-    yield _figures_of((charts.samples(part, measured, f"samples{place}") for place, part in enumerate(parts)), caption)
+    yield _figures_of((times.samples(part, measured, f"samples{place}") for place, part in enumerate(parts)), caption)
     loads = ("CPUs used", "CPUs waited for", "CPUs of others")
-    head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", *loads, "settled")
+    head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", *loads, "stable")
     yield table("Samples of every run", head, [_sampled(run, result.runs) for run in measured], range(1, 9))
 
 
@@ -220,11 +221,11 @@ def _figures(result: BenchResult) -> Iterator[str]:
 
 
 def _gpus(result: BenchResult) -> Iterator[str]:
-    caption = "What NVML said every 50 ms while samples were taken, thinned."
+    caption = "NVML readings every 50 ms while samples were taken, thinned out."
     pictures = [
         (f"{words.name(run, result.runs)}. {caption}", picture)
         for number, run in enumerate(result.runs)
-        if (picture := charts.telemetry(run, f"gpu{number}"))
+        if (picture := times.telemetry(run, f"gpu{number}"))
     ]
     yield _captioned(pictures[:OPEN])
     yield folded(f"{len(pictures) - OPEN} more", _captioned(pictures[OPEN:]))
@@ -248,19 +249,19 @@ def _or_blank(value: float | None) -> str:
 
 
 def _start(result: BenchResult) -> Iterator[str]:
-    timed = [run for run in result.runs if run.median_s and charts.total(run) > 0 and not run.virtual]
-    parts = list(charts.chunks(timed)) if timed else []
-    caption = "What is waited for once, before the first sample; at the right the sum, and the steady median."
-    yield _figures_of((charts.start(part, timed, f"start{place}") for place, part in enumerate(parts)), caption)
-    names = list(dict.fromkeys(part for run in timed for part in charts.parts_of(run)))
+    timed = [run for run in result.runs if run.median_s and times.total(run) > 0 and not run.virtual]
+    parts = list(chunks(timed)) if timed else []
+    caption = "Time spent once, before the first sample; at the right the total, and the median of a step."
+    yield _figures_of((times.start(part, timed, f"start{place}") for place, part in enumerate(parts)), caption)
+    names = list(dict.fromkeys(part for run in timed for part in times.parts_of(run)))
     rows = [
         (
             words.name(run, result.runs),
             *(seconds(found[part]) if part in found else "" for part in names),
-            seconds((run.median_s or 0.0) / run.steps) + f" a {run.step_name}",
+            seconds((run.median_s or 0.0) / run.steps) + f" per {run.step_name}",
         )
         for run in timed
-        for found in [charts.parts_of(run)]
+        for found in [times.parts_of(run)]
     ]
     yield table("Cold start", ("run", *names, "steady"), rows, range(1, len(names) + 2))
 
@@ -270,11 +271,11 @@ def _verified(result: BenchResult) -> Iterator[str]:
     for run in result.runs:
         found = run.verified
         if found:
-            said = words.proof(run).partition(": ")[2]
-            rows.append((words.name(run, result.runs), "yes" if found.ok else "no", str(found.samples or ""), said))
+            proof = words.proof(run).partition(": ")[2]
+            rows.append((words.name(run, result.runs), "yes" if found.ok else "no", str(found.samples or ""), proof))
         else:
             rows.append((words.name(run, result.runs), "no", "", "nothing was verified"))
-    yield table("Verification", ("run", "right", "results", "what was looked at"), rows, (2,))
+    yield table("Verification", ("run", "correct", "results", "what was checked"), rows, (2,))
     for method in dict.fromkeys(run.verified.method for run in result.runs if run.verified):
         yield paragraph(f"Method: {method}.", "muted")
 

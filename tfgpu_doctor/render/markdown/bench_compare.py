@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange
 from tfgpu_doctor.render import bench_compare_words as words
+from tfgpu_doctor.render.console import MARKS
 from tfgpu_doctor.render.markdown.report import LONGEST, escape, folded, table
 
-_SYMBOLS = {"error": "✗", "ok": "✓", "unknown": "?", "absent": "–"}
 _HEAD = ("", "Run", "Verdict", "Base → new")
 
 
@@ -16,7 +16,7 @@ def render(comparison: BenchComparison) -> str:
     """The whole page; rows that would make it longer than GitHub takes are counted instead."""
     base, new = comparison.base, comparison.new
     page = [
-        f"**{_SYMBOLS[words.worst(comparison)]} tfgpu compare**: {escape(words.summary(comparison))}",
+        f"**{MARKS[words.worst(comparison)].markdown} tfgpu compare**: {escape(words.summary(comparison))}",
         f"{escape(new.workload)}: {escape(new.title)}, {escape(base.name)} → {escape(new.name)}",
     ]
     rows, room = [], LONGEST // 2
@@ -29,9 +29,9 @@ def render(comparison: BenchComparison) -> str:
             break
     if rows:
         page.append(table(_HEAD, rows))
-    told = list(_told(comparison))
-    if told:
-        page.append(_list(told[:50]))
+    notes = list(_notes(comparison))
+    if notes:
+        page.append(_list(notes[:50]))
     tool = f"tfgpu compare {comparison.tool.version}, {comparison.created}"
     sides = "\n".join(
         f"- {escape(side.name)}: {escape(side.created)}, {escape(words.software(side))}" for side in (base, new)
@@ -44,22 +44,22 @@ def _row(one: RunChange) -> tuple[str, ...]:
     title = " ".join(words.title(one))
     because = "; ".join(one.reasons)
     return (
-        _SYMBOLS[words.mark(one)],
+        MARKS[words.mark(one)].markdown,
         title,
         words.verdict(one) + (f": {because}" if because else ""),
         words.speeds(one),
     )
 
 
-def _told(comparison: BenchComparison) -> Iterator[str]:
-    """What has to be said beside the table."""
+def _notes(comparison: BenchComparison) -> Iterator[str]:
+    """What does not fit into the table."""
     yield from comparison.notes
     for one in comparison.runs:
         for text in (*one.notes, *words.figures(one, comparison.factor)):
             yield f"{' '.join(words.title(one))}: {text}"
     for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
-        if told := words.alone(ones, side.name):
-            yield told
+        if alone := words.alone(ones, side.name):
+            yield alone
 
 
 def _list(lines: list[str]) -> str:

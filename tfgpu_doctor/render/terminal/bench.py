@@ -1,4 +1,4 @@
-"""A benchmark for people: what all runs say beside each other, with bars, and a block for each of them."""
+"""A benchmark for people: a table of all runs with bars, and a block for each of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import clean, marks
 from tfgpu_doctor.render.terminal.bench_table import show_runs
-from tfgpu_doctor.render.terminal.layout import hanging
+from tfgpu_doctor.render.terminal.layout import hanging, marked
 
-_MANY = 8  # runs; of more, those with nothing particular to say have their line in the table alone
+_MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
 
 
 def render(result: BenchResult, console: Console) -> None:
@@ -32,11 +32,11 @@ def render(result: BenchResult, console: Console) -> None:
             _run(run, many, console)
     if many:
         console.print()
-        hanging(Text(""), Text("What is not shown of each run: --html FILE, or --output FILE.json.", "dim"), console)
+        hanging(Text(""), Text("For the details of each run: --html FILE, or --output FILE.json.", "dim"), console)
     if result.notes:
         console.print()
     for note in result.notes:
-        hanging(Text(f"{marks(console)['note']} ", "cyan"), Text(clean(note)), console)
+        marked("note", note, console)
 
 
 def _run(run: Run, short: bool, console: Console) -> None:
@@ -58,11 +58,11 @@ def _run(run: Run, short: bool, console: Console) -> None:
     hanging(indent, Text(clean(words.timing(run))), console)
     for text in (*words.comparisons(run), *map(words.figure, run.figures)):
         hanging(indent, Text(clean(text)), console)
-    telling = (words.utilisation(run), words.proof(run), "" if run.virtual else words.before(run))
-    for text in () if short else filter(None, telling):
+    details = (words.utilisation(run), words.proof(run), "" if run.virtual else words.start_up(run))
+    for text in () if short else filter(None, details):
         hanging(indent, Text(clean(text), "dim"), console)
     for advice in run.advice:
-        hanging(Text(f"    {symbols['warning']} ", "yellow"), Text(clean(advice)), console)
+        marked("warning", advice, console, indent=4)
 
 
 def _speed(run: Run) -> Text:

@@ -8,7 +8,7 @@ from rich.text import Text
 from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange, Side
 from tfgpu_doctor.render import bench_compare_words as words
 from tfgpu_doctor.render.console import STYLES, clean, marks
-from tfgpu_doctor.render.terminal.layout import hanging
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked
 
 _MANY = 8  # runs; of more, those that are the same have one line
 
@@ -19,20 +19,16 @@ def render(comparison: BenchComparison, console: Console) -> None:
     hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (clean(head), "dim")), console)
     for label, side in (("base", comparison.base), ("new", comparison.new)):
         hanging(Text(f"  {label:4}  ", "bold"), _side(side), console)
-    symbols = marks(console)
     for note in comparison.notes:
-        hanging(Text(f"  {symbols['note']} ", STYLES["note"]), Text(clean(note)), console)
+        marked("note", note, console, indent=2)
     console.print()
     short = len(comparison.runs) > _MANY
     for one in comparison.runs:
         _run(one, comparison.factor, short and one.verdict == "same", console)
     for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
-        if told := words.alone(ones, side.name):
-            hanging(Text(f"{symbols['absent']} ", STYLES["absent"]), Text(clean(told)), console)
-    console.print()
-    worst = words.worst(comparison)
-    style = f"bold {STYLES[worst]}"
-    hanging(Text(f"{symbols[worst]} ", style), Text(clean(words.summary(comparison)), "bold"), console)
+        if alone := words.alone(ones, side.name):
+            marked("absent", alone, console)
+    conclude(words.worst(comparison), Text(clean(words.summary(comparison)), "bold"), console)
 
 
 def _side(side: Side) -> Text:
@@ -59,4 +55,4 @@ def _run(one: RunChange, factor: float, short: bool, console: Console) -> None:
     if evidence := words.evidence(one):
         hanging(indent, Text(clean(evidence), "dim"), console)
     for note in one.notes:
-        hanging(Text(f"    {marks(console)['note']} ", STYLES["note"]), Text(clean(note)), console)
+        marked("note", note, console, indent=4)

@@ -17,7 +17,7 @@ from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render.bench_words import machine, value_of
 from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.layout import hanging
+from tfgpu_doctor.render.terminal.layout import hanging, marked
 
 NARROWEST = 17  # characters of a column: a number, its mark, a blank, and a bar that still tells something
 BROADEST = 34
@@ -48,11 +48,11 @@ def render_sweep(result: BenchResult, console: Console) -> None:
     console.print()
     _legend(result.runs, console)
     for line in _failures(columns, axis):
-        hanging(Text(f"{marks(console)['error']} ", "bold red"), Text(clean(line)), console)
+        marked("error", line, console)
     for line in _advice(columns, axis):
-        hanging(Text(f"{marks(console)['warning']} ", "yellow"), Text(clean(line)), console)
+        marked("warning", line, console)
     for note in result.notes:
-        hanging(Text(f"{marks(console)['note']} ", "cyan"), Text(clean(note)), console)
+        marked("note", note, console)
 
 
 def _order(point: object) -> tuple[int, float, str]:
@@ -122,39 +122,39 @@ def _print(cells: Sequence[str], width: int, style: str, console: Console) -> No
 
 def _legend(runs: Sequence[Run], console: Console) -> None:
     """What bars and marks mean, and that the results are right."""
-    said = []
+    parts = []
     if any(run.throughput and not run.virtual for run in runs):
-        said.append("Bars: share of the best of the column.")
+        parts.append("Bars: share of the best in the column.")
     if any(run.stopped and run.throughput and not run.virtual for run in runs):
-        said.append("~ did not settle.")
+        parts.append("~ noisy.")
     if any(run.virtual for run in runs):
-        said.append("Virtual devices are verified, and have no speed.")
+        parts.append("Virtual devices are verified, and have no speed.")
     right = sum(1 for run in runs if run.throughput)
-    said.append(f"{right} of {len(runs)} results measured and verified.")
-    hanging(Text(""), Text(" ".join(said), "dim"), console)
+    parts.append(f"{right} of {len(runs)} results measured and verified.")
+    hanging(Text(""), Text(" ".join(parts), "dim"), console)
 
 
 def _failures(columns: dict[str, Column], axis: str) -> Iterator[str]:
     """Why there is no speed; what several points have in common, once."""
-    said: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
     for name, column in columns.items():
         for point, run in column.items():
             if run.throughput is None:
                 why = " ".join((run.failure or "not measured").split())
-                said.setdefault(why, []).append(f"{name}, {axis} {_shown(axis, point)}")
-    for why, places in said.items():
+                failures.setdefault(why, []).append(f"{name}, {axis} {_shown(axis, point)}")
+    for why, places in failures.items():
         yield f"{places[0]}{_others(len(places))}: {why if len(why) <= LONGEST else why[:LONGEST] + '…'}"
 
 
 def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
-    """What is said of several points of a column, once, with the figures of the last."""
+    """Advice that several points of a column share, once, with the figures of the last."""
     for name, column in columns.items():
-        said: dict[str, list[tuple[object, str]]] = {}
+        alike: dict[str, list[tuple[object, str]]] = {}
         for point, run in column.items():
             for text in run.advice:
                 if not text.startswith((NOISY, "rough: ")):  # older results too; the mark says it
-                    said.setdefault(re.sub(r"[\d.]+", "#", text), []).append((point, text))
-        for found in said.values():
+                    alike.setdefault(re.sub(r"[\d.]+", "#", text), []).append((point, text))
+        for found in alike.values():
             point, text = found[-1]
             yield f"{name}, {axis} {_shown(axis, point)}{_others(len(found))}: {text}"
 

@@ -13,11 +13,11 @@ from tfgpu_doctor.lookup.release import with_gpu
 from tfgpu_doctor.lookup.releases import Filters, min_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.records.versions import numbers
-from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.layout import hanging, show_card, show_sources, show_table, show_title
+from tfgpu_doctor.render.console import clean
+from tfgpu_doctor.render.outline import Block, Line
+from tfgpu_doctor.render.terminal.layout import hanging, show_block, show_card, show_sources, show_table, show_title
 from tfgpu_doctor.render.terminal.matrix_notes import Note, footnotes, minor_ranges, nothing, what_was_asked
 
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _UNKNOWN = "unknown"
 
 
@@ -70,8 +70,7 @@ def release(matrix: Matrix, row: Release, console: Console) -> None:
     twin = with_gpu(matrix, row)
     show_card(_release_lines(row, twin), console)
     for issue in row.known_issues:
-        console.print()
-        _issue(issue, console)
+        show_block(_block(issue), console)
     console.print()
     show_sources(row.sources, console)
 
@@ -115,17 +114,14 @@ def _bounds(row: Release) -> Iterator[tuple[str, str]]:
         yield "", f"on Python {python}: " + "; ".join(f"{name}{bound}" for name, bound in others.items())
 
 
-def _issue(issue: KnownIssue, console: Console) -> None:
-    style = _STYLES[issue.severity]
-    title = Text.assemble((clean(issue.title), f"bold {style}"), (f"  {issue.id}", "dim"))
-    hanging(Text(f"{marks(console)[issue.severity]} ", style), title, console)
-    if when := _condition(issue):
-        hanging(Text("    when ", "dim"), Text(clean(when)), console)
-    hanging(Text("    saw  ", "dim"), Text(clean(issue.symptom)), console)
-    hanging(Text("    do   ", "dim"), Text(clean(issue.fix)), console)
-    for command in issue.commands:
-        console.print(Text("           " + clean(command), "bold cyan"), soft_wrap=True)  # must survive being copied
-    console.print(Text(f"    see  {clean(issue.source)}", "dim"), soft_wrap=True)
+def _block(issue: KnownIssue) -> Block:
+    when = _condition(issue)
+    lines = (
+        *((Line("when", when),) if when else ()),
+        Line("symptom", issue.symptom),
+        Line("fix", issue.fix, commands=issue.commands),
+    )
+    return Block(issue.severity, issue.title, lines, (issue.id,), issue.source)
 
 
 def _condition(issue: KnownIssue) -> str:
@@ -135,7 +131,7 @@ def _condition(issue: KnownIssue) -> str:
         f"cuDNN {where.cudnn}" if where.cudnn else "",
         f"ptxas {where.ptxas}" if where.ptxas else "",
         "CUDA from the pip extra" if where.extra else "",
-        *(f"{name} {bound} beside it" for name, bound in where.beside.items()),
+        *(f"with {name} {bound}" for name, bound in where.beside.items()),
         f"a processor without {where.cpu_lacks.upper()}" if where.cpu_lacks else "",
         _capabilities(where.min_compute_capability, where.max_compute_capability),
     ]

@@ -12,7 +12,7 @@ from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.render.console import clean, marks
-from tfgpu_doctor.render.terminal.layout import hanging
+from tfgpu_doctor.render.terminal.layout import conclude, hanging
 
 _WHY: dict[Kind, str] = {
     "as-is": "works with everything as it is",
@@ -21,12 +21,12 @@ _WHY: dict[Kind, str] = {
     "python+driver": "with another Python and a newer driver",
     "container": "",
     "conda-forge": "",
-    "wsl2": "the way on Windows since 2.11",
+    "wsl2": "GPU support on Windows since 2.11",
     "pre-release": "not released yet",
     "cpu": "without a GPU",
 }
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
-_GIVE_UP = {
+_INSTEAD = {
     "python": "another Python",
     "tensorflow": "another TensorFlow than the one asked for",
     "glibc": "a newer Linux distribution, or a container",
@@ -46,20 +46,18 @@ def render(plan: Plan, console: Console) -> None:
     asked = f", TensorFlow {plan.tensorflow}" if plan.tensorflow else ""
     hanging(Text("for  ", "dim"), Text(clean(target_line(plan.target) + asked), "bold"), console)
     for problem in plan.problems:
-        console.print()
-        hanging(Text(f"{marks(console)['error']} ", "bold red"), Text(clean(problem), "bold red"), console)
+        conclude("error", Text(clean(problem), "bold red"), console)
     for number, option in enumerate(plan.options, 1):
         console.print()
         _option(number, option, plan, console)
     if plan.ruled_out:
         console.print()
         _ruled_out(plan, console)
-    console.print()
     _answer(plan, console)
 
 
 def target_line(target: Target) -> str:
-    """One line about the machine; what is unknown is said to be free."""
+    """One line about the machine."""
     cards = [
         f"{gpu.name} (compute capability {gpu.compute_capability})"
         if gpu.name
@@ -68,9 +66,9 @@ def target_line(target: Target) -> str:
     ]
     counted = [f"{cards.count(one)} × {one}" if cards.count(one) > 1 else one for one in dict.fromkeys(cards)]
     parts = [
-        " and ".join(counted) or "any GPU",
-        f"driver {target.driver}" if target.driver else "any driver",
-        f"Python {target.python}" if target.python else "any Python",
+        " and ".join(counted) or "GPU not given",
+        f"driver {target.driver}" if target.driver else "driver not given",
+        f"Python {target.python}" if target.python else "Python not given",
         f"{_SYSTEMS[target.os]} {target.machine}",
     ]
     return ", ".join(parts)
@@ -101,7 +99,7 @@ def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
 
 def _why(option: Option, plan: Plan) -> str:
     if option.kind == "as-is" and plan.described:
-        return "fits all that you gave"
+        return "matches everything you specified"
     if option.kind in ("python", "driver") and plan.options[0].kind != "as-is":
         return _WHY[option.kind].removeprefix("newer, ")
     return _WHY[option.kind]
@@ -162,18 +160,13 @@ def _clause(one: Violation) -> str:
 
 
 def _answer(plan: Plan, console: Console) -> None:
-    symbols = marks(console)
     if plan.options and plan.options[0].kind == "cpu":
-        hanging(Text(f"{symbols['error']} ", "bold red"), Text("No GPU to plan for", "bold red"), console)
+        conclude("error", Text("No GPU to plan for", "bold red"), console)
     elif plan.options:
-        best = Text.assemble(("take 1", "bold green"), f": {clean(plan.options[0].title)}")
-        hanging(Text(f"{symbols['ok']} ", "bold green"), best, console)
-    elif plan.lift:
-        text = Text.assemble(
-            ("nothing fits", "bold red"),
-            f": {clean(plan.lift.text)}. What would have to give way: {_GIVE_UP[plan.lift.constraint]}",
-        )
-        hanging(Text(f"{symbols['error']} ", "bold red"), text, console)
+        best = Text.assemble(("recommended", "bold green"), f": option 1, {clean(plan.options[0].title)}")
+        conclude("ok", best, console)
     else:
-        text = Text.assemble(("nothing fits", "bold red"), ", whichever single constraint is given up")
-        hanging(Text(f"{symbols['error']} ", "bold red"), text, console)
+        why = ", whichever single constraint is lifted"
+        if plan.lift:
+            why = f": {clean(plan.lift.text)}. What would help: {_INSTEAD[plan.lift.constraint]}"
+        conclude("error", Text.assemble(("no match", "bold red"), why), console)
