@@ -8,20 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import psutil
 import pytest
 
+from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, refuses
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.render.bench_words import verdict
@@ -30,23 +30,12 @@ PATIENTS = Path(__file__).parents[1] / "patients"
 TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
 
 
-def matpow(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TFGPU, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "COLUMNS": "80", **environ},
-    )
-
-
 # ------------------------------------------------------------------------- without TensorFlow
 
 
 def test_help_has_an_example() -> None:
-    page = matpow("--help")
-    assert page.returncode == 0
+    page = bench("matpow", "--help")
+    assert page.exit_code == 0
     assert "tfgpu bench matpow --size 10000 --power 10 --gpus 2" in " ".join(page.stdout.split())
 
 
@@ -71,10 +60,7 @@ def test_help_has_an_example() -> None:
     ],
 )
 def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], message: str) -> None:
-    done = matpow(*arguments)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
-    assert done.stdout == ""
+    refuses(["matpow", *arguments], message)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +72,8 @@ def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], m
     ],
 )
 def test_a_tensorflow_that_cannot_be_used(patient: str, why: str) -> None:
-    done = matpow(PYTHONPATH=str(PATIENTS / patient), PATIENT_SIGNAL="SIGILL")
-    assert done.returncode == 3
+    done = bench("matpow", PYTHONPATH=str(PATIENTS / patient), PATIENT_SIGNAL="SIGILL")
+    assert done.exit_code == 3
     assert f"cannot measure with {sys.executable}: {why}" in done.stderr
     assert f"Next: tfgpu doctor --python {sys.executable}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -97,20 +83,21 @@ def test_a_tensorflow_that_cannot_be_used(patient: str, why: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def measured(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run over logical devices in two types: what it printed, and the file it wrote."""
     file = tmp_path_factory.mktemp("bench") / "result.json"
     arguments = ["--size", "96", "--virtual-gpus", "3", "--min-samples", "3", "--deadline", "1"]
     types = ["--dtype", "float32", "--dtype", "bfloat16"]
     page = file.with_suffix(".html")
-    files = ["--output", str(file), "--html", str(page)]
-    done = matpow("--python", tensorflow_python, *arguments, *types, *files, CUDA_VISIBLE_DEVICES="-1")
-    yield {"done": done, "file": file, "page": page}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WORKER_PROCESS, shared)
+        done = bench("matpow", *arguments, *types, "--output", str(file), "--html", str(page))
+    return {"done": done, "file": file, "page": page}
 
 
 @pytest.mark.tensorflow
 def test_logical_devices_compute_and_are_verified(measured: dict[str, Any]) -> None:
-    assert measured["done"].returncode == 0, measured["done"].stderr
+    assert measured["done"].exit_code == 0, measured["done"].stderr
     result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
     assert [f"{run.label} {run.dtype}" for run in result.runs] == [
         *("CPU float32", "3 virtual CPUs, terms float32", "3 virtual CPUs, rows float32"),
@@ -149,11 +136,11 @@ def test_the_page_shows_what_was_measured(measured: dict[str, Any]) -> None:
 
 
 @pytest.mark.tensorflow
-def test_gpus_that_are_not_there(tensorflow_python: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("one_process")
+def test_gpus_that_are_not_there(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    arguments = ["--python", tensorflow_python, "--gpus", "2", "--output", str(file)]
-    done = matpow(*arguments, CUDA_VISIBLE_DEVICES="-1")
-    assert done.returncode == 1
+    done = bench("matpow", "--gpus", "2", "--output", str(file))
+    assert done.exit_code == 1
     assert done.stderr == "tfgpu: 2 GPUs were asked for, TensorFlow lists no GPU here (tfgpu doctor says why)\n"
     assert not file.exists()
 
@@ -182,14 +169,22 @@ def test_an_interrupt_keeps_the_file_and_leaves_no_process(tensorflow_python: st
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-class Saboteur(WorkerProcess):
+class Saboteur:
     """A real worker, one request of which is falsified: the parent believes what it asked for."""
 
-    change: ClassVar[dict[str, Any]] = {}
+    def __init__(self, worker: SharedWorker, change: dict[str, Any]) -> None:
+        self._worker, self._change = worker, change
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send another request than the parent meant."""
-        return super().ask(timeout, **{**request, **(self.change if request["do"] == "prepare" else {})})
+        return self._worker.ask(timeout, **{**request, **(self._change if request["do"] == "prepare" else {})})
+
+    def log(self) -> str:
+        """Nothing of interest."""
+        return ""
+
+    def close(self) -> None:
+        """Leave it to others."""
 
 
 @pytest.mark.tensorflow
@@ -202,19 +197,15 @@ class Saboteur(WorkerProcess):
     ],
     ids=["another power", "a shorter type", "a device that is not there"],
 )
-def test_what_is_not_what_was_asked_for_reports_no_speed(
-    change: dict[str, Any], why: str, tensorflow_python: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Saboteur, "change", change)
+def test_what_is_not_what_was_asked_for_reports_no_speed(change: dict[str, Any], why: str, shared: Shared) -> None:
     rule = StoppingRule(min_samples=3, deadline=1.0)
     plan = MatPow(size=96, selection=Selection(devices=("/CPU:0",)))
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    bench = Session(plan, MATRIX, healthy(), lambda: Saboteur(tensorflow_python, environ), rule)
+    session = Session(plan, MATRIX, healthy(), lambda: Saboteur(shared(), change), rule)
     if "devices" in change:
         with pytest.raises(WorkerError, match=why):  # soft placement is off
-            bench.run()
+            session.run()
         return
-    (run,) = bench.run().runs
+    (run,) = session.run().runs
     assert run.failure is not None and run.failure.startswith(why)
     assert (run.throughput, run.median_s, run.samples_s) == (None, None, ())
     assert json.loads(msgspec.json.encode(run))["throughput"] is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,19 @@ import msgspec
 import pytest
 
 import tfgpu_doctor
+from tests.bench.live import WORKER_PROCESS, Shared, bench, refuses
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.workloads import cnn
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
-TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "cnn"]
-CPU_ONLY = {"CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "80"}
-
-
-def bench(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TFGPU, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, **CPU_ONLY, **environ},
-    )
 
 
 # ------------------------------------------------------------------------- without TensorFlow
 
 
 def test_help_has_examples() -> None:
-    page = bench("--help")
-    assert page.returncode == 0
+    page = bench("cnn", "--help")
+    assert page.exit_code == 0
     text = " ".join(page.stdout.split())
     assert "tfgpu bench cnn --model resnet50 --gpus all" in text
     assert "default: 20.0" in text  # seconds: a CPU alone is done within a minute
@@ -57,10 +44,7 @@ def test_help_has_examples() -> None:
     ],
 )
 def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], message: str) -> None:
-    done = bench(*arguments)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
-    assert done.stdout == ""
+    refuses(["cnn", *arguments], message)
 
 
 @pytest.mark.parametrize(
@@ -77,22 +61,22 @@ def test_several_machines_are_checked_before_anything_is_measured(
     arguments: list[str], config: str | None, message: str
 ) -> None:
     two = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
-    done = bench(*arguments, TF_CONFIG=config or two)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
+    refuses(["cnn", *arguments], message, TF_CONFIG=config or two)
 
 
 # ---------------------------------------------------------------------------- with TensorFlow
 
 
 @pytest.fixture(scope="module")
-def measured(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def measured(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run over two logical devices, with a trace: what it printed, and what it wrote."""
     folder = tmp_path_factory.mktemp("cnn")
     sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "1"]
     files = ["--output", str(folder / "result.json"), "--profile", str(folder / "traces")]
-    done = bench("--python", tensorflow_python, *sizes, *files)
-    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WORKER_PROCESS, shared)
+        done = bench("cnn", *sizes, *files)
+    assert done.exit_code == 0, done.output
     result = msgspec.json.decode((folder / "result.json").read_bytes(), type=BenchResult)
     return {"text": done.stdout, "result": result, "folder": folder}
 
@@ -212,22 +196,10 @@ def run_script(python: str, names: str) -> dict[str, Any]:
         text=True,
         timeout=240,
         check=False,
-        env={**os.environ, **CPU_ONLY},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-@pytest.fixture(scope="module")
-def trained(tensorflow_python: str) -> dict[str, Any]:
-    """What the worker answers for right and for wrong trainings.
-
-    Networks of different shapes need processes of their own: MirroredStrategies share the keys of their collectives.
-    """
-    mnist = ",".join(name for name in (*RIGHT, *WRONG) if name != "cifar")
-    found = run_script(tensorflow_python, mnist)
-    found["answers"].update(run_script(tensorflow_python, "cifar")["answers"])
     return found
 
 
@@ -248,11 +220,34 @@ WRONG = {
 }
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right_passes(name: str, trained: dict[str, Any]) -> None:
-    answer = trained["answers"][name]
-    found = cnn.judge(answer, RIGHT[name], {})
+QUICK = ("two", "no sum", "not averaged")  # without the marker full
+
+
+@pytest.fixture(scope="module")
+def trained(tensorflow_python: str) -> dict[str, Any]:
+    """What the worker answers for a right training and for wrong ones."""
+    return run_script(tensorflow_python, ",".join(QUICK))
+
+
+@pytest.fixture(scope="module")
+def others_trained(tensorflow_python: str) -> dict[str, Any]:
+    """The same for all others.
+
+    Networks of different shapes need processes of their own: MirroredStrategies share the keys of their collectives.
+    """
+    mnist = ",".join(name for name in (*RIGHT, *WRONG) if name not in ("cifar", *QUICK))
+    found = run_script(tensorflow_python, mnist)
+    found["answers"].update(run_script(tensorflow_python, "cifar")["answers"])
+    return found
+
+
+def check_training(name: str, answer: dict[str, Any]) -> None:
+    """Judge what the worker answers for one of the trainings."""
+    found = cnn.judge(answer, RIGHT.get(name, "float32"), {})
+    if name in WRONG:
+        assert not found.ok
+        assert f"not {WRONG[name]}" in found.why
+        return
     assert found.ok, found.why
     placed, misplaced = answer["placed"]
     assert misplaced is None
@@ -260,11 +255,16 @@ def test_what_is_right_passes(name: str, trained: dict[str, Any]) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_does_not(name: str, trained: dict[str, Any]) -> None:
-    found = cnn.judge(trained["answers"][name], "float32", {})
-    assert not found.ok
-    assert f"not {WRONG[name]}" in found.why
+@pytest.mark.parametrize("name", QUICK)
+def test_a_right_training_passes_and_wrong_ones_do_not(name: str, trained: dict[str, Any]) -> None:
+    check_training(name, trained["answers"][name])
+
+
+@pytest.mark.full
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", [name for name in (*RIGHT, *WRONG) if name not in QUICK])
+def test_so_do_the_others(name: str, others_trained: dict[str, Any]) -> None:
+    check_training(name, others_trained["answers"][name])
 
 
 @pytest.mark.tensorflow

@@ -63,7 +63,7 @@ def results(draw: st.DrawFn) -> BenchResult:
 
 
 @seed(20261121)
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(results(), results(), st.floats(1.0001, 100))
 def test_there_is_always_an_answer(base: BenchResult, new: BenchResult, factor: float) -> None:
     for pair in ((base, new), (base, base)):

@@ -178,12 +178,14 @@ def real(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> di
     return found
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_the_constants_are_those_of_the_real_networks(real: dict[str, Any]) -> None:
     assert real["generator"] == [gan.GENERATOR_FLOP, gan.GENERATOR_FIRST_FLOP]
     assert real["discriminator"] == [gan.DISCRIMINATOR_FLOP, gan.DISCRIMINATOR_FIRST_FLOP]
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("case", "devices"), [("one", ["/CPU:1"]), ("two", ["/CPU:0", "/CPU:1"])])
 def test_a_right_training_is_found_right(case: str, devices: list[str], real: dict[str, Any]) -> None:
@@ -197,6 +199,7 @@ def test_a_right_training_is_found_right(case: str, devices: list[str], real: di
     assert answer["cold"] == ["networks", "to devices"]
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("case", "why"),
@@ -212,6 +215,7 @@ def test_a_wrong_training_is_found_wrong(case: str, why: str, real: dict[str, An
     assert why in judged.why
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_gradients_that_are_twice_as_long_are_1_away(real: dict[str, Any]) -> None:
     assert real["twice as long"]["residual"] == pytest.approx(1.0, rel=0.01)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ import msgspec
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tests.bench.live import bench as command
+from tests.bench.live import refuses
 from tests.bench.samples import run
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.devices import Case, Selection
@@ -245,13 +246,7 @@ class Several(tf.Module):
 model = Several()
 tf.saved_model.save(model, sys.argv[1], signatures={"serving_default": model.serve, "dice": model.dice})
 """
-TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "inference"]
 QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-sizes", "1,4"]
-
-
-def bench_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "COLUMNS": "80", "CUDA_VISIBLE_DEVICES": "-1"}
-    return subprocess.run([*TFGPU, *arguments], capture_output=True, text=True, timeout=240, check=False, env=environ)
 
 
 @pytest.mark.parametrize(
@@ -269,10 +264,7 @@ def bench_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
-    done = bench_command(*arguments)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
-    assert done.stdout == ""
+    refuses(["inference", *arguments], message)
 
 
 def test_types_and_shapes_of_a_users_model(tmp_path: Path) -> None:
@@ -281,9 +273,7 @@ def test_types_and_shapes_of_a_users_model(tmp_path: Path) -> None:
         (["--dtype", "mixed_float16"], "--dtype mixed_float16: a SavedModel has its own types"),
         (["--shape", "2x3"], "--shape 2x3: write the shape of one item"),
     ):
-        done = bench_command("--saved-model", str(tmp_path), *arguments)
-        assert done.returncode == 2
-        assert message in " ".join(done.stderr.split())
+        refuses(["inference", "--saved-model", str(tmp_path), *arguments], message)
 
 
 @pytest.fixture(scope="module")
@@ -296,44 +286,52 @@ def several(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.tensorflow
-def test_ours_over_logical_devices_with_xla(tensorflow_python: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize(
+    "options", [[], pytest.param(["--dtype", "float32", "--dtype", "mixed_bfloat16", "--xla"], marks=pytest.mark.full)]
+)
+def test_ours_over_logical_devices(options: list[str], tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    types = ["--dtype", "float32", "--dtype", "mixed_bfloat16", "--xla", "--virtual-gpus", "2"]
-    done = bench_command("--python", tensorflow_python, *QUICK, *types, "--output", str(file))
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = command("inference", *QUICK, *options, "--virtual-gpus", "2", "--output", str(file))
+    assert done.exit_code == 0, done.output
     result = msgspec.json.decode(file.read_bytes(), type=BenchResult)
     assert points(result) == [
-        *("CPU float32 1", "CPU float32 4", "2 virtual CPUs, replicas float32 4"),
-        *("CPU mixed_bfloat16 1", "CPU mixed_bfloat16 4", "2 virtual CPUs, replicas mixed_bfloat16 4"),
+        f"{label} {dtype} {batch}"
+        for dtype in ("float32", "mixed_bfloat16")[: 2 if options else 1]
+        for label, batch in (("CPU", 1), ("CPU", 4), ("2 virtual CPUs, replicas", 4))
     ]
     for one in result.runs:
         assert one.verified and one.verified.residual and 0 < one.verified.residual <= (one.verified.tolerance or 0)
         assert set(one.placed_on) == set(one.devices)
-    assert result.parameters["xla"] == "on"
+    assert result.parameters["xla"] == ("on" if options else "off")
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
-def test_a_users_model_of_two_inputs(tensorflow_python: str, several: str) -> None:
-    done = bench_command(
-        *("--python", tensorflow_python, *QUICK, "--saved-model", several, "--shape", "ids=7", "--format", "json")
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
+@pytest.mark.usefixtures("one_process")
+def test_a_users_model_of_two_inputs(several: str) -> None:
+    done = command(*("inference", *QUICK, "--saved-model", several, "--shape", "ids=7", "--format", "json"))
+    assert done.exit_code == 0, done.stderr + done.stdout
     result = json.loads(done.stdout)
     assert [run["verified"]["ok"] for run in result["runs"]] == [True, True]
     checks = {check["name"]: check["saw"] for check in result["runs"][1]["verified"]["checks"]}
     assert checks["whole numbers as on the CPU"] == "0 of 4 differ"
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
-def test_what_never_gives_the_same_twice_is_wrong(tensorflow_python: str, several: str) -> None:
-    done = bench_command("--python", tensorflow_python, *QUICK, "--saved-model", several, "--signature", "dice")
-    assert done.returncode == 1
+@pytest.mark.usefixtures("one_process")
+def test_what_never_gives_the_same_twice_is_wrong(several: str) -> None:
+    done = command("inference", *QUICK, "--saved-model", several, "--signature", "dice")
+    assert done.exit_code == 1
     assert "the result is wrong: no outputs as on the CPU" in " ".join(done.stdout.split())
     assert "items/s" not in done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
-def test_an_open_shape_is_asked_for(tensorflow_python: str, several: str) -> None:
-    done = bench_command("--python", tensorflow_python, *QUICK, "--saved-model", several)
-    assert done.returncode == 1
+@pytest.mark.usefixtures("one_process")
+def test_an_open_shape_is_asked_for(several: str) -> None:
+    done = command("inference", *QUICK, "--saved-model", several)
+    assert done.exit_code == 1
     assert done.stderr.endswith("the shape of the input ids is open (ids int32 [?, ?]): add --shape ids=…\n")

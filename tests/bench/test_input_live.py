@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.bench.live import Shared, bench, refuses
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.plans.input import Input
-from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import input as workload
 
-TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "input"]
-FOLDER = Path(workload.__file__).parents[1]
-NO_GPUS = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "80"}
 SHORT = ["--model", "mnist", "--batch-size", "8", "--images", "16", "--min-samples", "3", "--deadline", "0.1"]
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=NO_GPUS)
-
-
 def test_wrong_usage(tmp_path: Path) -> None:
-    missing = run(*TFGPU, "--dataset", str(tmp_path / "nothing"))
-    assert missing.returncode == 2
-    assert "no such folder; give one with images in it, or synthetic" in " ".join(missing.stderr.split())
+    missing = ["input", "--dataset", str(tmp_path / "nothing")]
+    refuses(missing, "no such folder; give one with images in it, or synthetic")
     (tmp_path / "readme.txt").write_text("no image")
-    empty = run(*TFGPU, "--dataset", str(tmp_path))
-    assert empty.returncode == 2
-    assert "no .jpg, .jpeg, .png, .bmp in it or below it" in " ".join(empty.stderr.split())
+    refuses(["input", "--dataset", str(tmp_path)], "no .jpg, .jpeg, .png, .bmp in it or below it")
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
-def test_a_whole_run(tensorflow_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_run(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     """With little memory, so that one process measures all pipelines, and not as many as there are."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=3 * 2**30))
     plan = Input(model="mnist", batch=8, images=16)
     rule = StoppingRule(min_samples=3, deadline=0.1)
-    result = Session(plan, MATRIX, healthy(), lambda: WorkerProcess(tensorflow_python, NO_GPUS), rule).run()
+    result = Session(plan, MATRIX, healthy(), shared, rule).run()
     measured = [(one.parameters["measured"], one.parameters["input"]) for one in result.runs]
     assert len(measured) == len(set(measured)) == 6 + 1 + 5
     for one in result.runs:
@@ -59,26 +46,20 @@ def test_a_whole_run(tensorflow_python: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.tensorflow
-def test_an_image_that_cannot_be_decoded_is_named(tensorflow_python: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("one_process")
+def test_an_image_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
-    done = run(*TFGPU, "--python", tensorflow_python, *SHORT, "--dataset", str(tmp_path))
-    assert done.returncode == 1
+    done = bench("input", *SHORT, "--dataset", str(tmp_path))
+    assert done.exit_code == 1
     assert done.stderr.startswith("tfgpu: broken.jpg in the data set cannot be decoded: ")
     assert done.stdout == "" and "Traceback" not in done.stderr
 
 
 # Pipelines of the real workload, one of which is right, and others lose, repeat or change images.
 SPOIL = """
-import importlib.util, json, sys, tempfile
-spec = importlib.util.spec_from_file_location("worker", sys.argv[1] + "/worker.py")
-worker = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(worker)
+import tempfile
 import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-tf.config.set_soft_device_placement(False)
-work, pipelines, pictures = worker.load("input"), worker.load("pipelines"), worker.load("pictures")
+work, pipelines = load("input"), load("pipelines")
 answers = {}
 
 def measure(name, pipeline, trains, devices):
@@ -107,16 +88,14 @@ with tempfile.TemporaryDirectory() as folder:
     for name, way in ways.items():
         pipelines.build = lambda *arguments, way=way: way(build(*arguments))
         measure(name, "sequential", False, ["/CPU:0"])
-print(json.dumps(answers))
+    pipelines.build = build
 """
 
 
 @pytest.fixture(scope="module")
-def answers(tensorflow_python: str) -> dict[str, Any]:
+def answers(shared: Shared) -> dict[str, Any]:
     """What the workload answers of every pipeline, right and spoiled."""
-    done = run(tensorflow_python, "-c", SPOIL, str(FOLDER))
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = shared.run(SPOIL)
     return found
 
 

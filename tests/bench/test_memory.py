@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tests.bench.live import Shared
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.cnn import SPREAD
 from tfgpu_doctor.bench.plans.memory import VIRTUAL_MIB, Memory, no_room
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError, WorkerProcess
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import memory
@@ -233,7 +234,7 @@ def worker(tensorflow_python: str) -> Iterator[WorkerProcess]:
         yield process
 
 
-def prepare(worker: WorkerProcess, batch: int, guard: int = 0) -> dict[str, Any]:
+def prepare(worker: Worker, batch: int, guard: int = 0) -> dict[str, Any]:
     return worker.ask(
         120,
         do="prepare",
@@ -249,8 +250,8 @@ def prepare(worker: WorkerProcess, batch: int, guard: int = 0) -> dict[str, Any]
 
 
 @pytest.mark.tensorflow
-def test_a_real_batch_is_trained_verified_and_weighed(worker: WorkerProcess) -> None:
-    peaks = []
+def test_a_real_batch_is_trained_verified_and_weighed(shared: Shared) -> None:
+    worker, peaks = shared(), []
     for batch in (16, 512):
         assert "to devices" in prepare(worker, batch)["cold"]
         answer = worker.ask(120, do="sample", count=1, steps=2)
@@ -262,6 +263,7 @@ def test_a_real_batch_is_trained_verified_and_weighed(worker: WorkerProcess) -> 
     assert worker.ask(120, do="sample", count=1, steps=1)["rechecked"] == []
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is counted so on Linux only")
 def test_memory_that_is_refused_is_an_answer(worker: WorkerProcess) -> None:

@@ -64,6 +64,7 @@ def looked(tensorflow_python: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_constants_are_those_of_the_real_network(name: str, looked: dict[str, Any]) -> None:
@@ -73,6 +74,7 @@ def test_the_constants_are_those_of_the_real_network(name: str, looked: dict[str
     assert (list(model.image), model.classes) == (found["image"], found["classes"])
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_are_the_same_in_every_type_and_logits_are_float32(name: str, looked: dict[str, Any]) -> None:
@@ -84,6 +86,7 @@ def test_weights_are_the_same_in_every_type_and_logits_are_float32(name: str, lo
     assert found["policy"] == "float32"  # as it was
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", MODELS)
 def test_data_have_the_shape_of_the_network(name: str, looked: dict[str, Any]) -> None:

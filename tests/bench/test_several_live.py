@@ -19,7 +19,7 @@ import pytest
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerProcess
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.skipif(os.name != "posix", reason="signals")]
+pytestmark = [pytest.mark.full, pytest.mark.tensorflow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 TINY = ("--batch-size", "8", "--min-samples", "3", "--deadline", "1")
 LONG = ("--batch-size", "8", "--min-samples", "1000", "--deadline", "300")
 Process = subprocess.Popen[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.test_bench_live import matpow
+from tests.bench.live import bench, refuses
 
 
 @pytest.mark.parametrize(
@@ -19,17 +19,16 @@ from tests.bench.test_bench_live import matpow
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
-    done = matpow(*arguments)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
+    refuses(["matpow", *arguments], message)
 
 
 @pytest.mark.tensorflow
-def test_a_sweep(tensorflow_python: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("one_process")
+def test_a_sweep(tmp_path: Path) -> None:
     file = tmp_path / "sweep.json"
     short = ["--min-samples", "3", "--deadline", "0.5", "--spread", "rows", "--virtual-gpus", "2"]
-    done = matpow("--python", tensorflow_python, "--sweep", "32,…,128", *short, "--output", str(file))
-    assert done.returncode == 0, done.stderr
+    done = bench("matpow", "--sweep", "32,…,128", *short, "--output", str(file))
+    assert done.exit_code == 0, done.stderr
     runs = json.loads(file.read_bytes())["runs"]
     assert [(run["label"], run["parameters"]) for run in runs] == [
         (label, {"size": size}) for size in (32, 64, 128) for label in ("CPU", "2 virtual CPUs, rows")

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tfgpu_doctor.bench.runner.process import WorkerProcess
+from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, refuses, share
 from tfgpu_doctor.bench.workloads import routes, transfer
 
-TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "transfer"]
-FOLDER = Path(transfer.__file__).parents[1]
-NO_GPUS = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "80"}
 
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TFGPU, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env=NO_GPUS,
-    )
+@pytest.fixture(scope="module")
+def alone(tensorflow_python: str) -> Iterator[Shared]:
+    """A process of its own: reductions over devices share the keys of their collectives with trainings."""
+    with share(tensorflow_python) as shared:
+        yield shared
 
 
 @pytest.mark.parametrize(
@@ -40,17 +29,17 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
-    done = command(*arguments)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
+    refuses(["transfer", *arguments], message)
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
-def test_every_route_of_logical_devices(tensorflow_python: str, tmp_path: Path) -> None:
+def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "transfer.json"
     short = ["--min-samples", "3", "--deadline", "0.1", "--sizes", "4KiB,64KiB", "--virtual-gpus", "3"]
-    done = command("--python", tensorflow_python, *short, "--output", str(file))
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(WORKER_PROCESS, alone)
+    done = bench("transfer", *short, "--output", str(file))
+    assert done.exit_code == 0, done.stderr
     runs = json.loads(file.read_bytes())["runs"]
     assert [(run["parameters"]["route"], run["parameters"]["bytes"]) for run in runs] == [
         (route, size)
@@ -64,15 +53,7 @@ def test_every_route_of_logical_devices(tensorflow_python: str, tmp_path: Path) 
     assert "10 of 10 results measured and verified" in " ".join(done.stdout.split())
 
 
-@pytest.fixture(scope="module")
-def worker(tensorflow_python: str) -> Iterator[WorkerProcess]:
-    """A worker with two logical CPU devices."""
-    with WorkerProcess(tensorflow_python, NO_GPUS) as process:
-        process.ask(120, do="hello")
-        yield process
-
-
-def prepare(worker: WorkerProcess, route: str, count: int) -> None:
+def prepare(worker: SharedWorker, route: str, count: int) -> None:
     worker.ask(
         120,
         do="prepare",
@@ -87,11 +68,12 @@ def prepare(worker: WorkerProcess, route: str, count: int) -> None:
     )
 
 
+@pytest.mark.full  # by wall time
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("route", [routes.PEER, routes.WITHIN])
-def test_time_grows_with_bytes(route: str, worker: WorkerProcess) -> None:
+def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
     """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
-    seconds = []
+    worker, seconds = alone(), []
     for count in (2**18, 2**26):
         prepare(worker, route, count)
         worker.ask(60, do="sample", count=2, steps=1)
@@ -104,12 +86,8 @@ def test_time_grows_with_bytes(route: str, worker: WorkerProcess) -> None:
 
 # One element of what arrives is spoiled, or what was sent before arrives again: judged by the real workload.
 SPOIL = """
-import importlib.util, json, sys
-spec = importlib.util.spec_from_file_location("worker", sys.argv[1] + "/worker.py")
-worker = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(worker)
 import tensorflow as tf
-work = worker.load("transfer").Workload({"route": sys.argv[2], "bytes": 4096}, "float32", ["/CPU:0"], "one device")
+work = load("transfer").Workload({"route": "memory copy", "bytes": 4096}, "float32", ["/CPU:0"], "one device")
 move, sources = work.step.move, work.step.sources
 ways = {
     "right": move,
@@ -126,22 +104,12 @@ for name, way in ways.items():
         work.sample(2)
         later.append(work.recheck())
     answers[name] = {"first": first, "later": later}
-print(json.dumps(answers))
 """
 
 
 @pytest.mark.tensorflow
-def test_wrong_and_stale_bytes_are_seen(tensorflow_python: str) -> None:
-    done = subprocess.run(
-        [tensorflow_python, "-c", SPOIL, str(FOLDER), routes.WITHIN],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=NO_GPUS,
-    )
-    assert done.returncode == 0, done.stderr
-    answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+def test_wrong_and_stale_bytes_are_seen(shared: Shared) -> None:
+    answers: dict[str, Any] = shared.run(SPOIL)
     right, spoiled, stale = answers["right"], answers["spoiled"], answers["stale"]
     assert transfer.judge(right["first"], "float32", {}).ok and right["later"] == [None, None]
     assert spoiled["first"]["wrong"] == 1

@@ -1,0 +1,80 @@
+"""`tfgpu bench` in this process, and one real worker for many tests (conftest.py): a start takes seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from tfgpu_doctor.bench.runner.process import WorkerProcess
+from tfgpu_doctor.cli.bench import command
+
+WORKER_PROCESS = "tfgpu_doctor.bench.runner.process.WorkerProcess"  # what `tfgpu bench` starts
+SCRIPT = Path(__file__).with_name("shared_worker.py")
+LOGICAL = 3  # CPU devices of the shared process; a case may use fewer
+
+
+def bench(*arguments: str, **environ: str) -> Result:
+    """Call the command with 80 columns, no GPUs and no other machines."""
+    plain = {"COLUMNS": "80", "CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": "", "TFGPU_MATRIX": ""}
+    return CliRunner().invoke(command, arguments, prog_name="tfgpu bench", env={**plain, **environ})
+
+
+def refuses(arguments: list[str], message: str, **environ: str) -> None:
+    """Assert that a command line is wrong usage, and that the message says why."""
+    done = bench(*arguments, **environ)
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+class Shared:
+    """The one process, as something that starts workers."""
+
+    def __init__(self, process: WorkerProcess) -> None:
+        self.process, self.count = process, 0
+        self.hello = process.ask(120, do="hello", number=0)
+
+    def __call__(self, *_: object) -> SharedWorker:
+        """Start a worker, whichever the interpreter."""
+        self.count += 1
+        return SharedWorker(self, self.count)
+
+    def run(self, code: str) -> Any:
+        """Run code in the process, with `load` of the worker; what it leaves under the name `answers`."""
+        return self.process.ask(240, do="reference", code=code)["answers"]
+
+
+class SharedWorker:
+    """One of the workers that the process plays."""
+
+    def __init__(self, shared: Shared, number: int) -> None:
+        self._shared, self._number = shared, number
+
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+        """Send a request."""
+        if request["do"] == "hello":
+            return self._shared.hello
+        return self._shared.process.ask(timeout, number=self._number, **request)
+
+    def log(self) -> str:
+        """What the process wrote to its standard error."""
+        return self._shared.process.log()
+
+    def close(self) -> None:
+        """The process lives on."""
+
+
+@contextmanager
+def share(python: str) -> Iterator[Shared]:
+    """One process that acts as many workers, with LOGICAL logical CPU devices."""
+    with WorkerProcess(python, {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}, SCRIPT) as process:
+        shared = Shared(process)
+        devices = [f"/CPU:{index}" for index in range(LOGICAL)]
+        first = {"workload": "matpow", "parameters": {"size": 16, "power": 2}, "dtype": "float32", "spread": "rows"}
+        process.ask(120, do="prepare", number=0, **first, devices=devices, gpus=[], virtual=True)
+        yield shared
