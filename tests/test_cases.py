@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.engine import make_report
-from tfgpu_doctor.findings.declaration import RULES, matches
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Report, Severity
@@ -78,7 +79,7 @@ def test_each_is_judged(path: Path) -> None:
     one = outcome(path)
     assert one.report.verdict in ("ok", "degraded", "broken", "unknown")
     for named in (one.case["root_cause"], *(one.case.get("also") or ())):
-        assert any(matches(rule.id, (named,)) for rule in RULES), f"{named} is no finding"
+        assert any(matches(one, (named,)) for one in DECLARATIONS), f"{named} is no finding"
     assert set(one.case) >= KEYS, "a key is missing"
     assert one.case["id"] == path.stem
 

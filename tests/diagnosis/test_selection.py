@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
-from tfgpu_doctor.findings.declaration import RULES
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.facts import TfDevice, Unknown
 from tfgpu_doctor.records.report import Report
 
@@ -67,7 +67,7 @@ def test_a_typo_is_answered_with_what_is_near() -> None:
 
 def test_every_check_is_listed_once() -> None:
     listed = [one.id for one in checks()]
-    assert listed == sorted({rule.id for rule in RULES})
+    assert listed == sorted(DECLARATIONS)
 
 
 def test_list_checks_from_the_command_line() -> None:

@@ -13,7 +13,7 @@ from tests.findings.test_rules import FIRES
 from tests.fuzz import mutations, way
 from tests.records.test_report import report
 from tfgpu_doctor.compare.comparison import compare
-from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.records.report import Report, ReportError, load_report
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.terminal import compare as compare_text

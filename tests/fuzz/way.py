@@ -14,7 +14,8 @@ import jsonschema
 
 import tfgpu_doctor
 from tests.fuzz.guard import guarded
-from tfgpu_doctor.diagnosis.engine import diagnose, make_report
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text import lines

@@ -12,7 +12,7 @@ import pytest
 
 from tests.findings.test_rules import FIRES, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import make_report, works
+from tfgpu_doctor.diagnosis.reports import make_report, works
 from tfgpu_doctor.records.facts import Facts, Phase
 from tfgpu_doctor.records.report import Report, ReportError, exit_code, load_report
 from tfgpu_doctor.records.schemas import FOLDER, derived

@@ -14,7 +14,8 @@ import yaml
 from tests.findings.test_rules import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.records.test_report import report
-from tfgpu_doctor.diagnosis.engine import diagnose, make_report
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Fact, Facts, GpuProcess, Phase, Record, SmiResult, Unknown, look_up

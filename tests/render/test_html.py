@@ -19,7 +19,7 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tests.render.pages import Page
 from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
-from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.html.bench import render

@@ -22,7 +22,7 @@ from tests.render.test_markdown import HOSTILE
 from tests.render.test_text import MACHINES, check_golden, report
 from tfgpu_doctor.diagnosis.selection import restrict
 from tfgpu_doctor.findings import pages
-from tfgpu_doctor.findings.declaration import RULES
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import FailOn, Report, exit_code
 from tfgpu_doctor.render.ci.junit import Case, Suite, render, xml
@@ -84,7 +84,7 @@ def test_a_machine_of_which_nothing_is_known(fail_on: FailOn) -> None:
 def test_every_check_has_a_case_once() -> None:
     root = valid(render(report(MACHINES["healthy"])))
     names = [case.attrib["name"] for case in root.iter("testcase")]
-    assert sorted(names) == sorted([*{one.id for one in RULES} | set(pages.all_ids()), "a verdict could be reached"])
+    assert sorted(names) == sorted([*set(DECLARATIONS) | set(pages.all_ids()), "a verdict could be reached"])
     assert not is_red(root)
 
 

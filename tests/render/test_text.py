@@ -14,7 +14,7 @@ import pytest
 
 from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import make_report
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.terminal.report import render

@@ -10,7 +10,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.check import rules_conda, rules_container, rules_cuda, rules_neighbours, rules_package  # noqa: F401 - they register
 from tfgpu_doctor.check.engine import RULES, Problem
 from tfgpu_doctor.check.view import View, view
-from tfgpu_doctor.diagnosis.engine import ORDER
+from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
@@ -89,8 +89,7 @@ def _finding(identity: str, one: Problem) -> Finding:
 
 
 def _rank(finding: Finding) -> tuple[int, int, str]:
-    place = next(i for i, pattern in enumerate(ORDER) if pattern == finding.id or matches(finding.id, (pattern,)))
-    return _SEVERITIES.index(finding.severity), place, finding.evidence[0].source if finding.evidence else ""
+    return _SEVERITIES.index(finding.severity), RANK[finding.id], finding.evidence[0].source if finding.evidence else ""
 
 
 def _unread(views: Iterable[View]) -> Iterator[Undetermined]:

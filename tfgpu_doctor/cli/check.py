@@ -58,7 +58,7 @@ def command(
     matrix = load_matrix(matrix_file)
     target = read_target(matrix, **machine)
     from tfgpu_doctor.check.judging import joined, judge
-    from tfgpu_doctor.diagnosis.engine import now
+    from tfgpu_doctor.diagnosis.reports import now
     from tfgpu_doctor.records.report import exit_code
 
     environments = tuple(joined(tuple(environment for file in files for environment in _environments(file, kind))))

@@ -136,7 +136,7 @@ def command(
 
 def _reports(base: Report, new: Report, names: tuple[str, str], options: CompareOptions, targets: list[Output]) -> int:
     from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
-    from tfgpu_doctor.diagnosis.engine import now
+    from tfgpu_doctor.diagnosis.reports import now
 
     if wrong := options.bench_options():
         raise click.UsageError(f"{', '.join(wrong)}: only for bench results, but these are doctor reports")
@@ -151,7 +151,7 @@ def _benches(
     base: BenchResult, new: BenchResult, names: tuple[str, str], options: CompareOptions, targets: list[Output]
 ) -> int:
     from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
-    from tfgpu_doctor.diagnosis.engine import now
+    from tfgpu_doctor.diagnosis.reports import now
 
     if wrong := options.report_options():
         raise click.UsageError(f"{', '.join(wrong)}: only for doctor reports, but these are bench results")

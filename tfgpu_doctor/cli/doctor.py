@@ -113,7 +113,7 @@ def _live(
     executable: str, matrix_file: str | None, no_import: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
     from tfgpu_doctor.cli.progress import spinner
-    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.probes.examine import examine
     from tfgpu_doctor.records.facts import Unknown
 
@@ -139,7 +139,7 @@ def _live(
 
 def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) -> Report:
     from tfgpu_doctor.cli.saved import load
-    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.diagnosis.reports import make_report
 
     old = load(path)
     return make_report(

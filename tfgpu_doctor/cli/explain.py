@@ -102,7 +102,7 @@ def command(
 
 
 def _diagnose(source: str, matrix_file: str | None) -> Report:
-    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.inference import text_to_facts
     from tfgpu_doctor.parsers.text import lines
 
@@ -142,7 +142,7 @@ def _not_text(first: bytes) -> str | None:
 
 def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
     """Diagnose a report in JSON, as ``tfgpu doctor --from`` does."""
-    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.records.report import ReportError, load_report
 
     data = bytearray()

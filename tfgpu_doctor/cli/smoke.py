@@ -158,7 +158,7 @@ def _baseline(path: str) -> Baseline:
 def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.diagnosis.engine import now
+    from tfgpu_doctor.diagnosis.reports import now
     from tfgpu_doctor.smoke.running import Smoking
 
     matrix = load_matrix(matrix_file)
@@ -175,7 +175,7 @@ def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Basel
 
 def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
     """Diagnose the interpreter, with a time limit for TensorFlow."""
-    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.probes.examine import examine
     from tfgpu_doctor.records.facts import Unknown
 

@@ -17,8 +17,10 @@ from tfgpu_doctor.compare.counterfactuals import Counterfactuals, reads
 from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
 from tfgpu_doctor.compare.words import arrow
-from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose, works
-from tfgpu_doctor.findings.declaration import RULES, matches
+from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
+from tfgpu_doctor.diagnosis.reports import works
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Known, Python, about, look_up, value_or
 from tfgpu_doctor.records.report import (
@@ -198,7 +200,7 @@ def _root_of(one: FindingChange, found: list[FindingChange], diagnosis: Diagnosi
     """The root cause that a consequence follows from; of several, one that is just as new, or just as gone."""
     if one.root_cause:
         return None
-    patterns = tuple(pattern for rule in RULES if rule.id == one.id for pattern in rule.explained_by)
+    patterns = DECLARATIONS[one.id].explained_by if one.id in DECLARATIONS else ()
     status = {other.id: other.status for other in found}
     roots = [root.id for root in diagnosis.findings if root.root_cause]
     likely = [root for root in roots if matches(root, patterns) and status.get(root) == one.status]

@@ -16,11 +16,13 @@ from tfgpu_doctor.compare.fact_path import FactPath, exchange, value_at
 from tfgpu_doctor.compare.records import Explanation
 from tfgpu_doctor.compare.words import is_answer
 from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import RULES, Rule
+from tfgpu_doctor.findings.declaration import Sign
 from tfgpu_doctor.findings.derived import DERIVED
+from tfgpu_doctor.findings.inputs import PATHS, fetch
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Record, Unknown, look_up
+from tfgpu_doctor.records.facts import Facts, Record, Unknown
 from tfgpu_doctor.records.report import Severity
 
 MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
@@ -49,14 +51,14 @@ class _Traced:
 def reads(finding: str, matrix: Matrix, *machines: Facts) -> frozenset[str]:
     """Paths of the facts that the rules of a finding read; derived facts count as those that they are made of."""
     seen: set[str] = set()
-    for one in (rule for rule in RULES if rule.id == finding):
-        for path in (*one.needs, *one.wants):
-            if not path.startswith("derived."):
-                seen.add(path)
+    for one in _signs(finding):
+        for name in one.inputs:
+            if name not in DERIVED:
+                seen.add(PATHS[name])
                 continue
             for facts in (*machines, Facts()):
                 traced = cast(Facts, _Traced(facts, "", seen))
-                DERIVED[path.removeprefix("derived.")](Context(traced, matrix))
+                DERIVED[name](Context(traced, matrix))
     return frozenset(seen)
 
 
@@ -64,15 +66,16 @@ def is_open(finding: str, facts: Facts, matrix: Matrix, require_gpus: int | None
     """Whether these facts leave it open that the finding holds: no rule of it has all that it needs."""
     context = Context(facts, matrix, require_gpus)
 
-    def fetched(path: str) -> Any:
-        name = path.removeprefix("derived.")
-        return DERIVED[name](context) if name != path else look_up(facts, path)
+    def is_open_to(sign: Sign) -> bool:
+        required = [isinstance(fetch(name, context), Unknown) for name in (*sign.gates, *sign.required)]
+        optional = [isinstance(fetch(name, context), Unknown) for name in sign.optional]
+        return any(required) or (not required and bool(optional) and all(optional))
 
-    def is_open_to(rule: Rule) -> bool:
-        needs, wants = ([isinstance(fetched(path), Unknown) for path in paths] for paths in (rule.needs, rule.wants))
-        return any(needs) or (not needs and bool(wants) and all(wants))
+    return all(is_open_to(sign) for sign in _signs(finding))
 
-    return all(is_open_to(rule) for rule in RULES if rule.id == finding)
+
+def _signs(finding: str) -> list[Sign]:
+    return DECLARATIONS[finding].signs if finding in DECLARATIONS else []
 
 
 # ------------------------------------------------------------------------------------------- undoing changes
@@ -95,7 +98,7 @@ class Counterfactuals:
     def open_in_source(self, diagnosis: Diagnosis) -> set[str]:
         """Findings of the base that the source lacks the facts to judge, so that nobody can call them new or gone.
 
-        No rule of the finding has what it needs there, or the finding stays with everything undone that both know.
+        No sign of the finding has what it needs there, or the finding stays with everything undone that both know.
         """
         everything = frozenset(self._acts)
         return {

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tfgpu_doctor.diagnosis.engine import works
-from tfgpu_doctor.findings.declaration import RULES, matches
+from tfgpu_doctor.diagnosis.reports import works
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.report import Finding, Report, judge
 
 
@@ -31,10 +32,7 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """Every id once, in alphabetical order, with the severity and the title that it has as a rule."""
-    # the titles of rules over facts speak of a machine, those of the others of a text
-    over_facts_first = sorted(RULES, key=lambda one: ".said_" in one.decide.__module__)
-    first = {one.id: one for one in reversed(over_facts_first)}
-    return tuple(Check(one.id, one.severity.value, one.title) for _, one in sorted(first.items()))
+    return tuple(Check(one.id, one.severity.value, one.title) for _, one in sorted(DECLARATIONS.items()))
 
 
 def verify(patterns: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What every rule gets besides the facts it needs: sources, the matrix, and commands for this very machine."""
+"""What every sign gets besides its inputs: sources, the matrix, and commands for this very machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.fixes import Remedies
-from tfgpu_doctor.records.facts import Facts, Known, look_up
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 
 
 @dataclass(frozen=True)
 class Context:
-    """The case at hand. Rules read facts only through what they declare; this gives sources and remedies."""
+    """The machine at hand. Signs read facts only through their parameters; this gives sources and fixes."""
 
     facts: Facts
     matrix: Matrix
@@ -24,6 +24,16 @@ class Context:
         """Where the fact at `path` was read; the reason, when it is unknown."""
         fact = look_up(self.facts, path)
         return fact.source if isinstance(fact, Known) else str(getattr(fact, "reason", path))
+
+    @property
+    def probed(self) -> bool:
+        """Whether probes looked at this machine; else a pasted text is all there is."""
+        return isinstance(self.facts.driver.unresponsive, Known) or isinstance(self.facts.messages, Unknown)
+
+    def is_stated(self, path: str) -> bool:
+        """Whether the fact at `path` is what a person wrote, not what a program printed."""
+        fact = look_up(self.facts, path)
+        return isinstance(fact, Known) and fact.grade == "stated"
 
     @cached_property
     def remedies(self) -> Remedies:

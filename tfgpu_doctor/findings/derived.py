@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.message_log import Said
+from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.matrix.compatibility import capability, published_row
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
@@ -161,40 +161,27 @@ def required_gpus(context: Context) -> Fact[int]:
     return Known(context.require_gpus, "--require-gpus")
 
 
-def said(context: Context) -> Fact[Said]:
+def messages(context: Context) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
-    messages = context.facts.messages
-    if isinstance(messages, Unknown):
-        return NOT_ASKED  # a report of an older version; every question has another rule for it
-    return Known(Said(messages.value, from_text=_only_told(context)), messages.source)
-
-
-def told(context: Context) -> Fact[Said]:
-    """The same where a pasted text is all there is; probes that have looked at the machine know better."""
-    return said(context) if _only_told(context) else NOT_ASKED
+    found = context.facts.messages
+    if isinstance(found, Unknown):
+        return NOT_ASKED  # a report of an older version; every question has another sign for it
+    return Known(MessageLog(found.value, from_text=not context.probed), found.source)
 
 
 def cuda_in_use(context: Context) -> Fact[str]:
     """The CUDA whose runtime is loaded or wanted: what was opened tells it, else the release."""
-    spoken = said(context)
-    messages = spoken.value if isinstance(spoken, Known) else None
-    for name, message in messages.libraries("library-opened", "library-not-opened") if messages else ():
+    printed = messages(context)
+    log = printed.value if isinstance(printed, Known) else MessageLog((), from_text=False)
+    for name, message in log.libraries("library-opened", "library-not-opened"):
         cuda = library.cuda_version if (library := known_library(name)) else None
         if cuda and "." in cuda:
             return Known(cuda, f"line {message.line}: {name}")
     row = gpu_release(context)
     if isinstance(row, Known) and row.value.cuda:
         return Known(row.value.cuda, row.source)
-    wanted = (
-        messages.values("driver-insufficient", "cuda") + messages.values("container-hook-failed", "cuda")
-        if messages
-        else ()
-    )
+    wanted = log.values("driver-insufficient", "cuda") + log.values("container-hook-failed", "cuda")
     return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log tells its CUDA")
-
-
-def _only_told(context: Context) -> bool:
-    return isinstance(context.facts.driver.unresponsive, Unknown) and isinstance(context.facts.messages, Known)
 
 
 DERIVED: dict[str, Callable[[Context], Any]] = {
@@ -209,6 +196,5 @@ DERIVED: dict[str, Callable[[Context], Any]] = {
     "gpus_usable": gpus_usable,
     "required_gpus": required_gpus,
     "cuda_in_use": cuda_in_use,
-    "said": said,
-    "told": told,
+    "messages": messages,
 }

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import evidence
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Candidate, Soname
 from tfgpu_doctor.records.report import Evidence, Fix
 
@@ -109,3 +110,8 @@ def fix_path(context: Context, libraries: tuple[Soname, ...]) -> tuple[Fix, ...]
             commands=(f"export LD_LIBRARY_PATH={quoted}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
         ),
     )
+
+
+def needed_by(release: Release) -> str:
+    """Who needs these libraries, for the evidence."""
+    return f"TensorFlow {release.version} (wheel)"

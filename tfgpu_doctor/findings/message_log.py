@@ -12,7 +12,7 @@ from tfgpu_doctor.records.report import Evidence
 
 
 @dataclass(frozen=True)
-class Said:
+class MessageLog:
     """Messages by kind."""
 
     messages: tuple[Message, ...]
@@ -62,7 +62,7 @@ class Said:
                 yield name.replace("\\", "/").rsplit("/", 1)[-1], message
 
 
-def heard(*messages: Message | None, need: str | None = None, most: int = 4) -> tuple[Evidence, ...]:
+def message_evidence(*messages: Message | None, need: str | None = None, most: int = 4) -> tuple[Evidence, ...]:
     """Messages as evidence, each line once."""
     found: dict[int, Evidence] = {}
     for message in messages:

@@ -1,4 +1,4 @@
-"""Rules about what XLA compiles for a GPU with: libdevice.10.bc and ptxas."""
+"""Findings about xla."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import shlex
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, evidence, rule
+from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile
 from tfgpu_doctor.records.report import Fix, Severity
 
 KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
+
+
 SEARCH = "https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/cuda_root_path.cc"
+
+
 SUBPROCESS = "https://github.com/openxla/xla/blob/main/xla/stream_executor/cuda/subprocess_compilation.cc"
+
+
 _NEEDS = ("derived.gpu_release", "derived.gpus_usable")
+
+
 _WANTS = ("cuda.xla_roots", "tensorflow.checks")
 
 
@@ -51,37 +60,6 @@ def _install(context: Context, release: Release) -> tuple[Fix, ...]:
     return (Fix(text=text, commands=(named,)),)
 
 
-@rule(
-    "xla.libdevice-missing",
-    Severity.WARNING,
-    "XLA does not find libdevice.10.bc",
-    needs=(*_NEEDS, "cuda.libdevice"),
-    wants=_WANTS,
-    docs=SEARCH,
-)
-def libdevice_missing(
-    context: Context,
-    release: Release,
-    usable: int,
-    files: tuple[XlaFile, ...],
-    roots: tuple[XlaFile, ...] | None,
-    checks: tuple[ComputeCheck, ...] | None,
-) -> Problem | None:
-    """The first folder with nvvm/libdevice decides, even when the file is not in it."""
-    severity = _asks(release, usable, checks, "libdevice")
-    if severity is None or (files and files[0].problem is None):
-        return None
-    why = "functions that XLA compiles fail as soon as they use exp, pow, sin...: Keras' optimizers and models do"
-    if files:
-        return _in_the_way(files, why, severity)
-    return Problem(
-        cause=why,
-        evidence=(evidence("no nvvm/libdevice/libdevice.10.bc", _looked(roots), "in one of these folders"),),
-        fixes=_install(context, release),
-        severity=severity,
-    )
-
-
 def _in_the_way(files: tuple[XlaFile, ...], why: str, severity: Severity) -> Problem:
     """A folder without the file comes first, wherever else the file may be."""
     first = files[0]
@@ -101,45 +79,131 @@ def _in_the_way(files: tuple[XlaFile, ...], why: str, severity: Severity) -> Pro
     )
 
 
-@rule(
-    "xla.ptxas-missing",
-    Severity.WARNING,
-    "XLA finds no ptxas that it accepts",
-    needs=(*_NEEDS, "cuda.ptxas"),
-    wants=(*_WANTS, "derived.cards"),
-    docs=SUBPROCESS,
+_DOCS = "https://openxla.org/xla/flags_guidance"
+
+
+_FATAL = ("jit-failed", "exception", "ptxas-failed", "aborted")
+
+
+_OTHERWISE = ("out-of-memory", "invalid-ptx", "no-kernel-image", "cuda-error")  # why a compilation fails, too
+
+
+def _cuda_data_dir(context: Context) -> Fix:
+    """Where XLA is told to look."""
+    if context.remedies.os == "windows":
+        return Fix(
+            text="Point XLA to the CUDA folder", commands=('set XLA_FLAGS=--xla_gpu_cuda_data_dir="%CUDA_PATH%"',)
+        )
+    return Fix(
+        text="Point XLA to the folder that holds nvvm/libdevice and bin/ptxas (with conda: $CONDA_PREFIX)",
+        commands=("export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",),
+    )
+
+
+def _nvcc(context: Context) -> Fix:
+    return Fix(
+        text="Install NVIDIA's compiler package into the environment (conda: conda install -c nvidia cuda-nvcc)",
+        commands=context.remedies.pip_install("nvidia-cuda-nvcc-cu12"),
+    )
+
+
+LIBDEVICE_MISSING = finding(
+    "xla.libdevice-missing",
+    layer="CUDA",
+    severity=Severity.WARNING,
+    title="XLA does not find libdevice.10.bc",
+    docs="https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/cuda_root_path.cc",
 )
+
+
+@LIBDEVICE_MISSING.sign(conclusive=False)
+def libdevice_missing(
+    context: Context,
+    gpu_release: Release,
+    gpus_usable: int,
+    libdevice: tuple[XlaFile, ...],
+    xla_roots: tuple[XlaFile, ...] | None = None,
+    checks: tuple[ComputeCheck, ...] | None = None,
+) -> Problem | None:
+    """The first folder with nvvm/libdevice decides, even when the file is not in it."""
+    severity = _asks(gpu_release, gpus_usable, checks, "libdevice")
+    if severity is None or (libdevice and libdevice[0].problem is None):
+        return None
+    why = "functions that XLA compiles fail as soon as they use exp, pow, sin...: Keras' optimizers and models do"
+    if libdevice:
+        return _in_the_way(libdevice, why, severity)
+    return Problem(
+        cause=why,
+        evidence=(evidence("no nvvm/libdevice/libdevice.10.bc", _looked(xla_roots), "in one of these folders"),),
+        fixes=_install(context, gpu_release),
+        severity=severity,
+    )
+
+
+@LIBDEVICE_MISSING.sign
+def libdevice_missing_reported(context: Context, messages: MessageLog) -> Problem | None:
+    """XLA compiles mathematical functions with NVIDIA's libdevice.10.bc, which comes with nvcc."""
+    seen = messages.all("libdevice-not-found")
+    failed = [m for m in messages.all("jit-failed") if "PTX" not in m.text]
+    # "JIT compilation failed" is how this reaches Python, where the line with the reason was not pasted
+    possible = (
+        not seen and bool(failed) and not messages.has("ptxas-refused", "ptxas-not-found", "ptxas-failed", *_OTHERWISE)
+    )
+    if not seen and not possible:
+        return None
+    return Problem(
+        possible=possible,
+        severity=Severity.WARNING if possible else Severity.ERROR,
+        cause="the file libdevice.10.bc, which XLA links into its kernels, lies in none of the folders where it looks",
+        evidence=message_evidence(*seen, *failed),
+        fixes=(_nvcc(context), _cuda_data_dir(context)),
+    )
+
+
+PTXAS_MISSING = finding(
+    "xla.ptxas-missing",
+    layer="CUDA",
+    severity=Severity.WARNING,
+    title="XLA finds no ptxas that it accepts",
+    explained_by=("xla.libdevice-missing", "gpu.arch-*"),
+    docs="https://github.com/openxla/xla/blob/main/xla/stream_executor/cuda/subprocess_compilation.cc",
+)
+
+
+@PTXAS_MISSING.sign(conclusive=False)
 def ptxas_missing(
     context: Context,
-    release: Release,
-    usable: int,
-    files: tuple[XlaFile, ...],
-    roots: tuple[XlaFile, ...] | None,
-    checks: tuple[ComputeCheck, ...] | None,
-    cards: tuple[Card, ...] | None,
+    gpu_release: Release,
+    gpus_usable: int,
+    ptxas: tuple[XlaFile, ...],
+    xla_roots: tuple[XlaFile, ...] | None = None,
+    checks: tuple[ComputeCheck, ...] | None = None,
+    cards: tuple[Card, ...] | None = None,
 ) -> Problem | None:
     """None is there, or the one that comes first is refused or known to compile wrongly (the matrix says which)."""
-    severity = _asks(release, usable, checks, "ptxas")
+    severity = _asks(gpu_release, gpus_usable, checks, "ptxas")
     if severity is None:
         return None
-    if not files:
+    if not ptxas:
         return Problem(
             cause="what XLA compiles cannot be turned into machine code: Keras' optimizers and models are compiled",
-            evidence=(evidence("no ptxas", f"PATH and the bin folders of {_looked(roots)}", "an executable ptxas"),),
-            fixes=_install(context, release),
+            evidence=(
+                evidence("no ptxas", f"PATH and the bin folders of {_looked(xla_roots)}", "an executable ptxas"),
+            ),
+            fixes=_install(context, gpu_release),
             severity=severity,
         )
     capabilities = [card.compute_capability for card in cards or ()]
-    for file in files:
+    for file in ptxas:
         issues = [
             issue
-            for issue in context.matrix.issues_for(release, ptxas=file.version, compute_capabilities=capabilities)
+            for issue in context.matrix.issues_for(gpu_release, ptxas=file.version, compute_capabilities=capabilities)
             if issue.condition.ptxas and issue.affects == "run"
         ]
         if not issues:
             return None
         passed_over = all("passes over" in issue.title for issue in issues)
-        if passed_over and file is not files[-1]:
+        if passed_over and file is not ptxas[-1]:
             continue  # XLA goes on to the next one
         issue = issues[0]
         commands = tuple(c.replace("python3 -m pip", f"{context.remedies.python} -m pip") for c in issue.commands)
@@ -151,3 +215,34 @@ def ptxas_missing(
             severity=severity if issue.severity == "warning" else Severity.ERROR,
         )
     return None
+
+
+@PTXAS_MISSING.sign
+def ptxas_missing_reported(context: Context, messages: MessageLog) -> Problem | None:
+    """ptxas is missing, older than XLA allows, or of a version that XLA refuses."""
+    refused = messages.all("ptxas-refused", "no-arch-in-ptxas")
+    absent = messages.all("ptx-provider-missing", "ptxas-not-found")
+    if not (refused or absent):
+        return None
+    version = next(iter(messages.values("ptxas-refused", "version")), None)
+    relies = messages.has("driver-compiles-ptx")  # slower, and it goes on
+    fatal = (
+        messages.has("ptx-provider-missing")
+        or (messages.has("ptxas-failed") and not relies)
+        or any("F " in m.text[:40] for m in (*refused, *absent))
+    )
+    title = (
+        f"XLA refuses ptxas {version}"
+        if version
+        else "The ptxas that XLA finds is too old"
+        if refused and not absent
+        else None
+    )
+    return Problem(
+        title=title,
+        severity=Severity.ERROR if fatal else None,
+        cause="XLA compiles with ptxas, and takes the first one that it finds; without a usable one it leaves the work "
+        "to the driver, or stops",
+        evidence=message_evidence(*refused, *absent, *messages.all("ptxas-failed", "driver-compiles-ptx")),
+        fixes=(_nvcc(context), _cuda_data_dir(context)),
+    )

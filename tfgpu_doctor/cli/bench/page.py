@@ -67,7 +67,7 @@ def write(result: BenchResult, matrix: Matrix, name: str) -> None:
     Raises:
         click.ClickException: it cannot be written.
     """
-    from tfgpu_doctor.diagnosis.engine import make_report
+    from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.redact.redaction import Redactor
     from tfgpu_doctor.render.html.bench import render
 

@@ -6,17 +6,12 @@ from typing import Literal
 
 import msgspec
 
-import tfgpu_doctor.diagnosis.engine  # noqa: F401 - it registers every rule
-from tfgpu_doctor.findings.declaration import RULES, Rule
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages.records import Page
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Severity
 
 SCHEMA: Literal["tfgpu.page/1"] = "tfgpu.page/1"
-_GRAVEST_FIRST = tuple(Severity)
-_RULES = "tfgpu_doctor.findings."
-# rules that repeat or suspect what others find: their titles and severities say nothing of the finding itself
-_ECHOES = {f"{_RULES}said_by_us", f"{_RULES}said_possible"}
 
 
 class Headline(Record, frozen=True):
@@ -36,24 +31,13 @@ class PageDocument(Record, frozen=True):
 
 
 def headline_of(finding_id: str) -> Headline:
-    """What the rules of that id declare; those over facts before those over what programs say.
+    """What the finding declares.
 
     Raises:
-        KeyError: no rule has that id.
+        KeyError: no finding has that id.
     """
-    mine = [one for one in RULES if one.id == finding_id]
-    rules = sorted((one for one in mine if one.decide.__module__ not in _ECHOES), key=_hears) or mine
-    if not rules:
-        raise KeyError(finding_id)
-    return Headline(
-        severities=tuple(sorted({one.severity for one in rules}, key=_GRAVEST_FIRST.index)),
-        titles=tuple(dict.fromkeys(one.title for one in rules)),
-        docs=tuple(dict.fromkeys(one.docs for one in rules)),
-    )
-
-
-def _hears(one: Rule) -> bool:
-    return one.decide.__module__.startswith(f"{_RULES}said_")
+    declared = DECLARATIONS[finding_id]
+    return Headline(severities=(declared.severity,), titles=(declared.title,), docs=(declared.docs,))
 
 
 def further_links(page: Page) -> tuple[str, ...]:

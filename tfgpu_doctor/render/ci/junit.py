@@ -17,7 +17,8 @@ from xml.etree import ElementTree
 
 from tfgpu_doctor.diagnosis.selection import chosen
 from tfgpu_doctor.findings import pages
-from tfgpu_doctor.findings.declaration import RULES, matches
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_UNKNOWN, FailOn, Finding, Report, Severity, exit_code
 from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.render.ci.plain import line, lines_of
@@ -160,8 +161,8 @@ def _found(case: Case, finding: Finding, report: Report, fail_on: FailOn) -> Cas
 
 def _settled_by(finding_id: str, report: Report) -> str | None:
     """The finding beside which this check says nothing of its own: it was not made, or would be a consequence."""
-    of_this_id = [one for one in RULES if one.id == finding_id]
+    declared = DECLARATIONS.get(finding_id)
     for found in report.findings:
-        if of_this_id and all(matches(found.id, (*one.requires, *one.explained_by)) for one in of_this_id):
+        if declared and matches(found.id, (*declared.pointless_after, *declared.explained_by)):
             return found.id
     return None

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfgpu_doctor.findings.cuda import needed_by
 from tfgpu_doctor.findings.declaration import evidence
-from tfgpu_doctor.findings.message_log import Said, heard
+from tfgpu_doctor.findings.libraries import needed_by
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import minor
 from tfgpu_doctor.matrix.library_names import Library, known_library
 from tfgpu_doctor.matrix.loader import Release
@@ -16,6 +16,8 @@ from tfgpu_doctor.records.facts import Message, Package, Toolkit
 from tfgpu_doctor.records.report import Evidence
 
 _IN_PATH = re.compile(r"cuda-(\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
+
+
 _RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
 
 
@@ -48,7 +50,7 @@ class Cuda:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What was said of it."""
-        lines = heard(*(m for _, m in self.lost), *self.complaints, most=3)
+        lines = message_evidence(*(m for _, m in self.lost), *self.complaints, most=3)
         need = f"CUDA {minor(self.wanted)}" if self.wanted else None
         return (
             *lines,
@@ -66,7 +68,7 @@ def fits(wanted: str, there: str) -> bool:
 
 
 def gather(
-    said: Said,
+    said: MessageLog,
     release: Release | None,
     toolkits: tuple[Toolkit, ...] | None,
     packages: tuple[Package, ...] | None,
@@ -112,13 +114,13 @@ def gather(
     )
 
 
-def _ends_without(message: Message, said: Said) -> bool:
+def _ends_without(message: Message, said: MessageLog) -> bool:
     """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
     fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
     return said.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
 
 
-def _about_cudnn(said: Said) -> bool:
+def _about_cudnn(said: MessageLog) -> bool:
     """Whether only cuDNN is among the libraries that are named as missing."""
     named = [lib for name, _ in said.libraries("library-not-opened", "loader-error") if (lib := known_library(name))]
     needed = [one for one in named if not one.optional]
@@ -126,7 +128,7 @@ def _about_cudnn(said: Said) -> bool:
 
 
 def _there(
-    said: Said,
+    said: MessageLog,
     opened: Iterable[Library],
     toolkits: tuple[Toolkit, ...] | None,
     packages: tuple[Package, ...] | None,

@@ -1,0 +1,57 @@
+"""Facts → a report: diagnosed, judged as a whole, dated."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Literal
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import Facts, Known, value_or
+from tfgpu_doctor.records.report import SCHEMA, MatrixInfo, Report, Tool, judge
+
+
+def works(facts: Facts) -> bool | None:
+    """Whether a GPU was seen to compute under TensorFlow, or, when it was not started, everything it needs is in place.
+
+    None: could not be determined.
+    """
+    devices = facts.tensorflow.devices
+    if isinstance(devices, Known):
+        return any(device.kind == "GPU" for device in devices.value)
+    skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
+    if "import" not in skipped:
+        return None
+    sonames = value_or(facts.loader.sonames, ())
+    in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
+    return True if in_place and all(name.winner for name in sonames) else None
+
+
+def now() -> str:
+    """The time as reports have it: "2026-11-21T06:36:00Z"."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make_report(
+    facts: Facts,
+    matrix: Matrix,
+    *,
+    source: Literal["live", "report", "text"],
+    timings: dict[str, float],
+    require_gpus: int | None = None,
+) -> Report:
+    """Diagnose `facts` and put everything into a report, dated now."""
+    diagnosis = diagnose(facts, matrix, require_gpus=require_gpus)
+    return Report(
+        schema=SCHEMA,
+        tool=Tool(name="tfgpu", version=__version__),
+        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
+        created=now(),
+        source=source,
+        verdict=judge(diagnosis.findings, works=works(facts)),
+        facts=facts,
+        timings=timings,
+        findings=diagnosis.findings,
+        undetermined=diagnosis.undetermined,
+    )

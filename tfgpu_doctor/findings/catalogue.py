@@ -1,0 +1,74 @@
+"""All findings, in the order of their rank.
+
+What stops TensorFlow from running at all comes before what keeps it from the GPU; then the stack from the bottom up;
+then what is slow, what variables change, and what is harmless. That a release is known to be broken stands last: it
+annotates the specific cause and never stands before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+from tfgpu_doctor.findings import (
+    build,
+    communication,
+    compute,
+    cuda,
+    cudnn,
+    dependencies,
+    driver,
+    environment,
+    environments,
+    gpu,
+    gpu_arch,
+    gpu_health,
+    harmless,
+    imports,
+    known_bugs,
+    machine,
+    memory,
+    packages,
+    performance,
+    runs,
+    shadowing,
+    xla,
+)
+from tfgpu_doctor.findings.declaration import Declaration
+
+FILES: tuple[ModuleType, ...] = (
+    environments,
+    packages,
+    shadowing,
+    dependencies,
+    imports,
+    machine,
+    driver,
+    gpu_health,
+    gpu,
+    gpu_arch,
+    build,
+    cuda,
+    cudnn,
+    compute,
+    memory,
+    xla,
+    communication,
+    runs,
+    performance,
+    environment,
+    harmless,
+    known_bugs,
+)
+
+
+def _declared_in(file: ModuleType) -> Iterator[Declaration]:
+    """What a file declares, in its order: findings by name, and tables of them."""
+    for value in vars(file).values():
+        for one in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(one, Declaration):
+                yield one
+
+
+DECLARATIONS = {one.id: one for file in FILES for one in _declared_in(file)}
+RANK = {finding_id: rank for rank, finding_id in enumerate(DECLARATIONS)}

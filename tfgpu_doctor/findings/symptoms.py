@@ -1,0 +1,143 @@
+"""Symptoms that several findings would explain: what a text shows, and leaves open.
+
+A finding names the symptoms that it would explain. The engine says that it is possible where one of them is seen and
+nothing rules the finding out; what to run to decide follows from the facts that it lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfgpu_doctor.findings.derived import Card
+from tfgpu_doctor.findings.message_log import MessageLog
+from tfgpu_doctor.findings.reported_libraries import gather
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import CudnnFile, Gpu, Message, Package, TfDevice, Toolkit
+
+Messages = tuple[Message, ...]
+_UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
+_AMPERE = (8, 0)  # the first that the CUDA 10 of TensorFlow 1.13 to 2.3 does not know
+# whoever has these has no question about CUDA's libraries or the driver
+_NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native")
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What is seen, by the messages that show it; its inputs are bound by name, as those of a sign."""
+
+    because: str  # why several causes look the same here
+    seen: Callable[..., Messages]
+    explained_by: tuple[str, ...] = _NO_GPU_SIDE  # findings that leave nothing open
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what it is seen in; all but `messages` may be unknown."""
+        return self.seen.__code__.co_varnames[: self.seen.__code__.co_argcount]
+
+
+def _gpu_works(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> bool:
+    return messages.has("gpu-created") or any(device.kind == "GPU" for device in devices or ())
+
+
+def _cuda_not_opened(
+    messages: MessageLog,
+    gpu_release: Release | None,
+    toolkits: tuple[Toolkit, ...] | None,
+    packages: tuple[Package, ...] | None,
+    variables: dict[str, str] | None,
+    devices: tuple[TfDevice, ...] | None,
+) -> Messages:
+    """Lines about CUDA's libraries, in a text that names no CUDA."""
+    if _gpu_works(messages, devices):
+        return ()
+    cuda = gather(messages, gpu_release, toolkits, packages, variables)
+    return () if cuda.there else (*(message for _, message in cuda.lost), *cuda.complaints)
+
+
+def _cudnn_not_opened(messages: MessageLog, cudnn_installed: tuple[CudnnFile, ...] | None) -> Messages:
+    """Lines about cuDNN's main library, in a text that names no cuDNN."""
+    lost = [m for name, m in messages.libraries("library-not-opened", "loader-error") if "cudnn" in name.lower()]
+    return () if cudnn_installed else (*lost, *messages.all("self-check"))
+
+
+def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
+    """Windows' refusal that names no DLL, where this may be a build with CUDA."""
+    return messages.all(*_UNNAMED_DLL) if release is None or release.gpu else ()
+
+
+def _no_device(messages: MessageLog, gpus: tuple[Gpu, ...] | None) -> Messages:
+    """CUDA finds no device, or the driver's library cannot be opened, in a text that shows no GPU."""
+    if gpus:
+        return ()
+    of_cudnn = {m.line for m in messages.all("cudnn-part-missing")}
+    libcuda = [
+        m
+        for name, m in messages.libraries("library-not-opened", "loader-error")
+        if name.startswith(("libcuda.so", "nvcuda")) and m.line not in of_cudnn
+    ]
+    return messages.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or tuple(libcuda)
+
+
+def _old_driver(messages: MessageLog) -> Messages:
+    failed = (m for m in messages.all("cuinit-failed") if m.values.get("status") == "initialization error")
+    return (*messages.all("possibly-old-driver"), *failed)
+
+
+def _no_memory_for_a_handle(messages: MessageLog) -> Messages:
+    handles = messages.all("cublas-handle", "cudnn-handle", "cudnn-status")
+    return tuple(m for m in handles if re.search(r"ALLOC|NOT_INIT|launch failed", m.text))
+
+
+def _no_kernels_in_cublas(
+    messages: MessageLog,
+    gpu_release: Release | None,
+    toolkits: tuple[Toolkit, ...] | None,
+    cards: tuple[Card, ...] | None,
+) -> Messages:
+    if gpu_release is not None or toolkits or not any(card.version >= _AMPERE for card in cards or ()):
+        return ()
+    return tuple(m for m in messages.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+
+
+def _no_gpu_and_no_reason(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> Messages:
+    """The last line read, as the place where a reason should stand."""
+    silent = devices is not None and not _gpu_works(messages, devices) and not messages.complains
+    return messages.messages[-1:] if silent else ()
+
+
+_SAME_MESSAGE = "the message is the same whether a library is missing, of another version, or off the loader's path"
+_SAME_ANSWER = "CUDA answers the same for a hidden GPU, a missing one, and one that the driver does not drive"
+_HANDLE = "a handle that cannot be created mostly means that no memory is left"
+
+CUDA_NOT_OPENED = Symptom(_SAME_MESSAGE, _cuda_not_opened)
+CUDNN_NOT_OPENED = Symptom(_SAME_MESSAGE, _cudnn_not_opened)
+CUDNN_HANDLE = Symptom(_SAME_MESSAGE, lambda messages: messages.all("cudnn-handle", "no-dnn-library"))
+UNNAMED_DLL = Symptom(_SAME_MESSAGE, _unnamed_dll)
+NO_DEVICE = Symptom(_SAME_ANSWER, _no_device)
+NO_DEVICE_NODE = Symptom(_SAME_ANSWER, lambda messages: messages.all("no-cuda-device", "no-device-node"))
+OLD_DRIVER = Symptom("an old driver is one of several reasons why CUDA, or cuDNN, cannot start", _old_driver)
+NO_MEMORY_FOR_A_HANDLE = Symptom(_HANDLE, _no_memory_for_a_handle)
+NO_KERNELS_IN_CUBLAS = Symptom(
+    "cuBLAS fails like this when it has no kernels for the GPU, and the text does not name its CUDA version",
+    _no_kernels_in_cublas,
+)
+NO_TENSORFLOW_MODULE = Symptom(
+    "the program, pip and the terminal may each use another Python",
+    lambda messages: tuple(m for m in messages.all("module-not-found") if m.values.get("module") == "tensorflow"),
+)
+NO_ATTRIBUTE = Symptom(
+    "a TensorFlow that was removed in part lacks its attributes, too", lambda messages: messages.all("no-attribute")
+)
+NCCL_SYSTEM_ERROR = Symptom(
+    'NCCL answers "unhandled system error" when it gets no shared memory, as in a container',
+    lambda messages: tuple(m for m in messages.all("nccl-error", "nccl-warning") if "system error" in m.text),
+)
+LOW_UTILIZATION = Symptom(
+    "an idle GPU waits for its input, or gets too little work at a time",
+    lambda messages: () if messages.has("slow") else messages.all("low-utilization"),
+)
+NO_REASON = Symptom(
+    "TensorFlow lists no GPU, and the text gives no reason; this is the commonest one", _no_gpu_and_no_reason
+)
