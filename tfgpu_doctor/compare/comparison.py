@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.acts import acts
-from tfgpu_doctor.compare.counterfactuals import Counterfactuals, reads
+from tfgpu_doctor.compare.counterfactuals import Counterfactuals
 from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
 from tfgpu_doctor.compare.words import arrow
@@ -50,19 +49,20 @@ def compare(
     require_gpus: int | None = None,
 ) -> Comparison:
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
-    ours, theirs = _aligned(good.facts, bad.facts), bad.facts
+    aligned = _aligned(good.facts, bad.facts)
     before, after = (diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts))
-    changes = differences(ours, theirs)
-    undoable = acts(changes, ours, theirs)
-    forward = Counterfactuals(theirs, ours, matrix, undoable, require_gpus=require_gpus)
-    backward = Counterfactuals(ours, theirs, matrix, undoable, require_gpus=require_gpus)
+    found = differences(aligned, bad.facts)
+    undoable = acts(found, aligned, bad.facts)
+    forward = Counterfactuals(bad.facts, aligned, matrix, undoable, require_gpus=require_gpus)
+    backward = Counterfactuals(aligned, bad.facts, matrix, undoable, require_gpus=require_gpus)
     findings = tuple(_findings(before, after, forward.open_in_source(after), backward.open_in_source(before)))
     explanations = tuple(
-        (forward if one.status == "new" else backward).explain(one.id)
-        for one in findings
-        if one.status in ("new", "gone") and not _follows_from_one_alike(one, findings)
+        (forward if finding.status == "new" else backward).explain(finding.id)
+        for finding in findings
+        if finding.status in ("new", "gone") and not _follows_from_one_alike(finding, findings)
     )
-    weigh = _Weighing(matrix, ours, theirs, [before, after], findings, explanations)
+    reasons = {finding.id: _texts(finding) for judged in (before, after) for finding in judged.findings}
+    reads = {finding.id: forward.read_by(finding.id) for finding in findings}
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -72,7 +72,7 @@ def compare(
         bad=_side(bad, names[1], after),
         machines=tuple(_machines(good.facts, bad.facts)),
         notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
-        changes=tuple(weigh.change(one) for one in changes),
+        changes=tuple(_change(difference, explanations, reads, reasons) for difference in found),
         findings=findings,
         explanations=explanations,
     )
@@ -80,19 +80,19 @@ def compare(
 
 def without_noise(comparison: Comparison) -> Comparison:
     """Leave out what differs from minute to minute and explains nothing."""
-    kept = tuple(one for one in comparison.changes if one.weight != "noise")
+    kept = tuple(change for change in comparison.changes if change.weight != "noise")
     return msgspec.structs.replace(comparison, changes=kept)
 
 
 def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
-    """0 nothing new at or above `fail_on`, 1 something is, 3 it cannot be told."""
+    """0 nothing new at or above `fail_on`, 1 something is, 3 that is open."""
     if fail_on == "never":
         return EXIT_OK
     failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
-    grave = [one for one in comparison.findings if one.severity in failing and one.inside == "bad"]
-    if any(one.status == "new" for one in grave):
+    grave = [change for change in comparison.findings if change.severity in failing and change.inside == "bad"]
+    if any(change.status == "new" for change in grave):
         return EXIT_PROBLEM
-    is_unclear = any(one.status == "unjudged" and one.root_cause for one in grave)
+    is_unclear = any(change.status == "unjudged" and change.root_cause for change in grave)
     return EXIT_UNKNOWN if is_unclear or comparison.bad.verdict == "unknown" else EXIT_OK
 
 
@@ -134,7 +134,7 @@ def _library_folder(python: Python) -> str | None:
     return None if version is None else "lib/python" + ".".join(version.split(".")[:2])
 
 
-# ------------------------------------------------------------------------------------- what is said above all
+# ------------------------------------------------------------------------------------------ what stands on top
 
 
 def _machines(good: Facts, bad: Facts) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _notes(
     sides: Iterable[tuple[Report, Diagnosis]], names: tuple[str, str], require_gpus: int | None
 ) -> Iterator[str]:
     for (report, judged), name in zip(sides, names, strict=True):
-        then, now = {one.id for one in report.findings}, {one.id for one in judged.findings}
+        then, now = ({finding.id for finding in findings} for findings in (report.findings, judged.findings))
         if require_gpus is None:
             then -= {"gpu.fewer-than-required"}
         for ids, text in ((then - now, "not found in {} by today's rules"), (now - then, "found in {} by today's")):
@@ -171,97 +171,82 @@ def _findings(
     good: Diagnosis, bad: Diagnosis, open_in_good: set[str], open_in_bad: set[str]
 ) -> Iterator[FindingChange]:
     """New ones first, then those that cannot be compared, those that remain, and those that are gone."""
-    ours, theirs = ({one.id: one for one in diagnosis.findings} for diagnosis in (good, bad))
-    changed = [
-        *(_finding(one, "unjudged" if one.id in open_in_good else "new", "bad") for one in bad.findings),
-        *(_finding(one, "unjudged" if one.id in open_in_bad else "gone", "good") for one in good.findings),
-    ]
-    order = ("new", "unjudged", "remains", "gone")
-    both = [
-        msgspec.structs.replace(
-            _finding(one, "remains", "both"), before=ours[one.id].title if ours[one.id].title != one.title else None
-        )
-        for one in bad.findings
-        if one.id in ours
-    ]
-    alone = [one for one in changed if not (one.id in ours and one.id in theirs)]
-    found = sorted((*alone, *both), key=lambda one: order.index(one.status))
-    for one in found:
-        yield msgspec.structs.replace(one, follows_from=_root_of(one, found, good if one.inside == "good" else bad))
+    before, after = ({finding.id: finding for finding in judged.findings} for judged in (good, bad))
+    found = [_finding(finding, before.get(finding.id), finding.id in open_in_good) for finding in bad.findings]
+    for finding in good.findings:
+        if finding.id not in after:
+            status = "unjudged" if finding.id in open_in_bad else "gone"
+            found.append(msgspec.structs.replace(_finding(finding), status=status, inside="good"))
+    found.sort(key=lambda change: ("new", "unjudged", "remains", "gone").index(change.status))
+    for change in found:
+        judged = good if change.inside == "good" else bad
+        yield msgspec.structs.replace(change, follows_from=_root_of(change, found, judged))
 
 
-def _finding(one: Finding, status: Any, inside: Any) -> FindingChange:
+def _finding(finding: Finding, before: Finding | None = None, is_open: bool = False) -> FindingChange:
+    """A finding of BAD, with what it was in GOOD."""
     return FindingChange(
-        id=one.id, status=status, inside=inside, severity=one.severity, root_cause=one.root_cause, title=one.title
+        id=finding.id,
+        status="remains" if before else "unjudged" if is_open else "new",
+        inside="both" if before else "bad",
+        severity=finding.severity,
+        root_cause=finding.root_cause,
+        title=finding.title,
+        before=before.title if before and before.title != finding.title else None,
     )
 
 
-def _root_of(one: FindingChange, found: list[FindingChange], diagnosis: Diagnosis) -> str | None:
+def _root_of(change: FindingChange, found: list[FindingChange], diagnosis: Diagnosis) -> str | None:
     """The root cause that a consequence follows from; of several, one that is just as new, or just as gone."""
-    if one.root_cause:
+    if change.root_cause:
         return None
-    patterns = DECLARATIONS[one.id].explained_by if one.id in DECLARATIONS else ()
+    patterns = DECLARATIONS[change.id].explained_by if change.id in DECLARATIONS else ()
     status = {other.id: other.status for other in found}
     roots = [root.id for root in diagnosis.findings if root.root_cause]
-    likely = [root for root in roots if matches(root, patterns) and status.get(root) == one.status]
-    named = [root.id for root in diagnosis.findings if one.id in root.consequences]
+    likely = [root for root in roots if matches(root, patterns) and status.get(root) == change.status]
+    named = [root.id for root in diagnosis.findings if change.id in root.consequences]
     return next(iter((*likely, *named)), None)
 
 
-def _follows_from_one_alike(one: FindingChange, findings: Iterable[FindingChange]) -> bool:
+def _follows_from_one_alike(change: FindingChange, findings: Iterable[FindingChange]) -> bool:
     """Whether the finding follows from another that is just as new, or just as gone."""
-    return any(other.id == one.follows_from and other.status == one.status for other in findings)
+    return any(other.id == change.follows_from and other.status == change.status for other in findings)
 
 
 # -------------------------------------------------------------------------------------------------- weighing
 
 
-class _Weighing:
-    """Says of each difference how much it matters."""
+def _change(
+    difference: Difference,
+    explanations: tuple[Explanation, ...],
+    reads: dict[str, frozenset[str]],
+    reasons: dict[str, str],
+) -> Change:
+    """How much a difference matters: `reads` are the facts, and `reasons` the texts, of each finding."""
+    explained = tuple(explanation.finding for explanation in explanations if difference.id in explanation.changes)
+    connected = tuple(id_ for id_ in reads if _is_connected(difference, reads[id_], reasons[id_]))
+    weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
+    return Change(
+        id=difference.id,
+        layer=difference.layer,
+        status=difference.status,
+        text=difference.text,
+        good=difference.good,
+        bad=difference.bad,
+        weight="noise" if difference.grade == "noise" and not explained else weight,
+        findings=explained or connected,
+    )
 
-    def __init__(
-        self,
-        matrix: Matrix,
-        good: Facts,
-        bad: Facts,
-        judged: list[Diagnosis],
-        findings: tuple[FindingChange, ...],
-        explanations: tuple[Explanation, ...],
-    ) -> None:
-        self._explained: dict[str, list[str]] = {}
-        for one in explanations:
-            for change in one.changes:
-                self._explained.setdefault(change, []).append(one.finding)
-        self._reads = {one.id: reads(one.id, matrix, good, bad) for one in findings}
-        self._texts = {
-            one.id: " ".join((one.title, one.cause, *(f"{item.saw} {item.source}" for item in one.evidence)))
-            for diagnosis in judged
-            for one in diagnosis.findings
-        }
 
-    def change(self, one: Difference) -> Change:
-        """The record of a difference."""
-        explained = tuple(self._explained.get(one.id, ()))
-        connected = tuple(finding for finding in self._reads if self._is_connected(one, finding))
-        weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
-        if one.grade == "noise" and not explained:
-            weight = "noise"
-        return Change(
-            id=one.id,
-            layer=one.layer,
-            status=one.status,
-            text=one.text,
-            good=one.good,
-            bad=one.bad,
-            weight=weight,
-            findings=explained or connected,
-        )
+def _is_connected(difference: Difference, reads: frozenset[str], reasons: str) -> bool:
+    """A sign reads the fact; of a collection, the finding must name the element."""
+    path = difference.path
+    if path.path not in reads:
+        return False
+    if path.key is None or path.path == "gpus":
+        return True
+    return re.search(rf"(?<![\w-]){re.escape(path.key)}(?![\w-])", reasons) is not None
 
-    def _is_connected(self, difference: Difference, finding: str) -> bool:
-        """A rule reads the fact; of a collection, the finding must name the element."""
-        path = difference.path
-        if path.path not in self._reads[finding]:
-            return False
-        if path.key is None or path.path == "gpus":
-            return True
-        return re.search(rf"(?<![\w-]){re.escape(path.key)}(?![\w-])", self._texts[finding]) is not None
+
+def _texts(finding: Finding) -> str:
+    return " ".join((finding.title, finding.cause, *(f"{item.saw} {item.source}" for item in finding.evidence)))

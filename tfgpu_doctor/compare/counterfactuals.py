@@ -109,7 +109,7 @@ class Counterfactuals:
 
     def explain(self, finding: str) -> Explanation:
         """Find the smallest set of changes without which `finding` would not be there."""
-        read = self._read_by(finding)
+        read = self.read_by(finding)
         ordered = sorted(self._acts.values(), key=lambda act: not act.touches(read))
         states = [act.name for act in ordered if act.is_state]
         others = [act.name for act in ordered if not act.is_state]
@@ -177,13 +177,14 @@ class Counterfactuals:
 
     # ------------------------------------------------------------------------------------------- answering
 
-    def _read_by(self, finding: str) -> frozenset[str]:
+    def read_by(self, finding: str) -> frozenset[str]:
+        """Paths of the facts that the finding depends on."""
         if finding not in self._reads:
             self._reads[finding] = reads(finding, self._matrix, self._base, self._source)
         return self._reads[finding]
 
     def _explanation(self, finding: str, how: Any, sets: list[frozenset[str]]) -> Explanation:
-        read = self._read_by(finding)
+        read = self.read_by(finding)
 
         def rank(names: frozenset[str]) -> tuple[int, bool, int]:
             return len(self._side_effects(names)), not any(self._acts[name].touches(read) for name in names), len(names)
