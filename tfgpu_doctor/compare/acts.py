@@ -59,7 +59,7 @@ def acts(differences: Iterable[Difference], good: Facts, bad: Facts) -> tuple[Ac
     """Put differences together by the acts that brought them about."""
     found = [replace(difference, group=_group(difference, good, bad)) for difference in differences]
     # the cuDNN that was loaded goes with whatever changed its file
-    cudnn = next((one.group for prefix in _CUDNN for one in found if one.id.startswith(prefix)), "cudnn")
+    cudnn = next((member.group for prefix in _CUDNN for member in found if member.id.startswith(prefix)), "cudnn")
     by_name: dict[str, list[Difference]] = {}
     for difference in found:
         by_name.setdefault(cudnn if difference.group == "cudnn" else difference.group, []).append(difference)

@@ -23,7 +23,6 @@ from tfgpu_doctor.findings.derived import DERIVED
 from tfgpu_doctor.findings.inputs import PATHS, fetch
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Record, Unknown
-from tfgpu_doctor.records.report import Severity
 
 MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
 _MOST_ALONE = 24  # changes that are tried each alone
@@ -91,8 +90,8 @@ class Counterfactuals:
         self._base, self._source, self._matrix = base, source, matrix
         self._require_gpus = require_gpus
         self._acts = {act.name: act for act in acts if act.is_real}
-        self._seen: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
-        self._errors = self._diagnosed(frozenset())[0]
+        self._judged: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
+        self._found = self._diagnosed(frozenset())[0]
         self._reads: dict[str, frozenset[str]] = {}
 
     def open_in_source(self, diagnosis: Diagnosis) -> set[str]:
@@ -102,9 +101,9 @@ class Counterfactuals:
         """
         everything = frozenset(self._acts)
         return {
-            one.id
-            for one in diagnosis.findings
-            if is_open(one.id, self._source, self._matrix, self._require_gpus) or not self._is_gone(one.id, everything)
+            id_
+            for id_ in (finding.id for finding in diagnosis.findings)
+            if is_open(id_, self._source, self._matrix, self._require_gpus) or not self._is_gone(id_, everything)
         }
 
     def explain(self, finding: str) -> Explanation:
@@ -125,7 +124,7 @@ class Counterfactuals:
     # ------------------------------------------------------------------------------------------- searching
 
     def _singles(self, finding: str, names: list[str]) -> list[frozenset[str]]:
-        return [one for one in map(frozenset, zip(names, strict=True)) if self._is_gone(finding, one)]
+        return [alone for alone in map(frozenset, zip(names, strict=True)) if self._is_gone(finding, alone)]
 
     def _pairs(self, finding: str, names: list[str]) -> list[frozenset[str]]:
         tried = combinations(names[:_MOST_IN_PAIRS], 2)
@@ -155,21 +154,20 @@ class Counterfactuals:
 
     def _is_gone(self, finding: str, undone: frozenset[str]) -> bool:
         """Whether the finding is not there, and not merely no longer judged."""
-        if len(self._seen) >= MOST_DIAGNOSES and undone not in self._seen:
+        if len(self._judged) >= MOST_DIAGNOSES and undone not in self._judged:
             return False
         found, undetermined = self._diagnosed(undone)
         return finding not in found and finding not in undetermined
 
     def _diagnosed(self, undone: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """Ids of the findings, and of the checks that cannot be made, with the changes of these groups undone."""
-        if undone not in self._seen:
+        if undone not in self._judged:
             changed = [member.path for name in undone for member in self._acts[name].members]
             facts = exchange(self._base, self._source, filter(self._is_known, changed))
             diagnosis = diagnose(facts, self._matrix, require_gpus=self._require_gpus)
-            found = frozenset(one.id for one in diagnosis.findings if one.severity is not Severity.NOTE)
-            notes = frozenset(one.id for one in diagnosis.findings) - found
-            self._seen[undone] = (found | notes, frozenset(one.id for one in diagnosis.undetermined))
-        return self._seen[undone]
+            found = frozenset(finding.id for finding in diagnosis.findings)
+            self._judged[undone] = (found, frozenset(check.id for check in diagnosis.undetermined))
+        return self._judged[undone]
 
     def _is_known(self, path: FactPath) -> bool:
         """A value that the other report does not know cannot be put back."""
@@ -204,4 +202,4 @@ class Counterfactuals:
 
     def _side_effects(self, names: frozenset[str]) -> frozenset[str]:
         """Findings that are there only with these changes undone."""
-        return self._diagnosed(names)[0] - self._errors
+        return self._diagnosed(names)[0] - self._found

@@ -95,7 +95,7 @@ def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
         return
     if path == "driver.version" and found.status != "changed":
         without = bad if found.status == "lost" else good
-        if value_or(without.driver.libcuda, None) == ():  # no library of a driver: there is none
+        if value_or(without.driver.libcuda, None) == ():  # no library of a driver means no driver
             found = replace(found, status="changed", text=arrow("driver", found.good, found.bad))
     yield replace(found, grade="noise") if path == "messages" else found
 
@@ -188,16 +188,14 @@ def _text(path: FactPath, good: str | None, bad: str | None) -> str:
 
 
 def _once(found: list[Difference]) -> Iterator[Difference]:
-    """Say one thing once: a line that is of two kinds of messages, a release that its package tells."""
-    versions = {
-        (one.good, one.bad) for one in found if one.path.path == "python.packages" and one.layer == "TensorFlow"
-    }
-    lines: set[tuple[str | None, str | None]] = set()
+    """A line that is of two kinds of messages counts once, and so does a release whose package has changed as well."""
+    packages = {(change.good, change.bad) for change in found if change.path.key in TENSORFLOW}
+    lines: set[str | None] = set()
     for difference in found:
-        sides = (difference.good, difference.bad)
-        if difference.path.path == "messages" and sides in lines:
-            continue
         if difference.path.path == "messages":
-            lines.add(sides)
-        is_told = difference.id == "tensorflow.version" and sides in versions
-        yield replace(difference, grade="noise") if is_told else difference
+            line = difference.good or difference.bad
+            if line in lines:
+                continue
+            lines.add(line)
+        is_known = difference.id == "tensorflow.version" and (difference.good, difference.bad) in packages
+        yield replace(difference, grade="noise") if is_known else difference

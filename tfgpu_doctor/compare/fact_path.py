@@ -32,7 +32,8 @@ def elements(facts: Facts, path: str) -> dict[str, Any] | None:
         return None
     value, key = found.value if isinstance(found, Known) else found, about(path).key
     if path == "messages":  # the lines of one kind go together: their numbers differ from run to run
-        return {kind: tuple(one for one in value if one.kind == kind) for kind in dict.fromkeys(m.kind for m in value)}
+        kinds = dict.fromkeys(message.kind for message in value)
+        return {kind: tuple(message for message in value if message.kind == kind) for kind in kinds}
     return dict(value) if isinstance(value, dict) else {str(getattr(item, key)): item for item in value}
 
 
@@ -56,19 +57,19 @@ def exchange(base: Facts, source: Facts, paths: Iterable[FactPath]) -> Facts:
 
 
 def _exchanged(base: Facts, source: Facts, fact: str, paths: list[FactPath]) -> Any:
-    mine, theirs = look_up(base, fact), look_up(source, fact)
+    old, new = look_up(base, fact), look_up(source, fact)
     if any(path.key is None for path in paths):
-        return theirs
+        return new
     items, wanted = elements(base, fact), elements(source, fact)
     if items is None or wanted is None:
-        return theirs
+        return new
     for path in paths:
         _exchange_element(items, wanted, path)
     if fact == "messages":
-        return Known(tuple(one for lines in items.values() for one in lines), mine.source)
-    if not isinstance(mine, Known):
+        return Known(tuple(line for lines in items.values() for line in lines), old.source)
+    if not isinstance(old, Known):
         return tuple(items.values())
-    return Known(items if isinstance(mine.value, dict) else tuple(items.values()), mine.source, mine.grade)
+    return Known(items if isinstance(old.value, dict) else tuple(items.values()), old.source, old.grade)
 
 
 def _exchange_element(items: dict[str, Any], wanted: dict[str, Any], path: FactPath) -> None:

@@ -34,7 +34,7 @@ _NEGATIVE = {
 }
 _LONGEST = 160
 MOST = 8  # items of a collection that are named
-# how an element that only one of the two machines has is told
+# the text for an element that only one of the two machines has
 _PRESENCE = {
     "variables": ("{0} set to {1}", "{0} unset (was {1})"),
     "messages": ("now printed: {1}", "no longer printed: {1}"),

@@ -2,7 +2,7 @@
 
 Every leaf is a :data:`Fact`: either :class:`Known`, a value with the place it was read from, or
 :class:`Unknown`, with the reason why it could not be determined. Probes, parsers of pasted text and
-saved reports all produce the same :class:`Facts`; the rules cannot tell which.
+saved reports all produce the same :class:`Facts`; the signs of findings cannot tell which.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Facts(Record, frozen=True):
     loader: Annotated[Loader, private("loader", layer="CUDA")] = Loader()
     cudnn: Annotated[Cudnn, private("cuDNN", layer="cuDNN", group="cudnn")] = Cudnn()
     python: Annotated[Python, private("Python", layer="Python")] = Python()
-    # environment variables that matter, as the patient gets them
+    # environment variables that matter, as the interpreter under test gets them
     variables: Annotated[
         Fact[dict[str, str]], private("environment variables", layer="Python", key="name", element="{}:")
     ] = NOT_EXAMINED

@@ -296,6 +296,6 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True):
     line: Annotated[int, public("line")]  # where it stands, 1-based; in a live report the line of TensorFlow's log
     text: Annotated[str, private("text")]  # the line, at most 300 characters
     values: Annotated[dict[str, str], private("values")] = {}
-    count: Annotated[int, public("count")] = 1  # how often it was said
+    count: Annotated[int, public("count")] = 1  # how often it was printed
     # whose line: "TensorFlow's log" in a live report; None in a pasted text
     source: Annotated[str | None, private("source")] = None
