@@ -91,7 +91,6 @@ class Counterfactuals:
         self._require_gpus = require_gpus
         self._acts = {act.name: act for act in acts if act.is_real}
         self._judged: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
-        self._found = self._diagnosed(frozenset())[0]
         self._reads: dict[str, frozenset[str]] = {}
 
     def open_in_source(self, diagnosis: Diagnosis) -> set[str]:
@@ -202,4 +201,4 @@ class Counterfactuals:
 
     def _side_effects(self, names: frozenset[str]) -> frozenset[str]:
         """Findings that are there only with these changes undone."""
-        return self._diagnosed(names)[0] - self._found
+        return self._diagnosed(names)[0] - self._diagnosed(frozenset())[0]
