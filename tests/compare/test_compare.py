@@ -14,7 +14,7 @@ from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
 from tests.records.test_report import report
 from tfgpu_doctor.compare.acts import acts
 from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
-from tfgpu_doctor.compare.counterfactuals import reads
+from tfgpu_doctor.compare.counterfactuals import facts_read
 from tfgpu_doctor.compare.differences import differences
 from tfgpu_doctor.compare.fact_path import FactPath, elements, exchange
 from tfgpu_doctor.compare.records import Change, Comparison, Explanation
@@ -412,10 +412,11 @@ def test_nothing_known_of_either() -> None:
     assert exit_code(comparison, "error") == 3
 
 
-def test_rules_read_what_their_derived_facts_read() -> None:
-    assert {"python.packages", "tensorflow.version"} & reads("tf.abi-numpy", MATRIX)
-    assert {"gpus", "tensorflow.devices", "tensorflow.version"} <= reads("gpu.arch-too-new", MATRIX, healthy())
-    assert {"loader.sonames"} <= reads("cuda.missing", MATRIX, healthy())
+def test_findings_read_what_their_inputs_are_derived_from() -> None:
+    assert {"python.packages", "tensorflow.version"} <= facts_read("tf.abi-numpy")
+    assert {"gpus", "tensorflow.devices", "tensorflow.version"} <= facts_read("gpu.arch-too-new")
+    assert {"loader.sonames"} <= facts_read("cuda.missing")
+    assert {"messages"} <= facts_read("memory.oom")
 
 
 def said(kind: str, text: str, line: int = 1) -> Message:

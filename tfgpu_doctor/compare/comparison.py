@@ -12,7 +12,7 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.acts import acts
-from tfgpu_doctor.compare.counterfactuals import Counterfactuals
+from tfgpu_doctor.compare.counterfactuals import Counterfactuals, facts_read
 from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
 from tfgpu_doctor.compare.words import arrow
@@ -62,7 +62,7 @@ def compare(
         if finding.status in ("new", "gone") and not _follows_from_one_alike(finding, findings)
     )
     reasons = {finding.id: _texts(finding) for judged in (before, after) for finding in judged.findings}
-    reads = {finding.id: forward.read_by(finding.id) for finding in findings}
+    reads = {finding.id: facts_read(finding.id) for finding in findings}
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),

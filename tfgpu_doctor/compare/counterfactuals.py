@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 from tfgpu_doctor.compare.acts import Act
 from tfgpu_doctor.compare.fact_path import FactPath, exchange, value_at
@@ -19,10 +19,9 @@ from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Sign
-from tfgpu_doctor.findings.derived import DERIVED
-from tfgpu_doctor.findings.inputs import PATHS, fetch
+from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Record, Unknown
+from tfgpu_doctor.records.facts import Facts, Unknown
 
 MOST_DIAGNOSES = 600  # of some milliseconds each, for one comparison
 _MOST_ALONE = 24  # changes that are tried each alone
@@ -30,35 +29,12 @@ _MOST_IN_PAIRS = 14  # changes that are tried in pairs
 _MOST_ALTERNATIVES = 3
 
 
-# ------------------------------------------------------------------------------------------ what rules read
+# ------------------------------------------------------------------------------------------ what signs read
 
 
-class _Traced:
-    """Facts that remember which of them were asked for."""
-
-    def __init__(self, record: Any, prefix: str, seen: set[str]) -> None:
-        self._record, self._prefix, self._seen = record, prefix, seen
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._record, name)
-        if isinstance(value, Record):
-            return _Traced(value, f"{self._prefix}{name}.", self._seen)
-        self._seen.add(self._prefix + name)
-        return value
-
-
-def reads(finding: str, matrix: Matrix, *machines: Facts) -> frozenset[str]:
-    """Paths of the facts that the rules of a finding read; derived facts count as those that they are made of."""
-    seen: set[str] = set()
-    for one in _signs(finding):
-        for name in one.inputs:
-            if name not in DERIVED:
-                seen.add(PATHS[name])
-                continue
-            for facts in (*machines, Facts()):
-                traced = cast(Facts, _Traced(facts, "", seen))
-                DERIVED[name](Context(traced, matrix))
-    return frozenset(seen)
+def facts_read(finding: str) -> frozenset[str]:
+    """Paths of the facts that the signs of a finding read; derived values count as the facts that they are made of."""
+    return frozenset().union(*(facts_behind(name) for sign in _signs(finding) for name in sign.inputs))
 
 
 def is_open(finding: str, facts: Facts, matrix: Matrix, require_gpus: int | None = None) -> bool:
@@ -91,7 +67,6 @@ class Counterfactuals:
         self._require_gpus = require_gpus
         self._acts = {act.name: act for act in acts if act.is_real}
         self._judged: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
-        self._reads: dict[str, frozenset[str]] = {}
 
     def open_in_source(self, diagnosis: Diagnosis) -> set[str]:
         """Findings of the base that the source lacks the facts to judge, so that nobody can call them new or gone.
@@ -107,7 +82,7 @@ class Counterfactuals:
 
     def explain(self, finding: str) -> Explanation:
         """Find the smallest set of changes without which `finding` would not be there."""
-        read = self.read_by(finding)
+        read = facts_read(finding)
         ordered = sorted(self._acts.values(), key=lambda act: not act.touches(read))
         states = [act.name for act in ordered if act.is_state]
         others = [act.name for act in ordered if not act.is_state]
@@ -174,14 +149,8 @@ class Counterfactuals:
 
     # ------------------------------------------------------------------------------------------- answering
 
-    def read_by(self, finding: str) -> frozenset[str]:
-        """Paths of the facts that the finding depends on."""
-        if finding not in self._reads:
-            self._reads[finding] = reads(finding, self._matrix, self._base, self._source)
-        return self._reads[finding]
-
     def _explanation(self, finding: str, how: Any, sets: list[frozenset[str]]) -> Explanation:
-        read = self.read_by(finding)
+        read = facts_read(finding)
 
         def rank(names: frozenset[str]) -> tuple[int, bool, int]:
             return len(self._side_effects(names)), not any(self._acts[name].touches(read) for name in names), len(names)

@@ -1,9 +1,13 @@
-"""Facts that follow from other facts and the matrix; rules name them ``derived.NAME``."""
+"""Values that follow from facts and the matrix; signs name them by a parameter, as they name facts.
+
+The functions here take facts, and one another's answers, in the same way: by the names of their parameters. They get
+them unopened, known or unknown. `context` gives the matrix and what was asked for.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +15,23 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.matrix.compatibility import capability, published_row
 from tfgpu_doctor.matrix.library_names import known_library
-from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.records.facts import NOT_ASKED, Fact, Known, Soname, Unknown, value_or
+from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
+from tfgpu_doctor.records.facts import (
+    NOT_ASKED,
+    CallResult,
+    CudnnFile,
+    Fact,
+    Gpu,
+    Known,
+    Message,
+    PciGpu,
+    SmiResult,
+    Soname,
+    TfDevice,
+    Unknown,
+    map_fact,
+    value_or,
+)
 
 # DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
 OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
@@ -39,100 +58,108 @@ class Card:
         return capability(self.compute_capability)
 
 
-def release(context: Context) -> Fact[Release]:
+def release(
+    context: Context, tensorflow_version: Fact[str], tensorflow_distribution: Fact[str], wheel_platform: Fact[str]
+) -> Fact[Release]:
     """The matrix row of the TensorFlow under test."""
-    facts = context.facts
-    package = value_or(facts.tensorflow.distribution, "tensorflow")
-    return published_row(context.matrix, facts.tensorflow.version, facts.python.wheel_platform, package)
+    package = value_or(tensorflow_distribution, "tensorflow")
+    return published_row(context.matrix, tensorflow_version, wheel_platform, package)
 
 
-def gpu_release(context: Context) -> Fact[Release]:
+def gpu_release(release: Fact[Release]) -> Fact[Release]:
     """The same row, for a build that can use a GPU at all."""
-    row = release(context)
-    if isinstance(row, Known) and not row.value.gpu:
-        return Unknown(f"{row.value.package} {row.value.version} on {row.value.platform} is a CPU build")
-    return row
+    if isinstance(release, Known) and not release.value.gpu:
+        row = release.value
+        return Unknown(f"{row.package} {row.version} on {row.platform} is a CPU build")
+    return release
 
 
-def driver_speaks(context: Context) -> Fact[bool]:
+def driver_speaks(
+    gpus: Fact[tuple[Gpu, ...]],
+    nvml_init: Fact[CallResult],
+    cuda_init: Fact[CallResult],
+    nvidia_smi: Fact[SmiResult],
+) -> Fact[bool]:
     """Whether the driver of a GPU answers here, be it with a complaint; a stub does not, nor one without a device."""
-    facts = context.facts
-    if value_or(facts.gpus, ()):
+    if value_or(gpus, ()):
         return Known(True, "GPUs")
-    answers = [answer for answer in (facts.driver.nvml_init, facts.driver.cuda_init) if isinstance(answer, Known)]
-    mismatch = isinstance(facts.driver.nvidia_smi, Known) and MISMATCH in facts.driver.nvidia_smi.value.output.lower()
+    answers = [answer for answer in (nvml_init, cuda_init) if isinstance(answer, Known)]
+    mismatch = isinstance(nvidia_smi, Known) and MISMATCH in nvidia_smi.value.output.lower()
     return Known(mismatch or any(answer.value.code in COMPLAINTS for answer in answers), "the driver's answers")
 
 
-def has_gpu(context: Context) -> Fact[bool]:
+def has_gpu(
+    dxg_device: Fact[bool],
+    kernel_module_loaded: Fact[bool],
+    device_nodes: Fact[tuple[str, ...]],
+    driver_speaks: Fact[bool],
+    pci_gpus: Fact[tuple[PciGpu, ...]],
+) -> Fact[bool]:
     """Whether an NVIDIA GPU is in this machine, by the driver's word or by the PCI bus.
 
     A driver that complains about itself has a GPU below it: its kernel module stays loaded only with one. A sandbox
     or a virtual machine may show no PCI bus, so that the bus alone says "no" only when the driver is silent.
     """
-    facts = context.facts
-    driver = facts.driver
-    if value_or(facts.host.dxg_device, False):
+    if value_or(dxg_device, False):
         return Known(True, "/dev/dxg")
-    if value_or(driver.kernel_module_loaded, False) or any(
-        _GPU_NODE.search(n) for n in value_or(driver.device_nodes, ())
-    ):
+    if value_or(kernel_module_loaded, False) or any(_GPU_NODE.search(node) for node in value_or(device_nodes, ())):
         return Known(True, "the driver's kernel module and device nodes")
-    speaks = driver_speaks(context)
-    if isinstance(speaks, Known) and speaks.value:
-        return speaks
-    pci = facts.host.pci_gpus
-    return Known(bool(pci.value), pci.source) if isinstance(pci, Known) else Unknown(pci.reason)
+    if value_or(driver_speaks, False):
+        return driver_speaks
+    return map_fact(pci_gpus, bool)
 
 
-def cards(context: Context) -> Fact[tuple[Card, ...]]:
+def cards(
+    context: Context,
+    gpus: Fact[tuple[Gpu, ...]],
+    devices: Fact[tuple[TfDevice, ...]],
+    pci_gpus: Fact[tuple[PciGpu, ...]],
+) -> Fact[tuple[Card, ...]]:
     """The different GPU models with their compute capability, from NVML or else from TensorFlow."""
     found: dict[str, Card] = {}
-    gpus = context.facts.gpus
     for gpu in value_or(gpus, ()):
         if isinstance(gpu.compute_capability, Known):
             name = value_or(gpu.name, f"GPU {gpu.index}")
             found[name] = Card(name, gpu.compute_capability.value, gpu.compute_capability.source)
-    for device in value_or(context.facts.tensorflow.devices, ()):
+    for device in value_or(devices, ()):
         if device.compute_capability and device.device_name not in found:
             name = device.device_name or device.name
             found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
     if not found:
-        found = {card.name: card for card in _by_name(context)}
+        names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
+        names = names or [pci.name for pci in value_or(pci_gpus, ()) if pci.name]
+        found = {card.name: card for card in _by_name(names, context.matrix)}
     if found:
         return Known(tuple(found.values()), "GPUs")
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "no GPU tells its compute capability")
 
 
-def _by_name(context: Context) -> Iterator[Card]:
+def _by_name(names: Iterable[str], matrix: Matrix) -> Iterator[Card]:
     """The cards that are known by name alone: nvidia-smi's table, the PCI bus, what somebody states."""
-    names = [gpu.name.value for gpu in value_or(context.facts.gpus, ()) if isinstance(gpu.name, Known)]
-    for name in names or [pci.name for pci in value_or(context.facts.host.pci_gpus, ()) if pci.name]:
-        if model := context.matrix.gpu(name):
+    for name in names:
+        if model := matrix.gpu(name):
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
 
 
-def _components(context: Context, wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:
-    sonames = context.facts.loader.sonames
+def _components(sonames: Fact[tuple[Soname, ...]], wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:
     if isinstance(sonames, Unknown):
         return sonames
     chosen = tuple(s for s in sonames.value if s.component not in OPTIONAL_COMPONENTS and wanted(s.component))
     return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
 
 
-def cuda_sonames(context: Context) -> Fact[tuple[Soname, ...]]:
+def cuda_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
     """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
-    return _components(context, lambda component: component != "cudnn")
+    return _components(sonames, lambda component: component != "cudnn")
 
 
-def cudnn_sonames(context: Context) -> Fact[tuple[Soname, ...]]:
+def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
     """The cuDNN library that this TensorFlow opens by soname."""
-    return _components(context, lambda component: component == "cudnn")
+    return _components(sonames, lambda component: component == "cudnn")
 
 
-def cudnn_release(context: Context) -> Fact[CudnnRelease]:
+def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[CudnnFile, ...]]) -> Fact[CudnnRelease]:
     """The matrix row of the cuDNN that was loaded, or else of the first one on disk."""
-    runtime, installed = context.facts.cudnn.runtime, context.facts.cudnn.installed
     on_disk = next((file.version for file in value_or(installed, ()) if file.version), None)
     version = value_or(runtime, on_disk)
     if version is None:
@@ -141,16 +168,14 @@ def cudnn_release(context: Context) -> Fact[CudnnRelease]:
     return Known(row, "compat_matrix.yaml") if row else Unknown(f"the matrix has no row for cuDNN {version}")
 
 
-def gpus_usable(context: Context) -> Fact[int]:
+def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[tuple[Gpu, ...]], has_gpu: Fact[bool]) -> Fact[int]:
     """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
-    devices, gpus = context.facts.tensorflow.devices, context.facts.gpus
     if isinstance(devices, Known):
         return Known(sum(device.kind == "GPU" for device in devices.value), devices.source)
     if isinstance(gpus, Known):
         return Known(len(gpus.value), gpus.source)
-    has = has_gpu(context)
-    if isinstance(has, Known) and not has.value:
-        return Known(0, has.source)
+    if isinstance(has_gpu, Known) and not has_gpu.value:
+        return Known(0, has_gpu.source)
     return Unknown(devices.reason)
 
 
@@ -161,40 +186,30 @@ def required_gpus(context: Context) -> Fact[int]:
     return Known(context.require_gpus, "--require-gpus")
 
 
-def messages(context: Context) -> Fact[MessageLog]:
+def messages(context: Context, messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
-    found = context.facts.messages
-    if isinstance(found, Unknown):
+    if isinstance(messages, Unknown):
         return NOT_ASKED  # a report of an older version; every question has another sign for it
-    return Known(MessageLog(found.value, from_text=not context.probed), found.source)
+    return Known(MessageLog(messages.value, from_text=not context.probed), messages.source)
 
 
-def cuda_in_use(context: Context) -> Fact[str]:
+def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[str]:
     """The CUDA whose runtime is loaded or wanted: what was opened tells it, else the release."""
-    printed = messages(context)
-    log = printed.value if isinstance(printed, Known) else MessageLog((), from_text=False)
+    log = value_or(messages, MessageLog((), from_text=False))
     for name, message in log.libraries("library-opened", "library-not-opened"):
         cuda = library.cuda_version if (library := known_library(name)) else None
         if cuda and "." in cuda:
             return Known(cuda, f"line {message.line}: {name}")
-    row = gpu_release(context)
-    if isinstance(row, Known) and row.value.cuda:
-        return Known(row.value.cuda, row.source)
+    if isinstance(gpu_release, Known) and gpu_release.value.cuda:
+        return Known(gpu_release.value.cuda, gpu_release.source)
     wanted = log.values("driver-insufficient", "cuda") + log.values("container-hook-failed", "cuda")
     return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log tells its CUDA")
 
 
-DERIVED: dict[str, Callable[[Context], Any]] = {
-    "release": release,
-    "gpu_release": gpu_release,
-    "driver_speaks": driver_speaks,
-    "has_gpu": has_gpu,
-    "cards": cards,
-    "cuda_sonames": cuda_sonames,
-    "cudnn_sonames": cudnn_sonames,
-    "cudnn_release": cudnn_release,
-    "gpus_usable": gpus_usable,
-    "required_gpus": required_gpus,
-    "cuda_in_use": cuda_in_use,
-    "messages": messages,
+DERIVED: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
+        *(gpus_usable, required_gpus, cuda_in_use, messages),
+    )
 }

@@ -33,12 +33,35 @@ def fetch(name: str, context: Context) -> Known[Any] | Unknown:
     Raises:
         KeyError: nothing has that name.
     """
-    if name in DERIVED:
-        if name not in context.derived:
-            context.derived[name] = DERIVED[name](context)
-        found: Known[Any] | Unknown = context.derived[name]
-        return found
-    path = PATHS[name]
-    value = look_up(context.facts, path)
+    if name not in DERIVED:
+        return _fact(name, context)
+    if name not in context.derived:
+        inputs = {inner: _fact(inner, context) if inner == name else fetch(inner, context) for inner in _inputs(name)}
+        given = {"context": context} if "context" in _parameters(name) else {}
+        context.derived[name] = DERIVED[name](**given, **inputs)
+    found: Known[Any] | Unknown = context.derived[name]
+    return found
+
+
+def facts_behind(name: str) -> frozenset[str]:
+    """Paths of the facts that an input is, or is derived from."""
+    if name not in DERIVED:
+        return frozenset({PATHS[name]})
+    inner = (frozenset({PATHS[name]}) if one == name else facts_behind(one) for one in _inputs(name))
+    return frozenset().union(*inner)
+
+
+def _fact(name: str, context: Context) -> Known[Any] | Unknown:
+    value = look_up(context.facts, PATHS[name])
     # a plain field (the phases) counts as known
-    return value if isinstance(value, Known | Unknown) else Known(value, path)
+    return value if isinstance(value, Known | Unknown) else Known(value, PATHS[name])
+
+
+def _inputs(name: str) -> tuple[str, ...]:
+    """What a derived value is made of; its own name is the fact that it is made of (the messages)."""
+    return tuple(parameter for parameter in _parameters(name) if parameter != "context")
+
+
+def _parameters(name: str) -> tuple[str, ...]:
+    code = DERIVED[name].__code__
+    return code.co_varnames[: code.co_argcount]
