@@ -22,10 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
+from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
-# layers of the summary, from the hardware up
-LAYERS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Python", "TensorFlow", "Devices", "Compute")
 _GPU_LAYERS = ("GPU", "Driver", "CUDA", "cuDNN", "Devices")
 
 

@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
-from typing import Literal
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import evidence
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Candidate, Soname
 from tfgpu_doctor.records.report import Evidence, Fix
-
-State = Literal["fine", "off path", "unloadable", "other version", "absent"]
-
-
-def state(library: Soname) -> State:
-    """Classify one soname by its candidates.
-
-    "off path" also holds when the loader stops at a broken file although a good one exists elsewhere.
-    """
-    if library.winner:
-        return "fine"
-    if any(candidate.problem is None for candidate in library.candidates):
-        return "off path"
-    if library.candidates:
-        return "unloadable"
-    return "other version" if library.other_versions else "absent"
+from tfgpu_doctor.records.software import LibraryState
 
 
-def in_state(libraries: Iterable[Soname], *states: State) -> tuple[Soname, ...]:
+def in_state(libraries: Iterable[Soname], *states: LibraryState) -> tuple[Soname, ...]:
     """Keep the libraries in one of `states`."""
-    return tuple(library for library in libraries if state(library) in states)
-
-
-def in_the_way(candidate: Candidate) -> bool:
-    """A broken file at which the loader stops; one that merely misses another library is not broken itself."""
-    stops = candidate.effect in (None, "fatal", "ends the list")
-    return candidate.reachable and stops and candidate.problem is not None and not candidate.problem.startswith("needs")
+    return tuple(library for library in libraries if library.state in states)
 
 
 def good_candidate(library: Soname) -> Candidate | None:
@@ -96,7 +74,7 @@ def seen_missing(context: Context, libraries: tuple[Soname, ...], needed_by: str
 def fix_path(context: Context, libraries: tuple[Soname, ...]) -> tuple[Fix, ...]:
     """Put the folders of the good files on the path, and take the broken ones off it."""
     good = [one.path for one in map(good_candidate, libraries) if one]
-    blocking = [c.path for library in libraries for c in library.candidates if in_the_way(c)]
+    blocking = [c.path for library in libraries for c in library.candidates if c.is_in_the_way]
     folders = list(dict.fromkeys(posixpath.dirname(path) for path in good))
     if blocking:
         moves = tuple(

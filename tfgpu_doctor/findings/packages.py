@@ -14,6 +14,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.matrix.compatibility import capability, minor
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
@@ -23,16 +24,7 @@ PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 SOURCE_TABLE = "https://www.tensorflow.org/install/source"
 
 
-# Distributions that bring the module `tensorflow`: those of probes/patient.py, which rules may not import and which
-# itself may import nothing. A test holds the two together.
-PROVIDERS = frozenset(
-    {
-        *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos"),
-        *("tensorflow-rocm", "tensorflow-aarch64", "tensorflow-cpu-aws", "tensorflow-directml"),
-        *("tf-nightly", "tf-nightly-gpu", "tf-nightly-cpu"),
-        *("intel-tensorflow", "intel-tensorflow-avx512", "nvidia-tensorflow"),
-    }
-)
+PROVIDERS = frozenset(TENSORFLOW)  # distributions that bring the module `tensorflow`
 
 
 # `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
