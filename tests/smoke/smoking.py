@@ -13,7 +13,7 @@ from tests.records.test_report import report
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.records.facts import Facts, Phase, TfDevice
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.smoke.plan import Asked
+from tfgpu_doctor.smoke.plan import SmokeOptions
 from tfgpu_doctor.smoke.records import Smoke
 from tfgpu_doctor.smoke.running import Smoking
 
@@ -61,7 +61,7 @@ class Machine:
         *,
         facts: Facts | None = None,
         seconds: float = 0.05,
-        trouble: Callable[[Machine, str, dict[str, Any]], dict[str, Any] | None] = lambda machine, verb, request: None,
+        trouble: Callable[[Machine, str, dict[str, Any]], dict[str, Any] | None] = lambda *_: None,
         doctor_takes: float = 6.0,
         lists: int | None = None,
     ) -> None:
@@ -85,10 +85,12 @@ class Machine:
         self.started.append(SmokeWorker(self))
         return self.started[-1]
 
-    def smoke(self, **asked: Any) -> Smoke:
+    def smoke(self, **options: Any) -> Smoke:
         """Run the smoke test."""
-        baseline = asked.pop("baseline", None)
-        return Smoking(Asked(**asked), self.doctor, self.worker, MATRIX, baseline, clock=self.clock).run(CREATED)
+        baseline = options.pop("baseline", None)
+        return Smoking(SmokeOptions(**options), self.doctor, self.worker, MATRIX, baseline, clock=self.clock).run(
+            CREATED
+        )
 
 
 class SmokeWorker(FakeWorker):

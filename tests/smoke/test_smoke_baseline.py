@@ -17,15 +17,15 @@ from tfgpu_doctor.records.report import ReportError
 from tfgpu_doctor.smoke.baseline import Baseline, read
 
 
-def saved(here: Machine, **asked: Any) -> Baseline:
-    return read(here.smoke(**asked).to_json(), "base.json")
+def saved(here: Machine, **options: Any) -> Baseline:
+    return read(here.smoke(**options).to_json(), "base.json")
 
 
 def test_the_same_machine_again_is_as_fast() -> None:
     smoke = Machine(2).smoke(baseline=saved(Machine(2)))
     assert smoke.verdict == "ok"
     runs = sum(one.name not in ("doctor", "import", "GPUs", "baseline") for one in smoke.checks)
-    assert check(smoke, "baseline").saw == f"{runs} runs compared, at most 1.00 times the time in base.json"
+    assert check(smoke, "baseline").saw == f"{runs} runs compared: at most 1.00 times the time in base.json"
     assert "1.00 times the time of the baseline" in check(smoke, "matpow", "GPU 1").saw
 
 
@@ -34,13 +34,13 @@ def test_slower_by_more_than_the_factor_fails() -> None:
     slow = Machine(seconds=0.05 * 1.5)
     smoke = slow.smoke(baseline=base)
     bad = check(smoke, "matpow", "GPU 0")
-    assert (bad.status, bad.why) == ("failed", "1.50 times the time of the baseline, at most 1.2 is allowed")
+    assert (bad.status, bad.why) == ("failed", "1.50 times the time of the baseline (limit 1.2)")
     assert smoke.verdict == "failed"
     assert Machine(seconds=0.05 * 1.5).smoke(baseline=base, factor=2.0).verdict == "ok"
 
 
 def test_a_card_is_compared_with_itself() -> None:
-    def second_is_slow(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    def second_is_slow(_here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
         if verb == "prepare":
             times = [0.1 if request["devices"] == ["/GPU:1"] else 0.05]
             request["of"].seconds = iter(times * 10000)
@@ -51,15 +51,15 @@ def test_a_card_is_compared_with_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "asked", "why"),
+    ("changes", "options", "why"),
     [
         ({}, {"dtype": "bfloat16"}, "it has matpow on GPU 0 in float32, not in bfloat16"),
         ({"tensorflow.version": Known("2.20.0", "test")}, {}, "not comparable: TensorFlow 2.21.0 → 2.20.0"),
         ({"driver.version": Known("580.1", "test")}, {}, "not comparable: driver 570.86.15 → 580.1"),
     ],
 )
-def test_what_cannot_be_compared_is_not_passed_over(changes: dict[str, Any], asked: dict[str, Any], why: str) -> None:
-    smoke = Machine(facts=machine(1, **changes)).smoke(baseline=saved(Machine()), **asked)
+def test_what_cannot_be_compared_is_not_passed_over(changes: dict[str, Any], options: dict[str, Any], why: str) -> None:
+    smoke = Machine(facts=machine(1, **changes)).smoke(baseline=saved(Machine()), **options)
     assert (check(smoke, "baseline").status, smoke.verdict) == ("unknown", "unknown")
     assert why in check(smoke, "baseline").why
 
@@ -89,7 +89,7 @@ def test_a_result_of_bench_is_a_baseline() -> None:
     assert "times the time of the baseline" in check(smoke, "matpow", "GPU 0").saw
     assert (smoke.verdict, check(smoke, "baseline").saw) == (
         "ok",
-        "1 run compared, at most 1.00 times the time in bench.json, which holds matpow alone",
+        "1 run compared: at most 1.00 times the time in bench.json, which holds only matpow",
     )
     assert check(Machine(seconds=0.2).smoke(baseline=base), "matpow", "GPU 0").status == "failed"
 
@@ -125,7 +125,7 @@ def test_samples_that_others_disturbed_decide_nothing() -> None:
     few["cpu_load"] = few["cpu_wait"] = []
     base["runs"] = base["runs"][:1]
     smoke = Machine().smoke(baseline=read(json.dumps(base).encode(), "base.json"))
-    assert "cannot tell: BASE has 3 samples" in check(smoke, "baseline").why
+    assert "inconclusive: BASE has 3 samples" in check(smoke, "baseline").why
 
 
 def test_json_and_back_is_the_identity() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
     from tfgpu_doctor.smoke.baseline import Baseline
-    from tfgpu_doctor.smoke.plan import Asked
+    from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -127,10 +127,10 @@ def command(
     targets = pair_outputs(formats, outputs, "smoke")
     check_executable(executable)
     saved = _baseline(baseline) if baseline else None
-    from tfgpu_doctor.smoke.plan import Asked
+    from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import exit_code, redacted
 
-    asked = Asked(
+    options = SmokeOptions(
         budget=budget,
         require_gpus=require_gpus,
         dtype=dtype,
@@ -140,7 +140,7 @@ def command(
         rounds=rounds,
         virtual=virtual,
     )
-    smoke = _run(asked, executable or sys.executable, matrix_file, saved)
+    smoke = _run(options, executable or sys.executable, matrix_file, saved)
     write(smoke, "smoke", targets, redact=redact, redacted=redacted)
     context.exit(exit_code(smoke.verdict))
 
@@ -155,7 +155,7 @@ def _baseline(path: str) -> Baseline:
         raise click.UsageError(f"--baseline: {error}") from error
 
 
-def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
+def _run(options: SmokeOptions, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.diagnosis.reports import now
@@ -164,7 +164,7 @@ def _run(asked: Asked, executable: str, matrix_file: str | None, baseline: Basel
     matrix = load_matrix(matrix_file)
     with bar() as progress:
         return Smoking(
-            asked,
+            options,
             partial(_doctor, executable, matrix),
             lambda: WorkerProcess(executable),
             matrix,

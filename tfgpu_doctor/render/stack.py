@@ -170,16 +170,16 @@ def _python(facts: Facts) -> tuple[str, Mark]:
     return ", ".join(parts), "ok"
 
 
-def _unless_said(fact: Unknown, *above: Fact[Any]) -> str:
+def _reason(fact: Unknown, *above: Fact[Any]) -> str:
     """The reason of an unknown, unless a layer above has given the same."""
-    said = any(isinstance(other, Unknown) and other.reason == fact.reason for other in above)
-    return "not reached" if said and fact.reason != NOT_EXAMINED.reason else fact.reason
+    repeated = any(isinstance(other, Unknown) and other.reason == fact.reason for other in above)
+    return "skipped" if repeated and fact.reason != NOT_EXAMINED.reason else fact.reason
 
 
 def _tensorflow(facts: Facts) -> tuple[str, Mark]:
     tensorflow = facts.tensorflow
     if isinstance(tensorflow.version, Unknown):
-        return _unless_said(tensorflow.version, facts.python.version), "unknown"
+        return _reason(tensorflow.version, facts.python.version), "unknown"
     name = value_or(tensorflow.distribution, "tensorflow")
     text = tensorflow.version.value + (f" ({name})" if name != "tensorflow" else "")
     if isinstance(tensorflow.build, Known):
@@ -198,7 +198,7 @@ def _tensorflow(facts: Facts) -> tuple[str, Mark]:
 def _devices(facts: Facts) -> tuple[str, Mark]:
     devices = facts.tensorflow.devices
     if isinstance(devices, Unknown):
-        return _unless_said(devices, facts.python.version, facts.tensorflow.version), "unknown"
+        return _reason(devices, facts.python.version, facts.tensorflow.version), "unknown"
     gpus = [device for device in devices.value if device.kind == "GPU"]
     if not gpus:
         return "TensorFlow lists no GPU", "absent"
@@ -209,9 +209,9 @@ def _devices(facts: Facts) -> tuple[str, Mark]:
 def _compute(facts: Facts) -> tuple[str, Mark]:
     checks, devices = facts.tensorflow.checks, facts.tensorflow.devices
     if isinstance(devices, Known) and not any(device.kind == "GPU" for device in devices.value):
-        return "nothing to verify without a GPU", "absent"
+        return "skipped: no GPU", "absent"
     if isinstance(checks, Unknown):
-        return _unless_said(checks, facts.python.version, facts.tensorflow.version, devices), "unknown"
+        return _reason(checks, facts.python.version, facts.tensorflow.version, devices), "unknown"
     good = Counter(check.kind for check in checks.value if check.ok)
     total = Counter(check.kind for check in checks.value)
     return "verified: " + ", ".join(f"{kind} on {good[kind]} of {total[kind]}" for kind in total), "ok"

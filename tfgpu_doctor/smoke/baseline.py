@@ -1,4 +1,4 @@
-"""An earlier result of `tfgpu smoke` or `tfgpu bench`, and what `tfgpu compare` says of a run beside it. Pure."""
+"""An earlier result of `tfgpu smoke` or `tfgpu bench`, and how `tfgpu compare` judges a run against it. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READS = "a result of tfgpu smoke or tfgpu bench"
 
 
 @dataclass(frozen=True)
-class Place:
+class Origin:
     """Where runs were measured, and with what."""
 
     tool: Tool
@@ -49,11 +49,11 @@ class Baseline:
     """Runs to compare with."""
 
     name: str
-    place: Place
+    origin: Origin
     runs: tuple[SmokeRun, ...]
     only: str | None = None  # the one workload of a benchmark; nothing is expected of the others
 
-    def compare(self, new: SmokeRun, here: Place, factor: float) -> RunChange | str | None:
+    def compare(self, new: SmokeRun, here: Origin, factor: float) -> RunChange | str | None:
         """The run beside its counterpart, or why there is none; None where none is expected."""
         if self.only not in (None, new.workload):
             return None
@@ -66,7 +66,7 @@ class Baseline:
         old = max(typed, key=lambda one: (_size(one) == _size(new), one.run.devices == new.run.devices))
         same_names = {"label": new.run.label, "spread": new.run.spread, "parameters": new.run.parameters}
         where = {"devices": new.run.devices, "placed_on": new.run.placed_on}
-        base = self.place.result_of(old, **same_names, **where)
+        base = self.origin.result_of(old, **same_names, **where)
         (found,) = compare_benches(base, here.result_of(new), here.created, factor=factor).runs
         return found
 
@@ -99,8 +99,8 @@ def read(data: bytes, name: str) -> Baseline:
 
 
 def _of_smoke(smoke: Smoke, name: str) -> Baseline:
-    place = Place(smoke.tool, smoke.created, smoke.report.facts, smoke.software)
-    return Baseline(name, place, _with_speed(smoke.runs))
+    origin = Origin(smoke.tool, smoke.created, smoke.report.facts, smoke.software)
+    return Baseline(name, origin, _with_speed(smoke.runs))
 
 
 def _of_bench(result: BenchResult, name: str) -> Baseline:
@@ -108,8 +108,8 @@ def _of_bench(result: BenchResult, name: str) -> Baseline:
         SmokeRun(workload=result.workload, round=1, parameters={**result.parameters, **run.parameters}, run=run)
         for run in result.runs
     ]
-    place = Place(result.tool, result.created, result.environment, result.software)
-    return Baseline(name, place, _with_speed(runs), only=result.workload)
+    origin = Origin(result.tool, result.created, result.environment, result.software)
+    return Baseline(name, origin, _with_speed(runs), only=result.workload)
 
 
 def _with_speed(runs: list[SmokeRun] | tuple[SmokeRun, ...]) -> tuple[SmokeRun, ...]:

@@ -1,23 +1,23 @@
-"""From what the doctor and the runs say to a status and a sentence for each check. Pure."""
+"""From the doctor's report and the runs to a status and a sentence for each check. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from tfgpu_doctor.bench.comparing.comparison import JUDGED
-from tfgpu_doctor.bench.comparing.records import RunChange
-from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.comparing.records import WORDS, RunChange
+from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.report import Report, Severity
-from tfgpu_doctor.records.units import quantity
+from tfgpu_doctor.records.units import count, quantity
 from tfgpu_doctor.records.units import seconds as duration
 from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.smoke.baseline import Baseline
-from tfgpu_doctor.smoke.plan import Asked, Step
+from tfgpu_doctor.smoke.plan import SmokeOptions, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status
 
 # Findings that say why TensorFlow has no GPU: no fault of a machine of which none is required.
@@ -69,10 +69,10 @@ def too_old(report: Report) -> str | None:
     return f"measuring needs Python {OLDEST[0]}.{OLDEST[1]} or later in the environment under test, this is {version}"
 
 
-def judge_doctor(report: Report, asked: Asked, seconds: float) -> SmokeCheck:
-    """The verdict; where no GPU is required and TensorFlow lists none, what it says about GPUs does not count."""
+def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> SmokeCheck:
+    """The verdict; where no GPU is required and TensorFlow lists none, findings about GPUs do not count."""
     errors = [one for one in report.findings if one.severity is Severity.ERROR and one.root_cause]
-    on_cpu = asked.require_gpus == 0 and gpus_of(report) == ()
+    on_cpu = options.require_gpus == 0 and gpus_of(report) == ()
     if on_cpu:
         errors = [one for one in errors if not matches(one.id, ABOUT_GPUS)]
     check = SmokeCheck(
@@ -84,19 +84,19 @@ def judge_doctor(report: Report, asked: Asked, seconds: float) -> SmokeCheck:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         return _with(check, status="failed", saw="", why=f"{errors[0].title} ({errors[0].id}){more}", passed=0)
     if report.verdict == "unknown":
-        reason = next((one.reason for one in report.undetermined), "nothing more is known")
+        reason = next((one.reason for one in report.undetermined), "no further information")
         return _with(check, status="unknown", saw="", why=reason, passed=0, ran=0)
     return check
 
 
-def judge_import(report: Report, seconds: Sequence[float], asked: Asked) -> SmokeCheck:
+def judge_import(report: Report, seconds: Sequence[float], options: SmokeOptions) -> SmokeCheck:
     """The slowest import of all processes, in `seconds`, against the limit where one was given."""
     check = SmokeCheck(name="import", on="", status="ok", passed=1, ran=1)
     if not seconds:
         return _with(check, status="failed", why=_why_no_import(report), passed=0)
     check = _with(check, saw=duration(max(seconds)), seconds=round(max(seconds), 3))
-    if asked.max_import is not None and max(seconds) > asked.max_import:
-        return _with(check, status="failed", why=f"at most {asked.max_import:g} s were asked for", passed=0)
+    if options.max_import is not None and max(seconds) > options.max_import:
+        return _with(check, status="failed", why=f"limit {options.max_import:g} s", passed=0)
     return check
 
 
@@ -105,18 +105,18 @@ def _why_no_import(report: Report) -> str:
     if phase is None or phase.outcome == "skipped":
         return "TensorFlow could not be started"
     if phase.outcome == "timeout":
-        return f"it did not end within {phase.seconds or 0:.0f} s"
+        return f"it did not finish within {phase.seconds or 0:.0f} s"
     return phase.exception or (f"killed by {phase.signal}" if phase.signal else "the process ended while importing")
 
 
-def judge_gpus(gpus: tuple[str, ...] | None, asked: Asked) -> SmokeCheck:
+def judge_gpus(gpus: tuple[str, ...] | None, options: SmokeOptions) -> SmokeCheck:
     """How many GPUs TensorFlow lists, against the number that is required."""
     check = SmokeCheck(name="GPUs", on="", status="ok", passed=1, ran=1)
-    required = f"{asked.require_gpus} {'is' if asked.require_gpus == 1 else 'are'} required"
+    required = f"{options.require_gpus} {'is' if options.require_gpus == 1 else 'are'} required"
     if gpus is None:
         return _with(check, status="unknown", why="TensorFlow did not list its devices", passed=0, ran=0)
-    check = _with(check, saw=", ".join(_counted(gpus)) or "TensorFlow lists none")
-    if len(gpus) < asked.require_gpus:
+    check = _with(check, saw=", ".join(_counted(gpus)) or "TensorFlow lists no GPU")
+    if len(gpus) < options.require_gpus:
         return _with(check, status="failed", why=required, passed=0)
     return check
 
@@ -134,30 +134,30 @@ def _with(check: SmokeCheck, **changes: object) -> SmokeCheck:
 
 
 def judge_run(
-    step: Step, measured: SmokeRun, asked: Asked, seconds: float, compared: RunChange | str | None
+    step: Step, measured: SmokeRun, options: SmokeOptions, seconds: float, compared: RunChange | str | None
 ) -> Outcome:
     """A run that came to an end: wrong, too slow, or well."""
     outcome = Outcome(step, measured.round, "ok", "", measured, seconds, compared)
-    return outcome if (why := _why_not(step, measured.run, asked, compared)) is None else _failed(outcome, why)
+    return outcome if (why := _why_not(step, measured.run, options, compared)) is None else _failed(outcome, why)
 
 
 def _failed(outcome: Outcome, why: str) -> Outcome:
     return replace(outcome, status="failed", why=why)
 
 
-def _why_not(step: Step, run: Run, asked: Asked, compared: RunChange | str | None) -> str | None:
+def _why_not(step: Step, run: Run, options: SmokeOptions, compared: RunChange | str | None) -> str | None:
     if run.failure or run.verified is None or not run.verified.ok or run.throughput is None:
         return run.failure or "the result was not verified"
     alone = len(run.devices) == 1 and run.devices[0].startswith("/GPU") and not run.virtual
-    least = asked.min_tflops
+    least = options.min_tflops
     if least is not None and step.workload == "matpow" and alone and run.throughput.value < least * 1e12:
-        return f"at least {least:g} TFLOP/s were asked for"
+        return f"minimum {least:g} TFLOP/s"
     if isinstance(compared, RunChange) and compared.verdict == "slower" and compared.ratio:
-        return f"{compared.ratio.value:.2f} times the time of the baseline, at most {asked.factor:g} is allowed"
+        return f"{compared.ratio.value:.2f} times the time of the baseline (limit {options.factor:g})"
     return None
 
 
-def worst(outcomes: Sequence[Outcome], asked: Asked) -> SmokeCheck:
+def worst(outcomes: Sequence[Outcome], options: SmokeOptions) -> SmokeCheck:
     """One line for the rounds of one step: the worst of them, and how many ended well."""
     shown = min(outcomes, key=lambda one: (WORST_FIRST.index(one.status), _speed(one)))
     run = shown.run.run if shown.run else None
@@ -165,12 +165,12 @@ def worst(outcomes: Sequence[Outcome], asked: Asked) -> SmokeCheck:
         name=shown.step.workload,
         on=shown.step.on,
         status=shown.status,
-        saw=_saw(shown, asked),
+        saw=_found(shown, options),
         why=shown.why,
         seconds=round(sum(one.seconds for one in outcomes), 3),
         passed=sum(one.status == "ok" for one in outcomes),
         ran=sum(one.status in ("ok", "failed") for one in outcomes),
-        rounds=asked.rounds,
+        rounds=options.rounds,
         throughput=run.throughput if run and not run.virtual else None,
     )
 
@@ -180,24 +180,28 @@ def _speed(outcome: Outcome) -> float:
     return throughput.value if throughput else 0.0
 
 
-def _saw(outcome: Outcome, asked: Asked) -> str:
+def _found(outcome: Outcome, options: SmokeOptions) -> str:
     run = outcome.run.run if outcome.run else None
     if run is None or run.throughput is None:
         return ""
-    speed = quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95)
-    share = f" ({run.percent_of_peak:.0f} % of peak)" if run.percent_of_peak is not None else ""
-    said = [] if run.virtual else [speed + share]
-    said.append(f"verified in {run.computed_in or run.dtype}{_instead(run)}")
+    return ", ".join(_parts(outcome, run, run.throughput, options))
+
+
+def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOptions) -> Iterator[str]:
+    if not run.virtual:
+        share = f" ({run.percent_of_peak:.0f} % of peak)" if run.percent_of_peak is not None else ""
+        yield quantity(throughput.value, throughput.unit, throughput.ci95) + share
+    yield f"verified in {run.computed_in or run.dtype}{_instead(run)}"
     if run.virtual:
-        said.append("virtual devices have no speed")
-    if isinstance(outcome.compared, RunChange) and outcome.compared.ratio and outcome.compared.verdict != "slower":
-        said.append(f"{outcome.compared.ratio.value:.2f} times the time of the baseline")
-    if asked.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
-        said.append("--min-tflops is for GPUs")
+        yield "virtual devices have no speed"
+    compared = outcome.compared
+    if isinstance(compared, RunChange) and compared.ratio and compared.verdict != "slower":
+        yield f"{compared.ratio.value:.2f} times the time of the baseline"
+    if options.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
+        yield "--min-tflops is for GPUs"
     throttled = {reason for gpu in run.gpu for reason in gpu.throttled if gpu.device in run.devices}
     if throttled:
-        said.append(f"throttled ({', '.join(sorted(throttled))})")
-    return ", ".join(said)
+        yield f"throttled ({', '.join(sorted(throttled))})"
 
 
 def _instead(run: Run) -> str:
@@ -205,15 +209,15 @@ def _instead(run: Run) -> str:
     return f", not {run.dtype}" if run.computed_in not in (None, run.dtype) else ""
 
 
-def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline, asked: Asked) -> SmokeCheck:
-    """Whether everything that has a speed could be compared; that a run is slower stands in its own line."""
+def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline) -> SmokeCheck:
+    """Whether everything that has a speed could be compared; a slower run is reported in its own line."""
     ratios: list[float] = []
     reasons: list[str] = []
     for one in outcomes:
         if isinstance(one.compared, RunChange) and one.compared.verdict in JUDGED and one.compared.ratio:
             ratios.append(one.compared.ratio.value)
         elif isinstance(one.compared, RunChange):
-            reasons.append(f"{one.compared.verdict}: {', '.join(one.compared.reasons)}")
+            reasons.append(f"{WORDS[one.compared.verdict]}: {', '.join(one.compared.reasons)}")
         elif isinstance(one.compared, str):
             reasons.append(one.compared)
     check = SmokeCheck(name="baseline", on="", status="ok", passed=1, ran=1)
@@ -221,11 +225,11 @@ def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline, asked: Asked
         why = f"{baseline.name}: {'; '.join(dict.fromkeys(reasons))}"
         return _with(check, status="unknown", why=why, passed=0, ran=0)
     if not ratios:
-        why = f"nothing was measured that could be compared with {baseline.name}"
+        why = f"no run could be compared with {baseline.name}"
         return _with(check, status="not run", why=why, passed=0, ran=0)
-    of = f", which holds {baseline.only} alone" if baseline.only else ""
-    runs = "1 run" if len(ratios) == 1 else f"{len(ratios)} runs"
-    return _with(check, saw=f"{runs} compared, at most {max(ratios):.2f} times the time in {baseline.name}{of}")
+    of = f"{baseline.name}, which holds only {baseline.only}" if baseline.only else baseline.name
+    compared = count(len(ratios), "run")
+    return _with(check, saw=f"{compared} compared: at most {max(ratios):.2f} times the time in {of}")
 
 
 def software_of(report: Report) -> dict[str, str]:

@@ -20,7 +20,7 @@ HALF = 0.5  # share of what is left that one step may take while others wait: on
 
 
 @dataclass(frozen=True)
-class Asked:
+class SmokeOptions:
     """What the user asked for."""
 
     budget: float = 60.0  # seconds for everything
@@ -45,14 +45,14 @@ class Step(NamedTuple):
         return self.case.label
 
 
-def steps(gpus: int, asked: Asked) -> tuple[Step, ...]:
+def steps(gpus: int, options: SmokeOptions) -> tuple[Step, ...]:
     """Every workload on each GPU alone and on all together; on the CPU where there is none and none is required.
 
     Args:
         gpus: how many TensorFlow lists.
-        asked: none are planned where GPUs are required and there is none.
+        options: none are planned where GPUs are required and there is none.
     """
-    if not gpus and asked.require_gpus:
+    if not gpus and options.require_gpus:
         return ()
     everywhere = tuple(range(gpus))
     cases = [Case(f"GPU {index}", (f"/GPU:{index}",), everywhere) for index in everywhere]
@@ -61,10 +61,10 @@ def steps(gpus: int, asked: Asked) -> tuple[Step, ...]:
     if gpus > 1:
         cases.append(Case(f"{gpus} GPUs", tuple(f"/GPU:{index}" for index in everywhere), everywhere))
     virtual = []
-    if asked.virtual:
+    if options.virtual:
         kind = "GPU" if gpus else "CPU"
-        names = tuple(f"/{kind}:{index}" for index in range(asked.virtual))
-        virtual = [Case(f"{asked.virtual} virtual {kind}s", names, (0,) if gpus else (), virtual=True)]
+        names = tuple(f"/{kind}:{index}" for index in range(options.virtual))
+        virtual = [Case(f"{options.virtual} virtual {kind}s", names, (0,) if gpus else (), virtual=True)]
     # one workload everywhere before the next: in a small budget, every card should get its turn; logical devices last,
     # since they need a process of their own
     return tuple(
@@ -78,7 +78,7 @@ def _spread(case: Case, workload: str) -> Case:
 
 @dataclass
 class Costs:
-    """What steps take, by what they took."""
+    """How long steps take, estimated from those that have run."""
 
     start: float = START
     known: dict[str, float] = field(default_factory=lambda: dict(FIRST))
@@ -103,6 +103,6 @@ class Costs:
 def no_room(cost: float, left: float, budget: float, enough: float) -> str:
     """Why a step is not started."""
     return (
-        f"{max(left, 0):.1f} s of the budget of {budget:g} s are left, and it takes about {cost:.1f} s; "
-        f"--budget {enough:.0f} should do"
+        f"needs about {cost:.1f} s, but only {max(left, 0):.1f} s of the budget of {budget:g} s are left: "
+        f"use --budget {enough:.0f}"
     )

@@ -1,4 +1,4 @@
-"""What `tfgpu smoke` says: a line for each check, the runs behind them, the doctor's report. Schema tfgpu.smoke/1."""
+"""The result of `tfgpu smoke`: a line for each check, their runs, the doctor's report. Schema tfgpu.smoke/1."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Run a smoke test: the doctor, then every step in turn, in a process that they share, within the budget.
+"""Run a smoke test: the doctor, then every step in turn, in one shared process, within the budget.
 
-What does not fit any more is not run, and says so. A round is a fresh process, so that a card, a driver or an import
-that fails now and then has its chance to.
+A step that no longer fits is not run, and reported as that. A round is a fresh process, so that a card, a driver or an
+import that fails now and then has its chance to.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.report import Report, Tool
 from tfgpu_doctor.smoke import judging, plan
-from tfgpu_doctor.smoke.baseline import Baseline, Place
+from tfgpu_doctor.smoke.baseline import Baseline, Origin
 from tfgpu_doctor.smoke.judging import Outcome
-from tfgpu_doctor.smoke.plan import Asked, Costs, Step
+from tfgpu_doctor.smoke.plan import Costs, SmokeOptions, Step
 from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
 from tfgpu_doctor.smoke.workloads import Jobs
 
 # Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.
 RULE = StoppingRule(min_samples=10, min_seconds=0.2, max_spread=0.05, deadline=2.0)
+
+
+def _no_progress(*_: object) -> None:
+    """Nobody watches."""
 
 
 @dataclass
@@ -49,12 +53,12 @@ class _Round:
 class Smoking:
     """One smoke test. The clock is of seconds; `doctor` gets the seconds that it may take."""
 
-    asked: Asked
+    options: SmokeOptions
     doctor: Callable[[float], Report]
     start_worker: Callable[[], Worker]
     matrix: Matrix
     baseline: Baseline | None = None
-    progress: Callable[[str, float], None] = lambda label, done: None
+    progress: Callable[[str, float], object] = _no_progress
     clock: Clock = time.monotonic
     outcomes: list[Outcome] = field(default_factory=list)
     imports: list[float] = field(default_factory=list)
@@ -70,13 +74,13 @@ class Smoking:
         """Everything, in at most the budget."""
         self.started, self.created = self.clock(), created
         self._progress("examining this machine and starting TensorFlow")
-        self.report = self.doctor(self.asked.budget * plan.TO_EXAMINE)
+        self.report = self.doctor(self.options.budget * plan.TO_EXAMINE)
         examined = self.clock() - self.started
         self.gpus = judging.gpus_of(self.report) or ()
         if (seconds := judging.import_seconds(self.report)) is not None:
             self.imports.append(seconds)
             self.costs.start = seconds
-            steps = plan.steps(len(self.gpus), self.asked)
+            steps = plan.steps(len(self.gpus), self.options)
             if why := judging.too_old(self.report):
                 self.outcomes += [Outcome(step, 1, "not run", why) for step in steps]
             else:
@@ -86,17 +90,17 @@ class Smoking:
     @property
     def left(self) -> float:
         """Seconds of the budget that can still be used."""
-        return self.asked.budget - (self.clock() - self.started) - plan.TO_REPORT
+        return self.options.budget - (self.clock() - self.started) - plan.TO_REPORT
 
     def _progress(self, label: str) -> None:
-        self.progress(label, min((self.clock() - self.started) / self.asked.budget, 1.0))
+        self.progress(label, min((self.clock() - self.started) / self.options.budget, 1.0))
 
     # ------------------------------------------------------------------------------------------- steps
 
     def _measure(self, steps: tuple[Step, ...]) -> None:
-        self.todo = steps * self.asked.rounds
-        with Jobs(self.asked.dtype) as jobs:
-            for number in range(1, self.asked.rounds + 1):
+        self.todo = steps * self.options.rounds
+        with Jobs(self.options.dtype) as jobs:
+            for number in range(1, self.options.rounds + 1):
                 limit = Limit(self.clock)
                 process = OneProcess(self.start_worker, limit)
                 with process:
@@ -125,10 +129,10 @@ class Smoking:
         try:
             here.process.take()
             if len(here.process.found) < len(step.case.gpus):
-                raise WorkerError(f"TensorFlow lists {len(here.process.found)} of the {len(self.gpus)} GPUs of before")
+                raise WorkerError(f"TensorFlow now lists {len(here.process.found)} of the {len(self.gpus)} GPUs")
         except WorkerError as error:
             here.process.drop()
-            here.broken = "TensorFlow did not start in this round as it should"
+            here.broken = "TensorFlow did not start in this round"
             status: Status = "unknown" if here.limit.ran_out else "failed"
             return Outcome(step, here.number, status, str(error), seconds=self.clock() - begun)
         return self._computed(step, here, begun)
@@ -147,59 +151,59 @@ class Smoking:
         seconds = self.clock() - begun
         if here.limit.ran_out:
             return Outcome(step, here.number, "unknown", result.failure or "", run, seconds)
-        return judging.judge_run(step, run, self.asked, seconds, self._compare(run))
+        return judging.judge_run(step, run, self.options, seconds, self._compare(run))
 
     def _no_room(self, cost: float) -> str:
         if not self.enough:  # once: all that was left out for the same reason gets the same advice
-            spent = self.asked.budget - self.left
-            self.enough = self.costs.of_all(self.todo, self.asked.rounds, spent)
-        return plan.no_room(cost, self.left, self.asked.budget, self.enough)
+            spent = self.options.budget - self.left
+            self.enough = self.costs.of_all(self.todo, self.options.rounds, spent)
+        return plan.no_room(cost, self.left, self.options.budget, self.enough)
 
     def _compare(self, run: SmokeRun) -> RunChange | str | None:
         if self.baseline is None or run.run.virtual or run.run.throughput is None:
             return None
         tool = Tool(name="tfgpu", version=__version__)
-        here = Place(tool, self.created, self.report.facts, judging.software_of(self.report))
-        return self.baseline.compare(run, here, self.asked.factor)
+        here = Origin(tool, self.created, self.report.facts, judging.software_of(self.report))
+        return self.baseline.compare(run, here, self.options.factor)
 
     # ------------------------------------------------------------------------------------------- the result
 
     def _checks(self, examined: float) -> tuple[SmokeCheck, ...]:
         gpus = judging.gpus_of(self.report)
         checks = [
-            judging.judge_doctor(self.report, self.asked, round(examined, 3)),
-            judging.judge_import(self.report, self.imports, self.asked),
-            judging.judge_gpus(gpus, self.asked),
+            judging.judge_doctor(self.report, self.options, round(examined, 3)),
+            judging.judge_import(self.report, self.imports, self.options),
+            judging.judge_gpus(gpus, self.options),
         ]
         by_step: dict[Step, list[Outcome]] = {}
         for one in self.outcomes:
             by_step.setdefault(one.step, []).append(one)
-        checks += [judging.worst(rounds, self.asked) for rounds in by_step.values()]
+        checks += [judging.worst(rounds, self.options) for rounds in by_step.values()]
         if not by_step:
-            why = "TensorFlow cannot be used" if gpus is None else "there is no GPU to run on"
+            why = "TensorFlow cannot be used" if gpus is None else "there is no GPU"
             checks += [SmokeCheck(name=name, on="", status="not run", why=why) for name in plan.FIRST]
         if self.baseline is not None:
-            checks.append(judging.judge_baseline(self.outcomes, self.baseline, self.asked))
+            checks.append(judging.judge_baseline(self.outcomes, self.baseline))
         return tuple(checks)
 
     def _smoke(self, checks: tuple[SmokeCheck, ...]) -> Smoke:
-        asked = self.asked
+        options = self.options
         return Smoke(
             schema=SCHEMA,
             tool=Tool(name="tfgpu", version=__version__),
             created=self.created,
             verdict=verdict_of(checks),
-            budget_s=asked.budget,
+            budget_s=options.budget,
             seconds=round(self.clock() - self.started, 3),
             parameters={
-                "require_gpus": asked.require_gpus,
-                "dtype": asked.dtype,
-                "min_tflops": asked.min_tflops,
-                "max_import_s": asked.max_import,
+                "require_gpus": options.require_gpus,
+                "dtype": options.dtype,
+                "min_tflops": options.min_tflops,
+                "max_import_s": options.max_import,
                 "baseline": self.baseline.name if self.baseline else None,
-                "factor": asked.factor,
-                "rounds": asked.rounds,
-                "virtual_gpus": asked.virtual,
+                "factor": options.factor,
+                "rounds": options.rounds,
+                "virtual_gpus": options.virtual,
             },
             software=judging.software_of(self.report),
             gpus=judging.gpus_of(self.report) or (),
@@ -210,7 +214,7 @@ class Smoking:
 
 
 def _of_its_devices(run: Run) -> Run:
-    """Without what was seen of the GPUs that the process sees, too, and that took no part."""
+    """Without the telemetry of GPUs that took no part."""
     own = tuple(one for one in run.gpu if one.device in run.devices)
     throttled = run.throttled_samples if any(one.throttled for one in own) else ()
     return msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)

@@ -38,7 +38,7 @@ class Jobs:
         self._stack = ExitStack()
         self._reference = self._stack.enter_context(Reference())
         self._make: dict[str, Callable[[Step], Job]] = {"matpow": self._matpow_job, "cnn": self._cnn_job}
-        self._plans: dict[str, Callable[[Step], Plan]] = {"matpow": self._matpow, "cnn": self._cnn}
+        self._plans: dict[str, Callable[[Step], Plan]] = {"matpow": self._matpow, "cnn": lambda _: Cnn(batch=BATCH)}
 
     def of(self, step: Step) -> Job:
         """What the step computes."""
@@ -58,11 +58,8 @@ class Jobs:
         plan = self._matpow(step)
         return plan.job(self._dtype, plan.chosen, self._reference, 2)
 
-    def _cnn(self, step: Step) -> Cnn:
-        return Cnn(batch=BATCH)
-
     def _cnn_job(self, step: Step) -> Job:
-        job = self._cnn(step).job(CNN_TYPES[self._dtype], step.case)
+        job = Cnn(batch=BATCH).job(CNN_TYPES[self._dtype], step.case)
         return replace(job, figures=False)  # what `fit` needs beside it takes longer than all the rest
 
     def __enter__(self) -> Jobs:

@@ -59,7 +59,7 @@ def render(result: BenchResult, report: Report | None = None) -> str:
     links = "".join(element("li", element("a", text(name), href=f"#{anchor}")) for name, anchor, _ in shown)
     nav = element("nav", element("ul", links), aria_label="Sections")
     main = element("main", *(whole for _, _, whole in shown))
-    return page(title, _head(result) + nav + main + _foot(result))
+    return page(title, _head(result) + nav + main + _foot())
 
 
 def _head(result: BenchResult) -> str:
@@ -77,7 +77,7 @@ def _head(result: BenchResult) -> str:
     )
 
 
-def _foot(result: BenchResult) -> str:
+def _foot() -> str:
     private = "Names of users and hosts, private paths, addresses, serial numbers and credentials are left out."
     return element("footer", paragraph(_READ, "muted"), paragraph(private, "muted"))
 
