@@ -16,7 +16,7 @@ from tests.lab import Lab
 from tests.test_doctor import left_behind
 
 ROOT = Path(__file__).parents[1]
-IN_TIME = 30.0  # seconds that the slowest may take on a busy machine
+PATIENCE = 120.0  # seconds after which the doctor itself hangs
 H100 = {"cuinit": 0, "name": "NVIDIA H100 80GB HBM3", "cc": "9.0", "driver": "570.86.15", "cuda_version": 12080}
 WHEELS = {
     "cuda_runtime": ("libcudart.so.12",),
@@ -37,22 +37,19 @@ def examine(
     environ: Mapping[str, str],
     wrapper: Sequence[str] = (),
     cwd: Path = ROOT,
-    within: float = IN_TIME,
 ) -> dict[str, Any]:
-    """Run `tfgpu doctor`: in time, nothing but one report on stdout, nothing on stderr, nothing left running."""
+    """Run `tfgpu doctor`: nothing but one report on stdout, nothing on stderr, nothing left running."""
     marker = f"tfgpu-lab-{os.getpid()}-{time.monotonic_ns()}"
     command = [sys.executable, "-m", "tfgpu_doctor", "doctor", "--format", "json", "--python", python, *arguments]
-    started = time.monotonic()
     done = subprocess.run(
         [*wrapper, *command],
         capture_output=True,
         text=True,
-        timeout=4 * within,
+        timeout=PATIENCE,
         check=False,
         env={"PYTHONPATH": str(ROOT), **environ, "TFGPU_MARKER": marker},
         cwd=cwd,
     )
-    assert time.monotonic() - started < within
     assert done.stderr == ""
     assert left_behind(marker) == []
     report: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""`tfgpu doctor` from end to end: one fault at a time under a real interpreter; the right finding first, in time."""
+"""`tfgpu doctor` from end to end: one fault at a time under a real interpreter; the right finding first."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ from tests.lab import Lab
 
 ROOT = Path(__file__).parents[1]
 PATIENTS = Path(__file__).parent / "patients"
-IN_TIME = 45.0  # seconds; a hang would be stopped by deadlines of seconds
+PATIENCE = 90.0  # seconds after which the doctor itself hangs; what hangs below it is stopped by deadlines of seconds
 
 Row = tuple[dict[str, Any], dict[str, str], str]
 
 
 def doctor(*arguments: str, environ: dict[str, str] | None = None, code: int | None = 1) -> dict[str, Any]:
-    """Run it with JSON output, and check that it ends in time, with this code, and leaves no process behind."""
+    """Run it with JSON output, and check that it ends, with this code, and leaves no process behind."""
     marker = f"tfgpu-{os.getpid()}-{time.monotonic_ns()}"
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "tfgpu_doctor", "doctor", "--format", "json", *arguments],
         capture_output=True,
         text=True,
-        timeout=2 * IN_TIME,
+        timeout=PATIENCE,
         check=False,
         env={**keep, **(environ or {}), "TFGPU_MARKER": marker},
         cwd=ROOT,
     )
-    assert time.monotonic() - started < IN_TIME
     assert done.stderr == ""
     assert left_behind(marker) == []
     report: dict[str, Any] = json.loads(done.stdout)
@@ -109,8 +107,14 @@ DRIVER_FAULTS: dict[str, Row] = {
 }
 
 
+# One of each kind by default: each starts TensorFlow, and test_fault_lab.py has the rest without it.
+USUAL = {"module older than libraries", "cuInit hangs", "new card"}
+
+
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", sorted(DRIVER_FAULTS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.full) for name in sorted(DRIVER_FAULTS)]
+)
 def test_driver_faults(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
     answers, variables, first = DRIVER_FAULTS[name]
     environ = {**driver_lab.environ(**answers), **variables}
@@ -118,6 +122,7 @@ def test_driver_faults(name: str, tensorflow_python: str, driver_lab: Lab) -> No
     assert roots(report)[0] == first, roots(report)
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_garbage_from_nvidia_smi_harms_nothing(tensorflow_python: str, driver_lab: Lab) -> None:
     environ = driver_lab.environ(cuinit=999, nvml_init=999, nvidia_smi="garbage")
@@ -126,21 +131,19 @@ def test_garbage_from_nvidia_smi_harms_nothing(tensorflow_python: str, driver_la
     assert "gpu.none" not in roots(report)  # a driver that answers 999 has a GPU below it
 
 
-@pytest.mark.tensorflow
 def test_empty_cudnn_on_the_path(tensorflow_python: str, tmp_path: Path) -> None:
     (tmp_path / "libcudnn.so.9").touch()
-    report = doctor("--python", tensorflow_python, environ={"LD_LIBRARY_PATH": str(tmp_path)})
+    report = doctor("--no-import", "--python", tensorflow_python, environ={"LD_LIBRARY_PATH": str(tmp_path)})
     found = {finding["id"]: finding for finding in report["findings"]}
     one = found.get("cudnn.lib-path") or found["cudnn.missing"]
     assert str(tmp_path / "libcudnn.so.9") in [item["source"] for item in one["evidence"]]
 
 
-@pytest.mark.tensorflow
 def test_toolkit_of_another_major(tensorflow_python: str, tmp_path: Path) -> None:
     (tmp_path / "version.json").write_text('{"cuda": {"name": "CUDA SDK", "version": "13.0.1"}}')
     (tmp_path / "lib64").mkdir()
     (tmp_path / "bin").mkdir()
-    report = doctor("--python", tensorflow_python, environ={"CUDA_HOME": str(tmp_path)})
+    report = doctor("--no-import", "--python", tensorflow_python, environ={"CUDA_HOME": str(tmp_path)})
     if all(s["winner"] for s in report["facts"]["loader"]["sonames"]["value"] if s["component"] != "driver"):
         pytest.skip("this environment has its CUDA libraries, and a toolkit beside them is harmless")
     assert "cuda.version-mismatch" in roots(report)

@@ -80,7 +80,7 @@ def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[s
         [sys.executable, "-m", "tfgpu_doctor", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
         env=environ,
         **options,  # type: ignore[call-overload]

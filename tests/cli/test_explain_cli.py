@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import HERE, in_process, tfgpu
-from tests.fuzz.guard import guarded
+from tests.guard import guarded
 
 EXPLAIN = [sys.executable, "-m", "tfgpu_doctor", "explain"]
 NO_DEVICE = (

@@ -1,4 +1,4 @@
-"""`tfgpu smoke` as a CI job starts it: real processes, in time, nothing left running, the exit codes agreed on."""
+"""`tfgpu smoke` as a CI job starts it: real processes, nothing left running, the exit codes agreed on."""
 
 from __future__ import annotations
 
@@ -27,15 +27,12 @@ from tfgpu_doctor.smoke.records import Smoke
 
 ROOT = Path(__file__).parents[2]
 PATIENTS = ROOT / "tests" / "patients"
-SLACK = 6.0  # seconds beyond the budget that starting and ending our own process may take on a busy machine
 
 
 def smoke(*arguments: str, code: int, budget: float = 60.0, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run it: in time, with this exit code, and without leaving a process behind."""
+    """Run it: with this exit code, and without leaving a process behind."""
     marker = f"tfgpu-smoke-{os.getpid()}-{time.monotonic_ns()}"
-    started = time.monotonic()
     done = process("smoke", "--budget", str(budget), *arguments, environ={**environ, "TFGPU_MARKER": marker})
-    assert time.monotonic() - started < budget + SLACK
     assert left_behind(marker) == []
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import fuzz, mutations, pumps, reports, way
-from tests.fuzz.guard import StillBusyError, guarded
+from tests.guard import StillBusyError, guarded
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.text import (

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 
 import tfgpu_doctor
-from tests.fuzz.guard import guarded
+from tests.guard import guarded
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts

@@ -7,10 +7,13 @@ put on PATH under that name. README.md says how to add a fault.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,15 +46,24 @@ def compiler() -> list[str]:
 
 
 class Lab:
-    """The compiled stand-ins in one folder."""
+    """The compiled stand-ins in one folder, which the workers of a test run share: what is there is complete."""
 
     def __init__(self, folder: Path) -> None:
-        """Compile into `folder`."""
+        """Compile into `folder`, or take what another worker has compiled."""
         self.folder = folder
         self.libraries = folder / "lib"
-        self.libraries.mkdir()
-        for soname, sources in LIBRARIES.items():
-            self._compile(self.libraries / soname, *(HERE / source for source in sources))
+        with self._alone():
+            self.libraries.mkdir(exist_ok=True)
+            for soname, sources in LIBRARIES.items():
+                if not (self.libraries / soname).exists():
+                    self._compile(self.libraries / soname, *(HERE / source for source in sources))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Other workers wait; the lock ends with its holder, however that ends."""
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _compile(self, target: Path, *sources: Path) -> Path:
         options = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{target.name}", *WARNINGS]
@@ -66,18 +78,12 @@ class Lab:
         The real TensorFlow lists a GPU with it, creates the device and multiplies matrices on it.
         """
         folder = self.folder / "cuda"
-        if not folder.exists():
-            folder.mkdir()
+        with self._alone():
+            folder.mkdir(exist_ok=True)
             for soname, sources in CUDA_12.items():
-                self._compile(folder / soname, *(HERE / source for source in sources))
+                if not (folder / soname).exists():
+                    self._compile(folder / soname, *(HERE / source for source in sources))
         return folder
-
-    def empty_library(self, soname: str) -> Path:
-        """A valid library of that name without any function, which is enough for a dlopen to succeed."""
-        target = self.libraries / soname
-        if not target.exists():
-            self._compile(target, HERE / "empty.c")
-        return target
 
     def installed(self, root: Path) -> Path:
         """The folder of the libraries inside the fake machine `root`, where they are put when first asked for."""
@@ -108,14 +114,18 @@ class Lab:
         folders = [one for one in os.environ["PATH"].split(os.pathsep) if not (Path(one) / "nvidia-smi").exists()]
         if nvidia_smi:
             here = self.folder / "bin" / nvidia_smi
-            if not here.exists():
-                here.mkdir(parents=True)
-                shutil.copy(HERE / "nvidia_smi" / nvidia_smi, here / "nvidia-smi")
+            with self._alone():
+                if not here.exists():
+                    here.mkdir(parents=True)
+                    shutil.copy(HERE / "nvidia_smi" / nvidia_smi, here / "nvidia-smi")
             folders.insert(0, str(here))
         return os.pathsep.join(folders)
 
 
 @pytest.fixture(scope="session")
 def driver_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """The fault lab, compiled once a session."""
-    return Lab(tmp_path_factory.mktemp("lab"))
+    """The fault lab, compiled once a session, also where several workers run the tests."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "driver-lab"
+    folder.mkdir(exist_ok=True)
+    return Lab(folder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.guard import guarded
 from tfgpu_doctor.probes import cuda
 from tfgpu_doctor.probes.process import Completed
 from tfgpu_doctor.records.facts import Known, Nvcc, Toolkit, Unknown
@@ -153,9 +153,8 @@ def test_an_nvcc_that_tells_nothing_is_unknown(script: str, reason: str, tmp_pat
 def test_an_nvcc_that_hangs_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "NVCC_TIMEOUT", 0.3)
     write(tmp_path, "/bin/nvcc", "#!/bin/sh\nexec sleep 300\n", 0o755)
-    started = time.monotonic()
-    assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("/bin/nvcc --version: no answer in 0.3 s")
-    assert time.monotonic() - started < 30
+    with guarded(120, waiting=True):
+        assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("/bin/nvcc --version: no answer in 0.3 s")
 
 
 def test_no_nvcc_is_unknown(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def environment(name: str) -> Path:
     return python
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(not FOLDER, reason="opt-in: TFGPU_TEST_PATIENTS=FOLDER")
 @pytest.mark.parametrize("name", PATIENTS)
