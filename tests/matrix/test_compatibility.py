@@ -9,12 +9,12 @@ import pytest
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, numpy_bound, runs_on
 from tfgpu_doctor.plan.constraints import best_release
-from tfgpu_doctor.plan.fixes import Remedies
+from tfgpu_doctor.plan.fixes import Fixes
 
 
 def advice(changes: dict[str, Any]) -> str:
     """The commands of the best release, one a line."""
-    fixes = Remedies(spoil(healthy(), changes), MATRIX).reinstall_best("because")
+    fixes = Fixes(spoil(healthy(), changes), MATRIX).reinstall_best("because")
     return "\n".join(command for fix in fixes for command in fix.commands)
 
 
@@ -72,7 +72,7 @@ def test_words_are_quoted_for_the_shell() -> None:
     assert advice({"python.executable": known("/home/a b/$(reboot)/python")}).startswith(
         "'/home/a b/$(reboot)/python' -m"
     )
-    windows = Remedies(spoil(healthy(), {"host.os": known("windows")}), MATRIX)
+    windows = Fixes(spoil(healthy(), {"host.os": known("windows")}), MATRIX)
     assert windows.quote("C:\\Program Files\\python.exe") == '"C:\\Program Files\\python.exe"'
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.plan.alternatives import is_data_centre, offers
-from tfgpu_doctor.plan.constraints import Wanted
+from tfgpu_doctor.plan.alternatives import alternatives, is_data_centre
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import describe
 
@@ -16,7 +16,7 @@ from tfgpu_doctor.plan.target import describe
 def offered(**described: Any) -> list[Option]:
     if isinstance(described.get("gpu"), str):
         described["gpu"] = (described["gpu"],)
-    return offers(Wanted(MATRIX, describe(MATRIX, **described)))
+    return alternatives(PlanRequest(MATRIX, describe(MATRIX, **described)))
 
 
 def images(options: list[Option]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def test_nvidias_image(gpu: str, driver: str, nvidia: str | None) -> None:
 
 def test_forward_compatibility_is_said() -> None:
     note = next(one for one in offered(gpu="A100", driver="535") if one.kind == "container").notes[0]
-    assert "branch 535 serves as well" in note
+    assert "branch 535 works as well" in note
 
 
 @pytest.mark.parametrize(

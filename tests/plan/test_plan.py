@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.plan.ranking import here_of, make_plan, read_specifier
+from tfgpu_doctor.plan.ranking import machine_state, make_plan, read_specifier
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import TargetError, describe, from_facts
 from tfgpu_doctor.records.facts import Facts, Unknown, value_or
@@ -22,7 +22,7 @@ def plan(specifier: str | None = None, **described: Any) -> Plan:
 
 
 def plan_of(facts: Facts, python: str | None = None) -> Plan:
-    return make_plan(MATRIX, from_facts(facts, MATRIX, python), here=here_of(facts, MATRIX, python))
+    return make_plan(MATRIX, from_facts(facts, MATRIX, python), state=machine_state(facts, MATRIX, python))
 
 
 def brief(options: tuple[Option, ...]) -> list[str]:
@@ -84,19 +84,23 @@ def test_an_old_driver_keeps_an_old_release_and_learns_what_an_update_brings() -
 def test_a_driver_is_not_updated_beyond_the_last_branch_for_the_card() -> None:
     kepler = plan(gpu="Tesla K80", driver="470", python="3.10")
     assert "driver" not in [option.kind for option in kepler.options]
-    assert any("470 is the last for this card" in note for note in kepler.options[0].notes)
+    assert any("470 is the last that supports this GPU" in note for note in kepler.options[0].notes)
 
 
 def test_a_driver_that_no_longer_drives_the_card() -> None:
     found = plan(gpu="GTX 1080", driver="590.10", python="3.12")
-    assert found.problems == ("Driver 590.10 no longer drives GeForce GTX 1080: branch 580 is the last that does",)
+    assert found.problems == (
+        "Driver 590.10 no longer supports GeForce GTX 1080: driver branch 580 is the last that does",
+    )
     assert found.options[0].kind == "driver"
     assert "branch 580 is the last" in found.options[0].first[0].text
 
 
 def test_a_driver_that_does_not_know_the_card_yet() -> None:
     found = plan(gpu="RTX 4090", driver="470.82.01", python="3.11")
-    assert found.problems == ("Driver 470.82.01 does not know GeForce RTX 4090: branch 520 is the first that does",)
+    assert found.problems == (
+        "Driver 470.82.01 does not support GeForce RTX 4090: driver branch 520 is the first that does",
+    )
     assert found.options[0].kind == "driver"
 
 
@@ -116,7 +120,7 @@ def test_windows() -> None:
 def test_macos_has_no_cuda() -> None:
     found = plan(os="macos", python="3.11")
     assert found.options == ()
-    assert "no CUDA on macOS" in found.problems[0]
+    assert "macOS has no CUDA" in found.problems[0]
 
 
 def test_a_jetson_is_sent_to_jetpack_and_a_grace_hopper_to_the_images_for_arm() -> None:
@@ -153,7 +157,7 @@ def test_what_would_have_to_give_way() -> None:
 
 @pytest.mark.parametrize("text", ["latest", "2.x", ">=", "2.15.*.1"])
 def test_no_version(text: str) -> None:
-    with pytest.raises(TargetError, match=r"no TensorFlow version such as 2\.15"):
+    with pytest.raises(TargetError, match=r"not a TensorFlow version such as 2\.15"):
         read_specifier(text)
 
 

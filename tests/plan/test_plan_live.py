@@ -44,4 +44,4 @@ def test_a_card_without_a_wheel(driver_lab: Lab) -> None:
 def test_a_hung_driver_does_not_hang_the_plan(driver_lab: Lab) -> None:
     plan = planned(driver_lab, "--python", "3.12", nvml_init="hang")
     assert plan["options"]  # for any card: which one, nobody could tell
-    assert "does not answer" in plan["problems"][0]
+    assert "does not respond" in plan["problems"][0]

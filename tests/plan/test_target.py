@@ -45,7 +45,7 @@ def test_capabilities(text: str, read: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
 def test_no_capability(text: str) -> None:
-    with pytest.raises(TargetError, match=r"is no compute capability of an NVIDIA GPU; there are 2\.0, "):
+    with pytest.raises(TargetError, match=r"is not a compute capability of an NVIDIA GPU; known are 2\.0, "):
         read_capability(text, MATRIX)
 
 
@@ -66,7 +66,7 @@ def test_drivers(text: str, read: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
 def test_no_driver(text: str) -> None:
-    with pytest.raises(TargetError, match="is no NVIDIA driver version such as"):
+    with pytest.raises(TargetError, match="is not an NVIDIA driver version such as"):
         read_driver(text)
 
 
@@ -79,7 +79,7 @@ def test_pythons(text: str, read: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "three", "3", "3.", "3.12rc1", "12"])
 def test_no_python(text: str) -> None:
-    with pytest.raises(TargetError, match="is no Python version such as"):
+    with pytest.raises(TargetError, match="is not a Python version such as"):
         read_python(text)
 
 
@@ -89,7 +89,7 @@ def test_no_python(text: str) -> None:
         ("RTX 4009", "the nearest names are .*RTX 4090"),
         ("GT 730", "was sold with several chips"),
         ("RTX 6000", "can mean "),
-        ("Voodoo 2", "--compute-capability X.Y describes any"),
+        ("Voodoo 2", "--compute-capability X.Y works for any GPU"),
     ],
 )
 def test_unknown_and_ambiguous_cards(name: str, message: str) -> None:

@@ -11,7 +11,7 @@ from tfgpu_doctor.check.view import Cuda, View
 from tfgpu_doctor.matrix.compatibility import capability, cudnn_limit, driver_reaches, kernels_for, minor
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.constraints import Wanted, driver_needed
+from tfgpu_doctor.plan.constraints import PlanRequest, driver_needed
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 
@@ -158,7 +158,7 @@ def driver_too_old(view: View) -> Iterator[Problem]:
             Severity.WARNING if forward else Severity.ERROR,
         )
         return
-    need = driver_needed(Wanted(view.matrix, view.target), row) if row and row.cuda else None
+    need = driver_needed(PlanRequest(view.matrix, view.target), row) if row and row.cuda else None
     if row and need and not driver_reaches(driver, need):
         yield Problem(
             f"TensorFlow {row.version} needs driver {need}",

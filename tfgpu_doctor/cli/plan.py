@@ -13,7 +13,7 @@ from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
-    from tfgpu_doctor.plan.ranking import Here
+    from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.records.facts import Facts
 
@@ -64,14 +64,14 @@ def command(
         )
     matrix = load_matrix(matrix_file)
     target = read_target(matrix, **machine)
-    here = None
+    state = None
     if not other_machine:
-        target, here = _real(matrix, saved, target.python)
+        target, state = _real(matrix, saved, target.python)
     from tfgpu_doctor.plan.ranking import make_plan, read_specifier
     from tfgpu_doctor.plan.target import TargetError
 
     try:
-        plan = make_plan(matrix, target, specifier=read_specifier(specifier) if specifier else None, here=here)
+        plan = make_plan(matrix, target, specifier=read_specifier(specifier) if specifier else None, state=state)
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
     for output in targets:
@@ -84,13 +84,13 @@ def command(
     context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
 
 
-def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, Here]:
+def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, MachineState]:
     """The machine of a report, or this one."""
-    from tfgpu_doctor.plan.ranking import here_of
+    from tfgpu_doctor.plan.ranking import machine_state
     from tfgpu_doctor.plan.target import from_facts
 
     facts = _saved(saved) if saved else _examined(matrix)
-    return from_facts(facts, matrix, python), here_of(facts, matrix, python)
+    return from_facts(facts, matrix, python), machine_state(facts, matrix, python)
 
 
 def _saved(path: str) -> Facts:

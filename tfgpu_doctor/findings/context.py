@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.fixes import Remedies
+from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 
 
@@ -36,6 +36,6 @@ class Context:
         return isinstance(fact, Known) and fact.grade == "stated"
 
     @cached_property
-    def remedies(self) -> Remedies:
+    def remedies(self) -> Fixes:
         """Commands that are right for this OS, this Python and this package manager."""
-        return Remedies(self.facts, self.matrix)
+        return Fixes(self.facts, self.matrix)

@@ -13,8 +13,8 @@ from tfgpu_doctor.matrix.compatibility import arm_only, driver_branches
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture, Peak
-from tfgpu_doctor.plan.alternatives import offers
-from tfgpu_doctor.plan.constraints import Wanted
+from tfgpu_doctor.plan.alternatives import alternatives
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.target import Target, TargetGpu
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import numbers
@@ -121,7 +121,7 @@ def _elsewhere(matrix: Matrix, capability: str, name: str | None, platform: str)
     """conda-forge's builds and containers that hold kernels for it."""
     machine = "aarch64" if platform.endswith("aarch64") else "x86_64"
     target = Target(gpus=(TargetGpu(name, capability),), machine=machine)
-    return (option.title for option in offers(Wanted(matrix, target)))
+    return (option.title for option in alternatives(PlanRequest(matrix, target)))
 
 
 def default_platform(name: str | None, capability: str) -> str:

@@ -10,7 +10,7 @@ from packaging.version import Version
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
-from tfgpu_doctor.plan.constraints import Wanted, first_branch, last_branch
+from tfgpu_doctor.plan.constraints import PlanRequest, first_branch, last_branch
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
@@ -22,33 +22,33 @@ TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolk
 _LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
 
 
-def offers(wanted: Wanted) -> list[Option]:
+def alternatives(request: PlanRequest) -> list[Option]:
     """Images and conda-forge's build, the newest TensorFlow first."""
-    found = [*container_offers(wanted), *conda_offers(wanted)]
+    found = [*container_images(request), *conda_builds(request)]
     return sorted(found, key=lambda option: Version(option.tensorflow).release, reverse=True)
 
 
-def container_offers(wanted: Wanted) -> Iterator[Option]:
+def container_images(request: PlanRequest) -> Iterator[Option]:
     """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
-    if wanted.target.os == "macos" or any(map(is_tegra, wanted.target.capabilities)):
+    if request.target.os == "macos" or any(map(is_tegra, request.target.capabilities)):
         return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
     offered = set[str]()
-    rows = sorted(wanted.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
+    rows = sorted(request.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
     for row in rows:
-        fits = _holds_kernels(wanted, row) and _asked_for(wanted, row.tensorflow) and _driver_runs(wanted, row)
+        fits = _holds_kernels(request, row) and _asked_for(request, row.tensorflow) and _driver_runs(request, row)
         if fits and row.image not in offered:
             offered.add(row.image)
-            yield _container(wanted, row)
+            yield _container(request, row)
 
 
-def _holds_kernels(wanted: Wanted, row: Container) -> bool:
+def _holds_kernels(request: PlanRequest, row: Container) -> bool:
     """Whether an image has kernels for every card, as far as its publisher or its CUDA says."""
-    if wanted.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
+    if request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
         return False
-    release = wanted.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
+    release = request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
     if release and not _opens_its_cudnn(row, release):
         return False
-    return all(_has_kernels_for(wanted.matrix, row, release, card) for card in wanted.target.capabilities)
+    return all(_has_kernels_for(request.matrix, row, release, card) for card in request.target.capabilities)
 
 
 def _has_kernels_for(matrix: Matrix, row: Container, release: Release | None, card: str) -> bool:
@@ -78,16 +78,16 @@ def _same_major(built: str, card: str) -> bool:
     return capability(built)[0] == capability(card)[0] and capability(built) <= capability(card)
 
 
-def _driver_runs(wanted: Wanted, row: Container) -> bool:
-    have = wanted.target.driver
+def _driver_runs(request: PlanRequest, row: Container) -> bool:
+    have = request.target.driver
     if have is None:
         return True
-    first, last = first_branch(wanted), last_branch(wanted)
+    first, last = first_branch(request), last_branch(request)
     if not drives(have, first, last):
         return False
     if driver_reaches(have, row.min_driver):
         return True
-    return is_data_centre(wanted.target) and major(have) in row.data_center_branches
+    return is_data_centre(request.target) and major(have) in row.data_center_branches
 
 
 def is_data_centre(target: Target) -> bool:
@@ -95,11 +95,11 @@ def is_data_centre(target: Target) -> bool:
     return bool(target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in target.gpus)
 
 
-def _asked_for(wanted: Wanted, version: str) -> bool:
-    return wanted.specifier is None or wanted.specifier.contains(version, prereleases=True)
+def _asked_for(request: PlanRequest, version: str) -> bool:
+    return request.specifier is None or request.specifier.contains(version, prereleases=True)
 
 
-def _container(wanted: Wanted, row: Container) -> Option:
+def _container(request: PlanRequest, row: Container) -> Option:
     image = f"{row.image}:{row.tag}"
     return Option(
         kind="container",
@@ -109,59 +109,59 @@ def _container(wanted: Wanted, row: Container) -> Option:
         python=row.python,
         cuda=row.cuda,
         cudnn=row.cudnn,
-        min_driver=max([one for one in (row.min_driver, first_branch(wanted)) if one], key=Version),
-        first=(_docker(wanted),),
+        min_driver=max([one for one in (row.min_driver, first_branch(request)) if one], key=Version),
+        first=(_docker(request),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
-        notes=tuple(_branch_note(wanted, row)),
+        notes=tuple(_branch_note(request, row)),
         then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{_LIST_GPUS}"',)),),
         see=TOOLKIT_GUIDE,
-        sources=(wanted.matrix.data.sources[row.source].title,),
+        sources=(request.matrix.data.sources[row.source].title,),
     )
 
 
-def _branch_note(wanted: Wanted, row: Container) -> Iterator[str]:
-    have = wanted.target.driver
+def _branch_note(request: PlanRequest, row: Container) -> Iterator[str]:
+    have = request.target.driver
     if have and not driver_reaches(have, row.min_driver):
-        yield f"On data-centre cards branch {major(have)} serves as well (CUDA's forward compatibility)"
+        yield f"On data-centre GPUs, driver branch {major(have)} works as well (CUDA forward compatibility)"
 
 
-def _docker(wanted: Wanted) -> Fix:
-    if wanted.target.os == "windows":
-        return Fix("Docker Desktop with its WSL2 back end, which passes the GPU through")
-    return Fix("Docker with the NVIDIA Container Toolkit")
+def _docker(request: PlanRequest) -> Fix:
+    if request.target.os == "windows":
+        return Fix("Install Docker Desktop with the WSL2 back end")
+    return Fix("Install Docker and the NVIDIA Container Toolkit")
 
 
-def conda_offers(wanted: Wanted) -> Iterator[Option]:
+def conda_builds(request: PlanRequest) -> Iterator[Option]:
     """The newest GPU build of conda-forge that fits."""
-    rows = (row for row in wanted.matrix.data.conda_forge if row.platform == wanted.target.platform and row.cuda)
+    rows = (row for row in request.matrix.data.conda_forge if row.platform == request.target.platform and row.cuda)
     for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
-        cuda = _cuda_for(wanted, row)
+        cuda = _cuda_for(request, row)
         fits = (
-            cuda and (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in wanted.target.capabilities)
+            cuda and (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in request.target.capabilities)
         )
-        if fits and cuda and _asked_for(wanted, row.version):
-            yield _conda(wanted, row, cuda)
+        if fits and cuda and _asked_for(request, row.version):
+            yield _conda(request, row, cuda)
             return
 
 
-def _cuda_for(wanted: Wanted, row: CondaBuild) -> str | None:
+def _cuda_for(request: PlanRequest, row: CondaBuild) -> str | None:
     """The newest of its CUDA versions that the driver runs."""
-    have = wanted.target.driver
+    have = request.target.driver
     for cuda in sorted(row.cuda, key=Version, reverse=True):
-        toolkit = wanted.matrix.cuda(cuda)
+        toolkit = request.matrix.cuda(cuda)
         need = toolkit.oldest_driver_linux if toolkit else None
-        first, last = first_branch(wanted), last_branch(wanted)
+        first, last = first_branch(request), last_branch(request)
         if (have is None or drives(have, first, last)) and (have is None or (need and driver_reaches(have, need))):
             return cuda
     return None
 
 
-def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
-    python = wanted.target.python if wanted.target.python in row.python else row.python[-1]
-    toolkit = wanted.matrix.cuda(cuda)
+def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
+    python = request.target.python if request.target.python in row.python else row.python[-1]
+    toolkit = request.matrix.cuda(cuda)
     oldest = toolkit.oldest_driver_linux if toolkit else None
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
-    limit = dropped_by(wanted.matrix, row.cudnn, cuda, wanted.target.capabilities)
+    limit = dropped_by(request.matrix, row.cudnn, cuda, request.target.capabilities)
     held = f" 'cudnn<{limit}'" if limit else ""
     return Option(
         kind="conda-forge",
@@ -171,9 +171,9 @@ def _conda(wanted: Wanted, row: CondaBuild, cuda: str) -> Option:
         python=python,
         cuda=cuda,
         cudnn=row.cudnn,
-        min_driver=max([one for one in (oldest, first_branch(wanted)) if one], key=Version, default=None),
+        min_driver=max([one for one in (oldest, first_branch(request)) if one], key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
         then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
-        notes=(f"Where conda sees no GPU (a login node, an image build), put CONDA_OVERRIDE_CUDA={cuda} before it",),
-        sources=(wanted.matrix.data.sources[row.source].title,),
+        notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),
+        sources=(request.matrix.data.sources[row.source].title,),
     )

@@ -26,7 +26,7 @@ class Violation(Record, frozen=True):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlanRequest:
     """The machine, and what the user asks of the release."""
 
     matrix: Matrix
@@ -34,23 +34,23 @@ class Wanted:
     specifier: SpecifierSet | None = None
 
 
-def _build(wanted: Wanted, row: Release) -> Violation | None:
+def _build(request: PlanRequest, row: Release) -> Violation | None:
     """The wheel of this platform holds CUDA code."""
     if row.gpu:
         return None
-    return Violation("build", f"the wheel for {row.platform} holds no CUDA", "a build with CUDA", source(row, "gpu"))
+    return Violation("build", f"the {row.platform} wheel has no CUDA support", "a build with CUDA", source(row, "gpu"))
 
 
-def _tensorflow(wanted: Wanted, row: Release) -> Violation | None:
+def _tensorflow(request: PlanRequest, row: Release) -> Violation | None:
     """It is a version that was asked for."""
-    if wanted.specifier is None or wanted.specifier.contains(row.version, prereleases=True):
+    if request.specifier is None or request.specifier.contains(row.version, prereleases=True):
         return None
-    return Violation("tensorflow", row.version, f"TensorFlow {wanted.specifier}, as asked for", "--tensorflow")
+    return Violation("tensorflow", row.version, f"TensorFlow {request.specifier}, as asked for", "--tensorflow")
 
 
-def _gpu(wanted: Wanted, row: Release) -> Violation | None:
+def _gpu(request: PlanRequest, row: Release) -> Violation | None:
     """It has kernels for every card, which start without being compiled first."""
-    for card in wanted.target.capabilities:
+    for card in request.target.capabilities:
         how = runs_on(row, card)
         if row.gpu and how != "sass" and (row.sass or row.ptx):
             built = " ".join(row.sass) or "none"
@@ -64,71 +64,74 @@ def _gpu(wanted: Wanted, row: Release) -> Violation | None:
     return None
 
 
-def _cudnn(wanted: Wanted, row: Release) -> Violation | None:
+def _cudnn(request: PlanRequest, row: Release) -> Violation | None:
     """The cuDNN that it is compiled against still supports every card."""
-    floor = cudnn_floor(wanted.matrix, row)
-    for card in wanted.target.capabilities:
+    floor = cudnn_floor(request.matrix, row)
+    for card in request.target.capabilities:
         if floor and capability(card) < capability(floor):
             need = f"compute capability {floor} or later, for cuDNN {row.cudnn}"
             return Violation("cudnn", f"compute capability {card}", need, source(row, "cudnn"))
     return None
 
 
-def _driver(wanted: Wanted, row: Release) -> Violation | None:
+def _driver(request: PlanRequest, row: Release) -> Violation | None:
     """The driver runs its CUDA, and drives the cards at all."""
-    need = driver_needed(wanted, row)
-    have = wanted.target.driver
+    need = driver_needed(request, row)
+    have = request.target.driver
     if have is None:
         return None
     if need and not driver_reaches(have, need):
         why = f"driver {need} or newer, for CUDA {row.cuda}"
-        first = first_branch(wanted)
+        first = first_branch(request)
         if first and need == first:
-            why = f"driver {first} or newer, the first for this card"
+            why = f"driver {first} or newer, the first for this GPU"
         return Violation("driver", f"driver {have}", why, source(row, "min_driver_linux"))
-    last = last_branch(wanted)
+    last = last_branch(request)
     if not drives(have, None, last):
         return Violation(
-            "driver", f"driver {have}", f"driver branch {last}, the last for this card", "compat_matrix.yaml, gpus"
+            "driver",
+            f"driver {have}",
+            f"driver branch {last}, the last that supports this GPU",
+            "compat_matrix.yaml, gpus",
         )
     return None
 
 
-def _python(wanted: Wanted, row: Release) -> Violation | None:
+def _python(request: PlanRequest, row: Release) -> Violation | None:
     """It has a wheel for this Python."""
-    python = wanted.target.python
+    python = request.target.python
     if python is None or python in row.python:
         return None
     return Violation("python", f"Python {python}", f"Python {span(row.python)}", source(row, "python"))
 
 
-def _glibc(wanted: Wanted, row: Release) -> Violation | None:
+def _glibc(request: PlanRequest, row: Release) -> Violation | None:
     """Its wheel's platform tag admits this glibc."""
-    have = wanted.target.glibc
+    have = request.target.glibc
     if have is None or row.glibc is None or Version(have) >= Version(row.glibc):
         return None
     return Violation("glibc", f"glibc {have}", f"glibc {row.glibc} or newer", source(row, "glibc"))
 
 
-def _known_issue(wanted: Wanted, row: Release) -> Violation | None:
+def _known_issue(request: PlanRequest, row: Release) -> Violation | None:
     """It is not known to be broken here."""
-    python = wanted.target.python or (row.python[-1] if row.python else None)
-    found = wanted.matrix.issues_for(
-        row, python=python, compute_capabilities=wanted.target.capabilities, extra=row.extra is not None
+    python = request.target.python or (row.python[-1] if row.python else None)
+    found = request.matrix.issues_for(
+        row, python=python, compute_capabilities=request.target.capabilities, extra=row.extra is not None
     )
-    without_extra = extra_fails(wanted.matrix, row, python)  # the commands then spell it out
+    without_extra = extra_fails(request.matrix, row, python)  # the commands then spell it out
     bad = next(
         (one for one in found if one.severity == "error" and not (one.affects == "install" and without_extra)), None
     )
     return Violation("known-issue", bad.title, "another release", bad.source) if bad else None
 
 
-def _yanked(wanted: Wanted, row: Release) -> Violation | None:
+def _yanked(request: PlanRequest, row: Release) -> Violation | None:
     """Its publisher has not withdrawn it."""
-    return Violation("yanked", f"withdrawn: {row.yanked}", "another release", row.package) if row.yanked else None
+    return Violation("yanked", f"yanked: {row.yanked}", "another release", row.package) if row.yanked else None
 
 
-CONSTRAINTS: dict[str, Callable[[Wanted, Release], Violation | None]] = {
+CONSTRAINTS: dict[str, Callable[[PlanRequest, Release], Violation | None]] = {
     "tensorflow": _tensorflow,
     "build": _build,
     "gpu": _gpu,
@@ -141,12 +144,12 @@ CONSTRAINTS: dict[str, Callable[[Wanted, Release], Violation | None]] = {
 }
 
 
-def violations(wanted: Wanted, row: Release) -> tuple[Violation, ...]:
+def violations(request: PlanRequest, row: Release) -> tuple[Violation, ...]:
     """Every constraint of a release that the machine does not meet; empty when it fits."""
     if not row.gpu:
-        found = [_tensorflow(wanted, row), _build(wanted, row)]
+        found = [_tensorflow(request, row), _build(request, row)]
     else:
-        found = [check(wanted, row) for check in CONSTRAINTS.values()]
+        found = [check(request, row) for check in CONSTRAINTS.values()]
     return tuple(one for one in found if one)
 
 
@@ -167,26 +170,26 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
             yield rows[version]
 
 
-def driver_needed(wanted: Wanted, row: Release) -> str | None:
+def driver_needed(request: PlanRequest, row: Release) -> str | None:
     """The oldest driver that runs the CUDA of a release and drives the cards."""
-    windows = wanted.target.os in ("windows", "wsl2")
+    windows = request.target.os in ("windows", "wsl2")
     for_cuda = row.min_driver_windows if windows else row.min_driver_linux
-    known = [one for one in (for_cuda, first_branch(wanted)) if one]
+    known = [one for one in (for_cuda, first_branch(request)) if one]
     return max(known, key=Version, default=None)
 
 
-def first_branch(wanted: Wanted) -> str | None:
+def first_branch(request: PlanRequest) -> str | None:
     """The first driver branch that drives all of the cards."""
-    return max((first for first, _ in _branches(wanted) if first), key=int, default=None)
+    return max((first for first, _ in _branches(request) if first), key=int, default=None)
 
 
-def last_branch(wanted: Wanted) -> str | None:
+def last_branch(request: PlanRequest) -> str | None:
     """The last driver branch that drives all of the cards; None while they are supported."""
-    return min((last for _, last in _branches(wanted) if last), key=int, default=None)
+    return min((last for _, last in _branches(request) if last), key=int, default=None)
 
 
-def _branches(wanted: Wanted) -> list[tuple[str | None, str | None]]:
-    return [driver_branches(wanted.matrix, gpu.compute_capability, gpu.name) for gpu in wanted.target.gpus]
+def _branches(request: PlanRequest) -> list[tuple[str | None, str | None]]:
+    return [driver_branches(request.matrix, gpu.compute_capability, gpu.name) for gpu in request.target.gpus]
 
 
 def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
@@ -199,9 +202,9 @@ def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_
     target = from_facts(facts, matrix)
     if not this_python:
         target = structs.replace(target, python=None)
-    wanted = Wanted(matrix, target)
+    request = PlanRequest(matrix, target)
     rows = (row for row in candidates(matrix, target.platform) if row.extra or not own_cuda)
-    return next((row for row in rows if not violations(wanted, row)), None)
+    return next((row for row in rows if not violations(request, row)), None)
 
 
 def source(row: Release, field: str) -> str:

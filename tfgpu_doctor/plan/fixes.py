@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import offers
-from tfgpu_doctor.plan.constraints import Wanted, best_release
-from tfgpu_doctor.plan.install_commands import Recipe
+from tfgpu_doctor.plan.alternatives import alternatives
+from tfgpu_doctor.plan.constraints import PlanRequest, best_release
+from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix
@@ -21,7 +21,7 @@ _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 @dataclass(frozen=True)
-class Remedies:
+class Fixes:
     """Builds fixes for the machine that `facts` describe."""
 
     facts: Facts
@@ -66,42 +66,43 @@ class Remedies:
 
         A system Python that its distribution manages (PEP 668) gets a virtual environment instead.
         """
-        wanted = " ".join(self.quote(requirement) for requirement in requirements)
+        packages = " ".join(self.quote(requirement) for requirement in requirements)
         env = self.facts.python
         if python is None and value_or(env.externally_managed, False):
             folder = "~/tensorflow"
-            return (f"{self.python} -m venv {folder}", f"{folder}/bin/python -m pip install {wanted}")
+            return (f"{self.python} -m venv {folder}", f"{folder}/bin/python -m pip install {packages}")
         python = python or self.python
         if not value_or(env.pip, True):
             if "uv" in value_or(env.installers, ()):
-                return (f"uv pip install --python {python} {wanted}",)
-            return (f"{python} -m ensurepip --upgrade", f"{python} -m pip install {wanted}")
-        return (f"{python} -m pip install {wanted}",)
+                return (f"uv pip install --python {python} {packages}",)
+            return (f"{python} -m ensurepip --upgrade", f"{python} -m pip install {packages}")
+        return (f"{python} -m pip install {packages}",)
 
     def pip_uninstall(self, *names: str) -> str:
         """Remove distributions from the environment under test."""
-        wanted = " ".join(self.quote(name) for name in names)
+        packages = " ".join(self.quote(name) for name in names)
         if not value_or(self.facts.python.pip, True) and "uv" in value_or(self.facts.python.installers, ()):
-            return f"uv pip uninstall --python {self.python} {wanted}"
-        return f"{self.python} -m pip uninstall -y {wanted}"
+            return f"uv pip uninstall --python {self.python} {packages}"
+        return f"{self.python} -m pip uninstall -y {packages}"
 
-    def recipe(self, row: Release) -> Recipe:
+    def installation(self, row: Release) -> Installation:
         """How a release is installed here: for this Python, or for its own newest."""
         target = from_facts(self.facts, self.matrix)
-        return Recipe(self.matrix, target, row, target.python if target.python in row.python else row.python[-1])
+        return Installation(self.matrix, target, row, target.python if target.python in row.python else row.python[-1])
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release with the CUDA libraries of its extra, and a cuDNN that still supports the cards here."""
-        return self.pip_install(*self.recipe(row).requirements)
+        return self.pip_install(*self.installation(row).requirements)
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
         if row := self._best_release():
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
         if row := self._best_release(this_python=False):
-            recipe = self.recipe(row)
-            text = f"Install TensorFlow {row.version} with Python {recipe.python} (uv or conda bring one along): {why}"
-            return (Fix(text=text, commands=self.new_environment(recipe.python, *recipe.requirements)),)
+            installation = self.installation(row)
+            new = f"TensorFlow {row.version} with Python {installation.python}"
+            text = f"Install {new} (uv or conda can install that Python): {why}"
+            return (Fix(text=text, commands=self.new_environment(installation.python, *installation.requirements)),)
         if row := self._best_release(this_python=False, own_cuda=False):
             return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
         return ()
@@ -115,28 +116,28 @@ class Remedies:
 
     def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
         """A new environment for a release that has no extra for CUDA, where some command brings it."""
-        if commands := self.recipe(row).commands:
+        if commands := self.installation(row).commands:
             yield Fix(text=text, commands=commands.get("conda") or next(iter(commands.values())))
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
-        found = offers(Wanted(self.matrix, from_facts(self.facts, self.matrix)))
+        found = alternatives(PlanRequest(self.matrix, from_facts(self.facts, self.matrix)))
         return tuple(
             Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values()))) for option in found
         )
 
     def new_environment(self, python: str, *requirements: str) -> tuple[str, ...]:
         """A new environment with Python `python`, by the tool that is there and can bring that Python along."""
-        wanted = " ".join(self.quote(one) for one in requirements)
+        packages = " ".join(self.quote(one) for one in requirements)
         tools = value_or(self.facts.python.installers, ())
         if self.os == "windows":
-            return (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {wanted}")
+            return (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")
         if "uv" in tools:
-            return (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {wanted}")
+            return (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
         if conda := next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None):
-            run = f"{conda} run -n tf python -m pip install {wanted}"
+            run = f"{conda} run -n tf python -m pip install {packages}"
             return (f"{conda} create -y -n tf -c conda-forge python={python}", run)
-        return (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {wanted}")
+        return (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {packages}")
 
     # ----------------------------------------------------------------- driver
 
@@ -149,7 +150,7 @@ class Remedies:
         need = f" {minimum} or newer" if minimum else ""
         if self.os == "wsl2":
             return Fix(
-                text=f"Install NVIDIA driver{need} in Windows (none in WSL itself), then restart WSL",
+                text=f"Install NVIDIA driver{need} in Windows (not inside WSL), then restart WSL",
                 commands=("wsl.exe --shutdown",),
             )
         if self.os == "windows":

@@ -34,7 +34,7 @@ CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3",
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Installation:
     """The installation of one release into a new environment of one Python."""
 
     matrix: Matrix
@@ -131,10 +131,10 @@ class Recipe:
                 *self._conda_pip(),
             )
         elif self.cuda_by_hand:
-            wanted = " ".join(shlex.quote(one) for one in self.requirements)
+            packages = " ".join(shlex.quote(one) for one in self.requirements)
             found["conda"] = (
                 f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
-                f"conda run -n {self.name} python -m pip install {wanted}",
+                f"conda run -n {self.name} python -m pip install {packages}",
             )
         else:
             found["conda"] = self._conda()
@@ -147,12 +147,12 @@ class Recipe:
         return not elsewhere and minor(self.row.cuda) not in CONDA_TOOLKITS
 
     def _pip(self, install: str) -> tuple[str, ...]:
-        wanted = " ".join(shlex.quote(one) for one in self.requirements)
-        return (f"{install} {wanted}", *self._loader_path(f"~/{self.name}/bin/python"))
+        packages = " ".join(shlex.quote(one) for one in self.requirements)
+        return (f"{install} {packages}", *self._loader_path(f"~/{self.name}/bin/python"))
 
     def _conda_pip(self) -> tuple[str, ...]:
-        wanted = " ".join(shlex.quote(one) for one in self.requirements)
-        install = f"conda run -n {self.name} python -m pip install {wanted}"
+        packages = " ".join(shlex.quote(one) for one in self.requirements)
+        install = f"conda run -n {self.name} python -m pip install {packages}"
         if not self.cuda_from_pip:
             return (install,)
         folder = f"$(conda run -n {self.name} python -c {shlex.quote(_FOLDERS)})"
@@ -173,11 +173,11 @@ class Recipe:
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
         limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
         quote = _windows_quote if self.target.os == "windows" else shlex.quote
-        wanted = " ".join(quote(one) for one in (requirement(self.row), *self._bounds()))
+        packages = " ".join(quote(one) for one in (requirement(self.row), *self._bounds()))
         create = f"conda create -y -n {self.name} -c conda-forge python={self.python} pip cudatoolkit={cuda}"
         steps = [
             create + (" " + quote(f"cudnn>={cudnn},<{limit}") if cudnn else ""),
-            f"conda run -n {self.name} python -m pip install {wanted}",
+            f"conda run -n {self.name} python -m pip install {packages}",
         ]
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH
             folder = f"$(conda info --base)/envs/{self.name}/lib"

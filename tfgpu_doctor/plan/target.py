@@ -131,14 +131,14 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         ((full, several),) = by_name.items()
         return (
             f"{full} was sold with several chips, of compute capability {', '.join(sorted(several))}; say which: "
-            "--compute-capability X.Y (nvidia-smi --query-gpu=compute_cap --format=csv tells it)"
+            "--compute-capability X.Y (shown by nvidia-smi --query-gpu=compute_cap --format=csv)"
         )
     if by_name:
         listed = ", ".join(f"{full} ({' or '.join(sorted(several))})" for full, several in by_name.items())
         return f"{name!r} can mean {listed}; give the full name, or --compute-capability"
     near = matrix.nearest_gpus(name)
-    hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists those that it knows"
-    return f"the matrix knows no GPU {name!r}; {hint}; --compute-capability X.Y describes any"
+    hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
+    return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
 
 
 def read_capability(text: str, matrix: Matrix) -> str:
@@ -151,7 +151,7 @@ def read_capability(text: str, matrix: Matrix) -> str:
     capability = ".".join(found.groups()) if found else text
     known = [row.compute_capability for row in matrix.data.architectures]
     if capability not in known:
-        raise TargetError(f"{text!r} is no compute capability of an NVIDIA GPU; there are {', '.join(known)}")
+        raise TargetError(f"{text!r} is not a compute capability of an NVIDIA GPU; known are {', '.join(known)}")
     return capability
 
 
@@ -163,7 +163,7 @@ def read_driver(text: str) -> str:
     """
     bare = text.strip().lower().removeprefix("r").removesuffix(".xx")
     if not _DRIVER.fullmatch(bare):
-        raise TargetError(f"{text!r} is no NVIDIA driver version such as 570.86.10, or a branch such as 570")
+        raise TargetError(f"{text!r} is not an NVIDIA driver version such as 570.86.10, nor a branch such as 570")
     return bare
 
 
@@ -175,5 +175,5 @@ def read_python(text: str) -> str:
     """
     found = _PYTHON.fullmatch(text.strip())
     if found is None:
-        raise TargetError(f"{text!r} is no Python version such as 3.12")
+        raise TargetError(f"{text!r} is not a Python version such as 3.12")
     return ".".join(found.groups())
