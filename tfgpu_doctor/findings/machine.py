@@ -138,8 +138,8 @@ def none(
     context: Context, has_gpu: bool, cuda_init: CallResult | None = None, messages: MessageLog | None = None
 ) -> Problem | None:
     """No display or 3D controller of NVIDIA on the PCI bus, and none that the driver knows."""
-    if has_gpu or messages is not None or (cuda_init is not None and cuda_init.code == 0):
-        return None  # of a text, what is named in it decides (rules/said_gpu.py)
+    if has_gpu or (messages is not None and messages.from_text) or (cuda_init is not None and cuda_init.code == 0):
+        return None  # of a text, what is named in it decides
     return Problem(
         cause="TensorFlow runs on the CPU here, whatever is installed",
         evidence=(evidence("no NVIDIA device", context.source("host.pci_gpus"), "an NVIDIA GPU"),),

@@ -319,8 +319,10 @@ def taken(
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """Less than half is free; nearly nothing on the card that TensorFlow would take first is an error."""
-    if messages is not None:
-        return None  # a pasted table may show this very program's memory: rules/said_runtime.py asks for a failure, too
+    if messages is not None and messages.from_text:
+        return (
+            None  # a pasted table may show this very program's memory: the sign over messages needs a failure as well
+        )
     visible = _visible(gpus, variables)
     held = [gpu for gpu in visible if _free_share(gpu) < 0.5]
     if not held:

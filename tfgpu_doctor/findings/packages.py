@@ -264,7 +264,7 @@ def python_unsupported(
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    if messages is not None or any(p.name in PROVIDERS for p in packages or ()):
+    if (messages is not None and messages.from_text) or any(p.name in PROVIDERS for p in packages or ()):
         return None  # of a pasted text, what pip says decides
     wheel_platform = wheel_platform or "linux_x86_64"  # a Python too old to be examined does not tell it
     rows = [row for row in context.matrix.releases(platform=wheel_platform, package="tensorflow") if not row.prerelease]
