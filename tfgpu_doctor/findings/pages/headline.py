@@ -1,4 +1,4 @@
-"""What the rules declare about a finding, put together with its page."""
+"""The declaration of a finding, combined with its page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA: Literal["tfgpu.page/1"] = "tfgpu.page/1"
 
 
 class Headline(Record, frozen=True):
-    """Severities, gravest first; titles, as reports show them; links, the first of which is shown in reports."""
+    """Severity, title and link of the declaration; tuples, because the format once allowed several."""
 
     severities: tuple[Severity, ...]
     titles: tuple[str, ...]
@@ -41,12 +41,12 @@ def headline_of(finding_id: str) -> Headline:
 
 
 def further_links(page: Page) -> tuple[str, ...]:
-    """Links of the rules that are not among the page's sources."""
+    """Links of the declaration that are not among the sources of the page."""
     named = {source.url for source in page.sources}
     return tuple(link for link in headline_of(page.id).docs if link not in named)
 
 
 def page_json(page: Page) -> bytes:
-    """The page and what the rules declare, as JSON with two spaces of indentation and a newline at the end."""
+    """The page and its declaration, as JSON with two spaces of indentation and a newline at the end."""
     document = PageDocument(schema=SCHEMA, headline=headline_of(page.id), page=page)
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
