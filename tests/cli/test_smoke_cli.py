@@ -84,8 +84,8 @@ PATIENTS_AND_WHY = {
     "import_error": "ImportError",
     "dies_of_a_signal": "killed by SIGSEGV",
     "exits": "ended",
-    "sleeps": "it did not end within ",
-    "ignores_sigterm": "it did not end within ",
+    "sleeps": "it did not finish within ",
+    "ignores_sigterm": "it did not finish within ",
 }
 
 
