@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.findings.test_rules import FIRES
 from tests.healthy import known, spoil
 from tests.render.test_junit import BOMBS
 from tests.render.test_text import MACHINES, check_golden, report
 from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.ci.github import Annotation, commands, escape, render
 
 GOLDEN = Path(__file__).parent / "golden" / "github"
@@ -51,19 +51,18 @@ def test_golden(name: str) -> None:
     check_golden(GOLDEN / f"{name}.txt", render(report(MACHINES[name])))
 
 
-@pytest.mark.parametrize("finding", sorted(FIRES))
-def test_every_root_cause_is_one_annotation(finding: str) -> None:
-    one = report(spoil(MACHINES["healthy"], FIRES[finding][0][1]))
-    found, rest = read(render(one))
-    roots = [item for item in one.findings if item.root_cause]
+def test_every_root_cause_is_one_annotation(every_report: dict[str, Report]) -> None:
     levels = {"error": "error", "warning": "warning", "note": "notice"}
-    said = [item for item in found if "could not determine" not in item.title]
-    assert sorted(item.level for item in said) == sorted(levels[item.severity.value] for item in roots)
-    assert len(rest) == 1 and rest[0].startswith(f"tfgpu doctor: {one.verdict}")
-    for item in roots:
-        message = next(shown.message for shown in found if f"({item.id})" in shown.title)
-        for fix in item.fixes:
-            assert all(command in message for command in fix.commands)
+    for name, one in every_report.items():
+        found, rest = read(render(one))
+        roots = [item for item in one.findings if item.root_cause]
+        shown = [item for item in found if "could not determine" not in item.title]
+        assert sorted(item.level for item in shown) == sorted(levels[item.severity.value] for item in roots), name
+        assert len(rest) == 1 and rest[0].startswith(f"tfgpu doctor: {one.verdict}"), name
+        for item in roots:
+            message = next(each.message for each in found if f"({item.id})" in each.title)
+            missing = [command for fix in item.fixes for command in fix.commands if command not in message]
+            assert missing == [], name
 
 
 def test_the_gravest_comes_first() -> None:
