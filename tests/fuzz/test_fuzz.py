@@ -18,15 +18,12 @@ from tests.guard import StillBusyError, guarded
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.text import (
-    issue_form,
-    issue_form_labels,
-    issue_form_mentions,
-    issue_form_values,
     lines,
     os_names,
     platform_hints,
     wrappings,
 )
+from tfgpu_doctor.parsers.text.statements import issue_form, labels, mentions, values
 from tfgpu_doctor.parsers.tools import (
     install_commands,
     ldconfig,
@@ -67,12 +64,12 @@ OF_LINES = {
     "toolkit_outputs": toolkit_outputs.parse,
 }
 OF_TEXT = {
-    "form_labels": issue_form_labels.reader_of,
-    "form_mentions": issue_form_mentions.mentions,
-    "cuda_and_cudnn": issue_form_values.cuda_and_cudnn,
-    "tensorflow": issue_form_values.tensorflow,
-    "gpu": issue_form_values.gpu,
-    "system": issue_form_values.system,
+    "form_labels": labels.reader_of,
+    "form_mentions": mentions.mentions,
+    "cuda_and_cudnn": values.cuda_and_cudnn,
+    "tensorflow": values.tensorflow,
+    "gpu": values.gpu,
+    "system": values.system,
     "ldconfig": ldconfig.parse,
     "nvidia_smi": nvidia_smi.parse,
     "nvidia_smi_csv": nvidia_smi_csv.parse,

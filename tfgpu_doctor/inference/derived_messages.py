@@ -157,8 +157,8 @@ def _of_packages(text: ParsedText) -> Iterator[Message]:
         if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
             found["tensorflow", "conda"] = one
             yield _message(text, "conda-tensorflow", one.line, version=f"{select[1]}.{select[2]}.0")
-    halves = [found[key] for key in (("tensorflow", "conda"), ("tensorflow-gpu", "conda")) if key in found]
-    if len({half.channel for half in halves if half.channel}) == 2:  # a metapackage, and what it names from elsewhere
+    halves = [one for one in map(found.get, (("tensorflow", "conda"), ("tensorflow-gpu", "conda"))) if one]
+    if len({half.channel for half in halves} - {None}) == 2:  # a metapackage, and what it names from elsewhere
         yield _message(text, "two-tensorflows", halves[0].line)
     managers = {manager for _, manager in found}
     if len(managers) == 2 or ("conda" in managers and _pip_beside_conda(text)):

@@ -7,9 +7,10 @@ from typing import Any
 
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.messages.template import SHOWN
-from tfgpu_doctor.parsers.text import issue_form, own_report, platform_hints
-from tfgpu_doctor.parsers.text.issue_form import Stated
+from tfgpu_doctor.parsers.text import own_report, platform_hints
 from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.text.statements import issue_form
+from tfgpu_doctor.parsers.text.statements.issue_form import Statement
 from tfgpu_doctor.parsers.tools import (
     install_commands,
     library_listings,
@@ -72,16 +73,16 @@ class ParsedText:
         """The messages of these kinds."""
         return [message for message in self.messages if message.kind in kinds]
 
-    def all_stated(self, key: str) -> list[Stated]:
+    def all_stated(self, key: str) -> list[Statement]:
         """Everything that is stated of "os", "python", "tensorflow", "cuda", "cudnn", "driver" or "gpu"."""
         stated = [one for one in self.stated if one.key == key and one.value]
         return stated or self._in_passing(key)
 
-    def _in_passing(self, key: str) -> list[Stated]:
+    def _in_passing(self, key: str) -> list[Statement]:
         """The Python or the card that a sentence names, where no form and no list does."""
         pattern = _IN_PASSING.get(key)
         found = self.find(pattern, but=_NO_SENTENCE) if pattern else None
-        return [Stated(key, found[0]["value"], found[0][0], found[1])] if found else []
+        return [Statement(key, found[0]["value"], found[0][0], found[1])] if found else []
 
     def stated_value(self, key: str) -> str | None:
         """The first of it."""
@@ -112,6 +113,6 @@ def line_of(message: Message) -> str:
     return f"line {message.line}"
 
 
-def stated_at(stated: Stated) -> str:
+def stated_at(stated: Statement) -> str:
     """Where something is stated."""
     return f"line {stated.line}, as stated"

@@ -17,9 +17,9 @@ from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers.text.issue_form import Stated
-from tfgpu_doctor.parsers.text.issue_form_values import names_no_gpu
 from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.text.statements.issue_form import Statement
+from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
 from tfgpu_doctor.parsers.tools import tensorflow_devices
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
 from tfgpu_doctor.records import distributions
@@ -327,7 +327,7 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
 
 
-def _first_word(stated: Stated | None) -> Fact[str]:
+def _first_word(stated: Statement | None) -> Fact[str]:
     words = re.findall(
         r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
         (stated.value if stated else "").lower(),

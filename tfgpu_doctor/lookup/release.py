@@ -103,12 +103,12 @@ def nearest_versions(matrix: Matrix, text: str, platform: str | None, package: s
     wanted = Version(text)
     known = versions(matrix, package, platform)
     own = [one for one in known if one.release[:2] == wanted.release[:2]]
-    chosen = own or _around(known, wanted)
+    chosen = own or _newest_patches(known)
     chosen = [one for one in chosen if not one.is_prerelease] or chosen
     return tuple(str(one) for one in sorted(_closest(chosen, wanted)[:count], reverse=True))
 
 
-def _around(known: list[Version], wanted: Version) -> list[Version]:
+def _newest_patches(known: list[Version]) -> list[Version]:
     """The newest patch of each minor."""
     newest: dict[tuple[int, ...], Version] = {}
     for one in known:

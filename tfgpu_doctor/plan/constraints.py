@@ -34,7 +34,7 @@ class PlanRequest:
     specifier: SpecifierSet | None = None
 
 
-def _build(request: PlanRequest, row: Release) -> Violation | None:
+def _build(_request: PlanRequest, row: Release) -> Violation | None:
     """The wheel of this platform holds CUDA code."""
     if row.gpu:
         return None
@@ -126,7 +126,7 @@ def _known_issue(request: PlanRequest, row: Release) -> Violation | None:
     return Violation("known-issue", bad.title, "another release", bad.source) if bad else None
 
 
-def _yanked(request: PlanRequest, row: Release) -> Violation | None:
+def _yanked(_request: PlanRequest, row: Release) -> Violation | None:
     """Its publisher has not withdrawn it."""
     return Violation("yanked", f"yanked: {row.yanked}", "another release", row.package) if row.yanked else None
 

@@ -108,7 +108,7 @@ def traceback_of(error: "BaseException") -> "List[str]":
 # -------------------------------------------------------------------------- interpreter, packages
 
 
-def interpreter(state: "State") -> "Data":
+def interpreter(_state: "State") -> "Data":
     base: "str" = getattr(sys, "real_prefix", sys.base_prefix)  # real_prefix: virtualenv before 20
     site = sys.modules.get("site")
     user_site = getattr(site, "USER_SITE", None)
@@ -151,7 +151,7 @@ def folders() -> "Iterator[str]":
             yield folder
 
 
-def packages(state: "State") -> "Data":
+def packages(_state: "State") -> "Data":
     import importlib.util
 
     found = []

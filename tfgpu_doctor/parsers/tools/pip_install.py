@@ -171,7 +171,7 @@ def _simple(kind: str, pattern: re.Pattern[str]) -> _Read:
 
 
 def _flag(kind: str) -> _Read:
-    return lambda text, lines, place: iter([Event(kind, lines[place].number)])
+    return lambda _text, lines, place: iter([Event(kind, lines[place].number)])
 
 
 def _joined(text: str, lines: Sequence[Line], place: int, end: str, most: int = _JOINED) -> str:
@@ -234,7 +234,7 @@ def _lacks(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
         yield Event(one.kind, one.line, one.name, one.version, one.requirement, one.other, None)
 
 
-def _not_found(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+def _not_found(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
     """The list under conda's "PackagesNotFoundError"."""
     for line in lines[place + 1 : place + 40]:
         entry = _LISTED.match(line.text[:LONGEST])
@@ -244,7 +244,7 @@ def _not_found(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
             return
 
 
-def _unsatisfiable(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+def _unsatisfiable(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
     """conda's refusal; where Python itself stands in the list under it, no build is for that Python."""
     yield Event("conda-unsatisfiable", lines[place].number)
     entries = [match for line in lines[place + 1 : place + 16] if (match := _LISTED.match(line.text[:LONGEST]))]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
-from tfgpu_doctor.parsers.text import issue_form, issue_form_values
+from tfgpu_doctor.parsers.text.statements import issue_form, values
 
 
 def stated(name: str) -> dict[str, str]:
@@ -241,7 +241,7 @@ def test_fields_and_lines(text: str, expected: list[tuple[str, str]]) -> None:
     "text", ["N/A", "_No response_", "unknown", "not applicable", "see above", "-", "n/a*", "None"]
 )
 def test_what_says_nothing(text: str) -> None:
-    assert issue_form_values.says_nothing(text)
+    assert values.says_nothing(text)
     assert said(f"### CUDA/cuDNN version\n\n{text}\n\nPython version: 3.8.10") == [("python", "3.8.10")]
 
 

@@ -31,8 +31,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tfgpu_doctor.parsers.text import issue_form_values as values
-from tfgpu_doctor.parsers.text.issue_form_labels import (
+from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.text.statements import values
+from tfgpu_doctor.parsers.text.statements.labels import (
     BRACKETS,
     BULLET,
     COMPILER,
@@ -42,8 +43,7 @@ from tfgpu_doctor.parsers.text.issue_form_labels import (
     Reader,
     reader_of,
 )
-from tfgpu_doctor.parsers.text.issue_form_mentions import mentions
-from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.text.statements.mentions import mentions
 
 LONGEST = 400  # characters; no field of a form is as long, and the expressions below stay quick
 _ANSWER_WITHIN = 12  # lines between a command that asks for the version and its answer
@@ -52,7 +52,7 @@ _VALUE_WITHIN = 4  # lines between a heading and its value
 
 
 @dataclass(frozen=True)
-class Stated:
+class Statement:
     """One thing that somebody wrote about the machine."""
 
     key: str  # "os", "python", "tensorflow", "cuda", "cudnn", "driver", "gpu", "compiler", "install"
@@ -87,12 +87,12 @@ _DESCRIBED = re.compile(
 )
 
 
-def parse(lines: Sequence[Line]) -> tuple[Stated, ...]:
+def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
     """Everything that is stated, in the order of the text, a thing twice when it is stated twice."""
     return tuple(_walk(lines))
 
 
-def _walk(lines: Sequence[Line]) -> Iterator[Stated]:
+def _walk(lines: Sequence[Line]) -> Iterator[Statement]:
     asked, read = _NEVER, 0
     for place, line in enumerate(lines):
         text = line.text
@@ -100,7 +100,7 @@ def _walk(lines: Sequence[Line]) -> Iterator[Stated]:
             continue
         answer = _ANSWER.fullmatch(text) if place - asked <= _ANSWER_WITHIN else _DESCRIBED.fullmatch(text)
         if answer and (version := values.tensorflow(answer["version"])):
-            yield Stated("tensorflow", version, text.strip(), line.number)
+            yield Statement("tensorflow", version, text.strip(), line.number)
             asked = _NEVER
         if not _WORTH_A_LOOK.search(text):
             continue
@@ -111,7 +111,7 @@ def _walk(lines: Sequence[Line]) -> Iterator[Stated]:
             yield stated
 
 
-def _of_line(lines: Sequence[Line], place: int) -> Iterator[Stated]:
+def _of_line(lines: Sequence[Line], place: int) -> Iterator[Statement]:
     """What one line says, with the lines after it where the value stands there."""
     text = _joined(lines, place)
     if heading := _HEADING.match(text):
@@ -125,9 +125,9 @@ def _of_line(lines: Sequence[Line], place: int) -> Iterator[Stated]:
     label, value = _split(text)
     reader = reader_of(label)
     if reader is None:
-        yield from (Stated(key, said, text.strip(), lines[place].number) for key, said in mentions(text))
+        yield from (Statement(key, value, text.strip(), lines[place].number) for key, value in mentions(text))
     elif value.strip(MARKS):
-        yield from _said(reader, value, lines[place].number)
+        yield from _read_field(reader, value, lines[place].number)
     else:
         yield from _below(lines, place, reader)
 
@@ -153,19 +153,19 @@ def _split(text: str) -> tuple[str, str]:
     return head[: separator.start()], text[separator.end() :]
 
 
-def _said(reader: Reader, value: str, number: int) -> Iterator[Stated]:
+def _read_field(reader: Reader, value: str, number: int) -> Iterator[Statement]:
     """The entries of one field."""
     plain = value.strip().strip("*`").strip()
-    said_in_words = reader is GPU and values.names_no_gpu(plain)
-    pairs = reader(plain) if said_in_words or not values.says_nothing(plain) else []
+    in_words = reader is GPU and values.names_no_gpu(plain)
+    pairs = reader(plain) if in_words or not values.says_nothing(plain) else []
     if pairs and pairs[0][0] == "os" and "," in plain:  # "OS: windows 11, tensorflow-cpu 2.6.0, Python 3.9.7"
         others = [pair for pair in mentions(plain) if pair[0] != "os"]
         first = values.system(plain.split(",")[0])
         pairs = [("os", first), *others] if others and first else pairs
-    yield from (Stated(key, said, plain, number) for key, said in pairs)
+    yield from (Statement(key, value, plain, number) for key, value in pairs)
 
 
-def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: bool = False) -> Iterator[Stated]:
+def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: bool = False) -> Iterator[Statement]:
     """The value of a heading, or of a label with nothing behind it: the next paragraph."""
     if reader is None or (not titled and reader in (COMPILER, INSTALL)):
         return  # any text would do for these two
@@ -180,7 +180,7 @@ def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: boo
         if seen == _VALUE_WITHIN or another:
             return
         seen += 1
-        yield from _said(reader, BULLET.sub("", text), line.number)
+        yield from _read_field(reader, BULLET.sub("", text), line.number)
 
 
 _HTML = re.compile(r"</?\w+[^<>]*>")
@@ -200,18 +200,24 @@ def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
     )
 
 
-def _row(lines: Sequence[Line], place: int) -> Iterator[Stated]:
+def _row(lines: Sequence[Line], place: int) -> Iterator[Statement]:
     """A row of a table: label and value, or a row of labels over one of values."""
     cells = _cells(lines[place].text)
     readers = [reader_of(cell) for cell in cells]
     if len(cells) == 2 and readers[0] and not readers[1]:
-        yield from _said(readers[0], cells[1], lines[place].number)
-    elif len(cells) >= 2 and sum(reader is not None for reader in readers) >= 2:
-        below = [line for line in lines[place + 1 : place + 4] if not _RULE.fullmatch(line.text[:LONGEST])]
-        if below and len(_cells(below[0].text)) == len(cells) and (len(below) < 2 or len(_cells(below[1].text)) < 2):
-            for reader, value in zip(readers, _cells(below[0].text), strict=True):
-                if reader:
-                    yield from _said(reader, value, below[0].number)
+        yield from _read_field(readers[0], cells[1], lines[place].number)
+    elif sum(reader is not None for reader in readers) >= 2:
+        if (row := _row_below(lines, place, len(cells))) is not None:
+            for reader, value in zip(readers, _cells(row.text), strict=True):
+                yield from _read_field(reader, value, row.number) if reader else ()
+
+
+def _row_below(lines: Sequence[Line], place: int, width: int) -> Line | None:
+    """The only row of values below a row of labels."""
+    below = [line for line in lines[place + 1 : place + 4] if not _RULE.fullmatch(line.text[:LONGEST])]
+    if not below or len(_cells(below[0].text)) != width:
+        return None
+    return below[0] if len(below) < 2 or len(_cells(below[1].text)) < 2 else None
 
 
 def _cells(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tfgpu_doctor.parsers.text import issue_form_values as values
+from tfgpu_doctor.parsers.text.statements import values
 
 MARKS = " \t#*_`>-•·+|"  # of Markdown, around a label
 BULLET = re.compile(r"^[\s>#*•·+-]*(?:\d{1,2}[.)]\s)?[\s#*_`-]*")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.parsers.text import issue_form_values as values
+from tfgpu_doctor.parsers.text.statements import values
 from tfgpu_doctor.records.versions import major
 
 LONGEST = 160
@@ -78,12 +78,12 @@ def mentions(text: str) -> list[tuple[str, str]]:
 
 def _of_parts(parts: list[str], strict: bool) -> list[tuple[str, str]]:
     """What the parts say: all of them when `strict`, else two at least and half of them."""
-    there = [part.strip() for part in parts if part.strip()]
-    said = [_of_part(part, alone=len(there) < 2) for part in there]
-    known = sum(bool(one) for one in said)
-    if not 1 <= len(there) <= 8 or (known < len(there) if strict else known < 2 or 2 * known < len(there)):
+    named = [part.strip() for part in parts if part.strip()]
+    found = [_of_part(part, alone=len(named) < 2) for part in named]
+    known = sum(bool(one) for one in found)
+    if not 1 <= len(named) <= 8 or (known < len(named) if strict else known < 2 or 2 * known < len(named)):
         return []
-    return [pair for one in said for pair in one]
+    return [pair for one in found for pair in one]
 
 
 def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
@@ -107,10 +107,10 @@ def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
 
 def _version(key: str, number: str) -> list[tuple[str, str]]:
     low, high = _SMALL[key]
-    said = values.tensorflow(number) if key == "tensorflow" else number
-    if not said or not low <= int(major(said)) <= high:
+    version = values.tensorflow(number) if key == "tensorflow" else number
+    if not version or not low <= int(major(version)) <= high:
         return []
-    return [(key, said)] if "." in said or key in ("cudnn", "cuda") else []
+    return [(key, version)] if "." in version or key in ("cudnn", "cuda") else []
 
 
 def _card(part: str) -> list[tuple[str, str]]:
