@@ -206,10 +206,9 @@ def _row(lines: Sequence[Line], place: int) -> Iterator[Statement]:
     readers = [reader_of(cell) for cell in cells]
     if len(cells) == 2 and readers[0] and not readers[1]:
         yield from _read_field(readers[0], cells[1], lines[place].number)
-    elif sum(reader is not None for reader in readers) >= 2:
-        if (row := _row_below(lines, place, len(cells))) is not None:
-            for reader, value in zip(readers, _cells(row.text), strict=True):
-                yield from _read_field(reader, value, row.number) if reader else ()
+    elif len(list(filter(None, readers))) >= 2 and (row := _row_below(lines, place, len(cells))) is not None:
+        for reader, value in zip(readers, _cells(row.text), strict=True):
+            yield from _read_field(reader, value, row.number) if reader else ()
 
 
 def _row_below(lines: Sequence[Line], place: int, width: int) -> Line | None:
