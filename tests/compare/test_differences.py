@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.compare.test_compare import compared, texts
+from tests.compare.test_compare import compared, explained, texts
 from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, gpu, healthy, known, sonames, spoil
 from tests.records.test_report import report

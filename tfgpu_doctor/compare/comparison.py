@@ -1,6 +1,6 @@
 """What changed between two reports, what of it matters, and which change explains a finding that is new or gone. Pure.
 
-Both reports are judged anew by the same rules, so that only the facts differ.
+Both reports are diagnosed anew by the same signs, so that only the facts differ.
 """
 
 from __future__ import annotations
@@ -158,10 +158,11 @@ def _notes(
         then, now = ({finding.id for finding in findings} for findings in (report.findings, judged.findings))
         if require_gpus is None:
             then -= {"gpu.fewer-than-required"}
-        for ids, text in ((then - now, "not found in {} by today's rules"), (now - then, "found in {} by today's")):
-            if ids:
-                by = f"which tfgpu {report.tool.version} with the matrix of {report.matrix.revision} judged otherwise"
-                yield f"{', '.join(sorted(ids))}: {text.format(name)}, {by}"
+        by = f"tfgpu {report.tool.version} with the matrix of {report.matrix.revision}"
+        if then - now:
+            yield f"{', '.join(sorted(then - now))}: reported in {name} by {by}, but not found by this version"
+        if now - then:
+            yield f"{', '.join(sorted(now - then))}: found in {name} by this version, but not reported by {by}"
 
 
 # ------------------------------------------------------------------------------------------------- findings

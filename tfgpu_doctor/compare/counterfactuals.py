@@ -1,6 +1,6 @@
 """Which change explains a finding: undo it, diagnose again, and see whether the finding goes away. Pure.
 
-Rules are pure, so that a machine which never existed can be diagnosed: the BAD one with the GOOD one's driver, or with
+Signs are pure, so that a machine which never existed can be diagnosed: the BAD one with the GOOD one's driver, or with
 its NumPy. Single changes are tried before pairs, pairs before the smallest set that a bounded search finds. Changes of
 state, which somebody made, come before what was only observed, since a symptom always "explains" itself.
 """
@@ -38,7 +38,7 @@ def facts_read(finding: str) -> frozenset[str]:
 
 
 def is_open(finding: str, facts: Facts, matrix: Matrix, require_gpus: int | None = None) -> bool:
-    """Whether these facts leave it open that the finding holds: no rule of it has all that it needs."""
+    """Whether these facts leave it open that the finding holds: no sign of it has all that it requires."""
     context = Context(facts, matrix, require_gpus)
 
     def is_open_to(sign: Sign) -> bool:

@@ -13,7 +13,7 @@ SCHEMA = "tfgpu.compare/1"
 
 # changed, added, removed: the machine differs; unexamined, lost: only one report knows (not GOOD, not BAD)
 Status = Literal["changed", "added", "removed", "unexamined", "lost"]
-# explains: undone alone, or with others, it takes a finding away; connected: a rule whose findings differ reads it
+# explains: undone alone, or with others, it takes a finding away; connected: a sign of a finding that differs reads it
 Weight = Literal["explains", "connected", "can-matter", "noise"]
 
 
@@ -24,7 +24,7 @@ class Side(Record, frozen=True):
     created: str
     tool: str  # version that wrote it
     matrix: str  # revision that judged it then
-    verdict: Verdict  # by today's rules
+    verdict: Verdict  # by the rules of this version
 
 
 class Change(Record, frozen=True):
@@ -37,7 +37,7 @@ class Change(Record, frozen=True):
     good: str | None
     bad: str | None
     weight: Weight
-    findings: tuple[str, ...] = ()  # ids of the findings that it explains, or whose rules read it
+    findings: tuple[str, ...] = ()  # ids of the findings that it explains, or whose signs read it
 
 
 class FindingChange(Record, frozen=True):
@@ -58,7 +58,7 @@ class Explanation(Record, frozen=True):
 
     `how` is "undone" when diagnosing the facts again with these changes undone takes the finding away, and without any
     one of them it does not; "seen" when only what was observed differs, and nothing that anyone changed; "read" when
-    that was not found out, and the changes are those that the finding's rule reads.
+    that was not found out, and the changes are those that the signs of the finding read.
     """
 
     finding: str
@@ -78,7 +78,7 @@ class Comparison(Record, frozen=True):
     good: Side
     bad: Side
     machines: tuple[str, ...]  # how the two machines differ, when they are not the same one
-    notes: tuple[str, ...]  # what to know before reading on: findings that today's rules judge otherwise
+    notes: tuple[str, ...]  # what to know before reading on: findings that this version judges otherwise
     changes: tuple[Change, ...]
     findings: tuple[FindingChange, ...]
     explanations: tuple[Explanation, ...]

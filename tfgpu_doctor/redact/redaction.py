@@ -1,7 +1,7 @@
 """A report without what is private: names of users and hosts, home folders, addresses, identifiers, credentials.
 
 The same value becomes the same placeholder everywhere (``<user>``, ``<host-1>``, ``GPU-<uuid-1>``), so that a reader
-can still follow it, and so that the rules come to the same findings. Redacting twice changes nothing. Pure.
+can still follow it, and so that its diagnosis stays the same. Redacting twice changes nothing. Pure.
 """
 
 from __future__ import annotations
