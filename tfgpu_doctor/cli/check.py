@@ -57,8 +57,9 @@ def command(
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
     matrix = load_matrix(matrix_file)
     target = read_target(matrix, **machine)
-    from tfgpu_doctor.check.judging import joined, judge
+    from tfgpu_doctor.diagnosis.manifests import judge
     from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.manifests.reading import joined
     from tfgpu_doctor.records.report import exit_code
 
     environments = tuple(joined(tuple(environment for file in files for environment in _environments(file, kind))))

@@ -25,6 +25,7 @@ from tfgpu_doctor.findings.declaration import Declaration, Problem, Sign, matche
 from tfgpu_doctor.findings.inputs import PATHS, fetch
 from tfgpu_doctor.findings.message_log import message_evidence
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import NOT_ASKED, Facts, Known, Record, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Severity, Undetermined
 
@@ -73,10 +74,15 @@ class _Judged:
 
 
 def diagnose(
-    facts: Facts, matrix: Matrix, *, require_gpus: int | None = None, declarations: Iterable[Declaration] | None = None
+    facts: Facts,
+    matrix: Matrix,
+    *,
+    require_gpus: int | None = None,
+    planned: PlannedEnvironment | None = None,
+    declarations: Iterable[Declaration] | None = None,
 ) -> Diagnosis:
-    """Judge `facts` by `matrix`; never raises for the facts' sake."""
-    context = Context(facts, matrix, require_gpus)
+    """Judge `facts` by `matrix`, and the environment that a manifest plans; never raises for the facts' sake."""
+    context = Context(facts, matrix, require_gpus, planned)
     hypotheses = tuple(_hypotheses(context))
     chosen = DECLARATIONS.values() if declarations is None else declarations
     judged = [_judge(one, context, hypotheses) for one in chosen]
@@ -105,11 +111,12 @@ def diagnose(
 
 def _judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ...]) -> _Judged:
     """Ask every sign; where the machine was probed, a conclusive one overrules printed lines."""
-    outcomes = [(sign, _outcome(sign, context)) for sign in declared.signs if not sign.reads_messages]
+    signs = [sign for sign in declared.signs if _is_asked(sign, context)]
+    outcomes = [(sign, _outcome(sign, context)) for sign in signs if not sign.reads_messages]
     contradicted = any(outcome is None for _, outcome in outcomes)
     overruled = context.probed and any(sign.conclusive and outcome is None for sign, outcome in outcomes)
     if not overruled:
-        outcomes += [(sign, _outcome(sign, context)) for sign in declared.signs if sign.reads_messages]
+        outcomes += [(sign, _outcome(sign, context)) for sign in signs if sign.reads_messages]
     found = [_Candidate(one, one.possible, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = [(sign, why) for sign, why in outcomes if isinstance(why, Unknown)]
     if hypotheses:
@@ -119,6 +126,11 @@ def _judge(declared: Declaration, context: Context, hypotheses: tuple[Context, .
     asks = tuple(dict.fromkeys(command for sign, _ in unknown for command in _asks(sign, context)))
     why = next((reason for _, reason in unknown), None)
     return _Judged(declared, tuple(found), why, contradicted, asks)
+
+
+def _is_asked(sign: Sign, context: Context) -> bool:
+    """Whether nobody left out what the sign is about: messages, a manifest, a number of GPUs that are required."""
+    return all(fetch(name, context) != NOT_ASKED for name in (*sign.gates, *sign.required))
 
 
 def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
@@ -136,8 +148,6 @@ def _apply(sign: Sign, context: Context) -> Problem | Unknown | None:
     """Hand the sign its inputs; a missing one that it requires makes the answer unknown."""
     for name in (*sign.gates, *sign.required):
         fact = fetch(name, context)
-        if fact == NOT_ASKED:
-            return None
         if isinstance(fact, Unknown):
             return msgspec.structs.replace(fact, reason=f"{PATHS.get(name, name)}: {fact.reason}")
     optional = {name: fetch(name, context) for name in sign.optional}

@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 
 
@@ -18,6 +20,7 @@ class Context:
     facts: Facts
     matrix: Matrix
     require_gpus: int | None = None
+    planned: PlannedEnvironment | None = None  # of a manifest, before anything is installed
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
 
     def source(self, path: str) -> str:
@@ -38,4 +41,4 @@ class Context:
     @cached_property
     def remedies(self) -> Fixes:
         """Commands that are right for this OS, this Python and this package manager."""
-        return Fixes(self.facts, self.matrix)
+        return FileEdits(self.facts, self.matrix, self.planned) if self.planned else Fixes(self.facts, self.matrix)

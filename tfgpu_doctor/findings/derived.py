@@ -16,6 +16,7 @@ from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.matrix.compatibility import capability, published_row
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import (
     NOT_ASKED,
     CallResult,
@@ -186,6 +187,11 @@ def required_gpus(context: Context) -> Fact[int]:
     return Known(context.require_gpus, "--require-gpus")
 
 
+def planned(context: Context) -> Fact[PlannedEnvironment]:
+    """The environment that a manifest describes; asked for by `tfgpu check` alone."""
+    return Known(context.planned, "the manifest") if context.planned else NOT_ASKED
+
+
 def messages(context: Context, messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
     if isinstance(messages, Unknown):
@@ -210,6 +216,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
-        *(gpus_usable, required_gpus, cuda_in_use, messages),
+        *(gpus_usable, required_gpus, cuda_in_use, messages, planned),
     )
 }

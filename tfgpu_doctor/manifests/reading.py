@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 from tfgpu_doctor.manifests import Environment, Kind, ManifestError
 from tfgpu_doctor.manifests.pip import Include
@@ -106,3 +109,20 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include) -> tuple[En
         f"{path}: neither a conda environment (dependencies:), a compose file (services:) nor a Kubernetes manifest "
         "(apiVersion: and kind:)"
     )
+
+
+def joined(environments: tuple[Environment, ...]) -> Iterator[Environment]:
+    """A service that is built from a Dockerfile among the files gets what that Dockerfile installs."""
+    dockerfiles = {posixpath.normpath(one.place.path): one for one in environments if one.kind == "dockerfile"}
+    for one in environments:
+        built = dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None
+        if built is None:
+            yield one
+            continue
+        yield replace(
+            one,
+            image=built.image,
+            python=built.python,
+            requirements=built.requirements,
+            settings=(*built.settings, *one.settings),
+        )

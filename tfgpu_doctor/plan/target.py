@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Record, value_or
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
 from tfgpu_doctor.records.versions import capability, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -99,6 +99,27 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
         glibc=libc[1] if libc[:1] == ["glibc"] and len(libc) > 1 else None,
+    )
+
+
+def to_facts(target: Target) -> Facts:
+    """What a described machine is known to have; everything else stays unknown."""
+    gpus = tuple(
+        Gpu(
+            index=index,
+            name=Known(one.name or f"compute capability {one.compute_capability}", "--gpu", "stated"),
+            compute_capability=Known(one.compute_capability, "--gpu", "stated"),
+        )
+        for index, one in enumerate(target.gpus)
+    )
+    return Facts(
+        host=Host(os=Known(target.os, "--os", "stated"), machine=Known(target.machine, "--machine", "stated")),
+        driver=Driver(version=Known(target.driver, "--driver", "stated")) if target.driver else Driver(),
+        gpus=Known(gpus, "--gpu", "stated") if gpus else NOT_EXAMINED,
+        python=Python(
+            version=Known(target.python, "--python", "stated") if target.python else NOT_EXAMINED,
+            wheel_platform=Known(target.platform, "--os", "stated"),
+        ),
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.check.view import View, view
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.console import clean
@@ -35,7 +35,7 @@ def render(
     hanging(Text("for  ", "dim"), Text(clean(target_line(target)), "bold"), console)
     console.print()
     for environment in environments:
-        seen = view(environment, target, matrix)
+        seen = planned(environment, target, matrix)
         hanging(
             Text(f"  {clean(environment.label)}  ", "bold"), Text(clean("; ".join(_read(seen)) or "nothing")), console
         )
@@ -47,7 +47,7 @@ def render(
     show_verdict(report, _MEANING[report.verdict], console)
 
 
-def _read(seen: View) -> Iterator[str]:
+def _read(seen: PlannedEnvironment) -> Iterator[str]:
     """What an environment names, and what that comes to."""
     if seen.base:
         yield _image(seen)
@@ -65,7 +65,7 @@ def _read(seen: View) -> Iterator[str]:
         yield seen.environment.gpu.text
 
 
-def _image(seen: View) -> str:
+def _image(seen: PlannedEnvironment) -> str:
     assert seen.base is not None
     base = seen.base
     parts = [

@@ -1,4 +1,4 @@
-"""The rules of `tfgpu check`: environments on which each fires, passes, and cannot know."""
+"""Signs over manifests: planned environments on which each fires, passes, and cannot know."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.check.engine import RULES
-from tfgpu_doctor.check.judging import joined, judge
+from tfgpu_doctor.diagnosis.manifests import judge
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
+from tfgpu_doctor.manifests.reading import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report
@@ -175,7 +176,8 @@ def test_passes(name: str, environment: Environment, target: dict[str, Any]) -> 
 
 
 def test_every_rule_has_a_row() -> None:
-    assert set(RULES) == {identity for identity, *_ in FIRES}
+    over_manifests = {i for i, one in DECLARATIONS.items() if any("planned" in sign.inputs for sign in one.signs)}
+    assert over_manifests <= {identity for identity, *_ in FIRES}
 
 
 def test_without_tensorflow_nothing_is_judged() -> None:

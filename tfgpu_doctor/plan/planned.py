@@ -10,9 +10,9 @@ from msgspec import structs
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor.check.bases import Base, read_base
 from tfgpu_doctor.manifests import Environment, Requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.base_images import Base, read_base
 from tfgpu_doctor.plan.target import Target
 
 # distributions that bring the module tensorflow
@@ -40,8 +40,8 @@ class Cuda:
 
 
 @dataclass(frozen=True)
-class View:
-    """What a rule sees."""
+class PlannedEnvironment:
+    """What installers will make of it."""
 
     environment: Environment
     matrix: Matrix
@@ -179,13 +179,13 @@ class View:
         return self.tensorflow is not None or (self.base is not None and self.base.tensorflow is not None)
 
 
-def view(environment: Environment, target: Target, matrix: Matrix) -> View:
+def planned(environment: Environment, target: Target, matrix: Matrix) -> PlannedEnvironment:
     """Look at one environment."""
     base = read_base(environment.image, matrix)
     named = [one for one in environment.requirements if one.name in TENSORFLOWS and _applies(one, target)]
     found = [_together([one for one in named if one.name == name]) for name in dict.fromkeys(one.name for one in named)]
     first = next((one for one in found if one.name != "tensorflow-base"), found[0] if found else None)
-    seen = View(
+    seen = PlannedEnvironment(
         environment, matrix, target, bool(target.gpus), base, first, tuple(one for one in found if one is not first)
     )
     return seen if seen.python is None else _with_python(seen, seen.python)
@@ -198,8 +198,8 @@ def _together(same: list[Requirement]) -> Requirement:
     return replace(same[-1], specifier=bounds, extras=extras)
 
 
-def _with_python(seen: View, python: str) -> View:
-    return View(
+def _with_python(seen: PlannedEnvironment, python: str) -> PlannedEnvironment:
+    return PlannedEnvironment(
         seen.environment,
         seen.matrix,
         structs.replace(seen.target, python=python),

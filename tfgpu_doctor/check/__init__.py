@@ -1,1 +1,0 @@
-"""`tfgpu check`: manifests + a target + the matrix → findings. Pure."""

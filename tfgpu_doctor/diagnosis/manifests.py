@@ -1,0 +1,96 @@
+"""Manifests → a report: the environments that they describe, judged by the same findings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.catalogue import RANK
+from tfgpu_doctor.manifests import Environment
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.target import Target, to_facts
+from tfgpu_doctor.records.facts import Facts, Known
+from tfgpu_doctor.records.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
+
+_SEVERITIES = tuple(Severity)
+_ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
+
+
+def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, created: str) -> Report:
+    """Judge every environment.
+
+    Args:
+        environments: as :func:`manifests.reading.joined` gives them.
+        created: the time for the report, "2026-11-21T06:36:00Z".
+    """
+    views = [planned(one, target, matrix) for one in environments]
+    by_view = [tuple(_findings(one, matrix)) for one in views]
+    found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
+    findings = sorted(found.values(), key=_rank)
+    return Report(
+        schema=SCHEMA,
+        tool=Tool(name="tfgpu", version=__version__),
+        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
+        created=created,
+        source="text",
+        verdict=_verdict(findings, any(one.judged for one in views)),
+        facts=Facts(),
+        timings={},
+        findings=tuple(findings),
+        undetermined=(*_unread(views), *_open(one for one, found in zip(views, by_view, strict=True) if not found)),
+    )
+
+
+def facts_of(one: PlannedEnvironment) -> Facts:
+    """The facts that hold once the environment is installed on the described machine."""
+    facts = to_facts(one.target)
+    where = str(one.environment.place)
+    variables = {
+        s.name: s.value for s in one.environment.settings if s.name.isupper() and s.name not in _ABOUT_VISIBILITY
+    }
+    facts = replace(facts, variables=Known(variables, where)) if variables else facts
+    row = one.release
+    if row is None or one.conda or not one.wants_gpu:
+        return facts  # a build without CUDA is no problem where no GPU is meant
+    installed = replace(
+        facts.tensorflow,
+        version=Known(row.version, one.where, "inferred"),
+        distribution=Known(row.package, one.where, "inferred"),
+    )
+    return replace(facts, tensorflow=installed)
+
+
+def _findings(one: PlannedEnvironment, matrix: Matrix) -> Iterator[Finding]:
+    diagnosis = diagnose(facts_of(one), matrix, planned=one)
+    yield from (finding for finding in diagnosis.findings if finding.root_cause and not finding.possible)
+
+
+def _rank(finding: Finding) -> tuple[int, int, str]:
+    return _SEVERITIES.index(finding.severity), RANK[finding.id], finding.evidence[0].source if finding.evidence else ""
+
+
+def _verdict(findings: list[Finding], judged: bool) -> Verdict:
+    severities = {one.severity for one in findings}
+    if Severity.ERROR in severities:
+        return "broken"
+    if not judged:
+        return "unknown"
+    return "degraded" if Severity.WARNING in severities else "ok"
+
+
+def _unread(views: Iterable[PlannedEnvironment]) -> Iterator[Undetermined]:
+    """Lines that were not understood."""
+    for line in dict.fromkeys(line for one in views for line in one.environment.not_understood):
+        yield Undetermined(id="tf.python-unsupported", reason=f"not understood: {line}")
+
+
+def _open(views: Iterable[PlannedEnvironment]) -> Iterator[Undetermined]:
+    """What could not be judged, and why."""
+    for one in views:
+        if one.tensorflow and one.release is None and not one.allowed:
+            reason = f"{one.tensorflow.place}: the matrix has no release that matches {one.tensorflow.text}"
+            yield Undetermined(id="cuda.version-mismatch", reason=reason)

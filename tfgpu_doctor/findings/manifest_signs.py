@@ -1,0 +1,42 @@
+"""Signs over the environment that a manifest describes, before anything is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from tfgpu_doctor.findings.declaration import Declaration, Problem
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.report import Severity
+
+Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
+
+
+def in_manifests(declared: Declaration, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
+    """Register a search of a planned environment as a sign; what it yields becomes one problem."""
+
+    def register(search: Search) -> Search:
+        @declared.sign(conclusive=False, unless=unless)
+        def sign(planned: PlannedEnvironment) -> Problem | None:
+            return _joined(tuple(search(planned)))
+
+        return search
+
+    return register
+
+
+def _joined(problems: Iterable[Problem]) -> Problem | None:
+    """The gravest of several, with the evidence and the fixes of all."""
+    order = tuple(Severity)
+    several = sorted(problems, key=lambda one: order.index(one.severity or Severity.ERROR))
+    if not several:
+        return None
+    first = several[0]
+    fixes = (fix for one in several for fix in one.fixes or ())
+    return Problem(
+        title=first.title,
+        cause=first.cause,
+        evidence=tuple(dict.fromkeys(line for one in several for line in one.evidence)),
+        fixes=tuple(dict.fromkeys(fixes)),
+        severity=first.severity or Severity.ERROR,
+    )
