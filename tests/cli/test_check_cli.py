@@ -101,9 +101,9 @@ def test_standard_input_needs_its_kind() -> None:
     [
         ("missing.txt", None, "cannot read"),
         ("requirements.txt", b"\xff\xfe", "is not UTF-8"),
-        ("notes.md", b"hello", "what is this file?"),
-        ("pyproject.toml", b"[project", "no valid TOML"),
-        ("compose.yaml", b"services: [", "no valid YAML"),
+        ("notes.md", b"hello", "unknown kind of file"),
+        ("pyproject.toml", b"[project", "invalid TOML"),
+        ("compose.yaml", b"services: [", "invalid YAML"),
         ("requirements.txt", b"a\n" * 3_000_000, "is larger than 5 MB"),
     ],
 )

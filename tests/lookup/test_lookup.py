@@ -228,22 +228,22 @@ LINUX = "linux_x86_64"
 @pytest.mark.parametrize(
     ("text", "platform", "package", "message"),
     [
-        ("2.15.7", LINUX, None, "knows no tensorflow 2.15.7; the nearest known on linux_x86_64: 2.15.1, 2.15.0"),
+        ("2.15.7", LINUX, None, "unknown tensorflow 2.15.7; the nearest known on linux_x86_64: 2.15.1, 2.15.0"),
         ("9.9", LINUX, None, "the nearest known on linux_x86_64: 2.18.0, 2.15.1, 2.14.0, 2.13.0"),
         ("2.12", LINUX, None, "2.14.0, 2.13.0, 2.10.1"),
         ("2.19", LINUX, None, "tensorflow 2.19 has no stable release yet; the matrix knows 2.19.0rc0"),
         ("2", LINUX, None, "tensorflow 2 is a major version; name one of 2.19, 2.18, 2.15, 2.14, 2.13, 2.10"),
         ("1.14.0", "linux_aarch64", None, "1.14.0 has no wheel for linux_aarch64; it has wheels for linux_x86_64;"),
         ("2.18.0", "macos_x86_64", None, "linux_x86_64 and windows_amd64; the nearest known on macos_x86_64: 2.10.1"),
-        ("2.15.1", LINUX, "tensorflow-gpu", "no tensorflow-gpu 2.15.1; tensorflow has that version; the nearest"),
-        ("2.15.1", LINUX, "tf", "the matrix knows no package 'tf'; it has tensorflow, tensorflow-gpu"),
-        ("tensorflow==2.10.1", LINUX, "tensorflow-gpu", "is another package than --package tensorflow-gpu"),
-        ("newest", LINUX, None, "'newest' is no TensorFlow version such as 2.15.1 or 2.15"),
-        (">=2.15", LINUX, None, "is no TensorFlow version"),
-        ("2.15.1; rm", LINUX, None, "is no TensorFlow version"),
-        ("", LINUX, None, "'' is no TensorFlow version"),
-        ("9" * 5000, LINUX, None, "is no TensorFlow version"),
-        ("2.15.1+local", LINUX, None, "the matrix knows no tensorflow 2.15.1+local"),
+        ("2.15.1", LINUX, "tensorflow-gpu", "unknown tensorflow-gpu 2.15.1; tensorflow has that version; the nearest"),
+        ("2.15.1", LINUX, "tf", "unknown package 'tf'; the matrix has tensorflow, tensorflow-gpu"),
+        ("tensorflow==2.10.1", LINUX, "tensorflow-gpu", "names another package than --package tensorflow-gpu"),
+        ("newest", LINUX, None, "'newest' is not a TensorFlow version such as 2.15.1 or 2.15"),
+        (">=2.15", LINUX, None, "is not a TensorFlow version"),
+        ("2.15.1; rm", LINUX, None, "is not a TensorFlow version"),
+        ("", LINUX, None, "'' is not a TensorFlow version"),
+        ("9" * 5000, LINUX, None, "is not a TensorFlow version"),
+        ("2.15.1+local", LINUX, None, "unknown tensorflow 2.15.1+local"),
     ],
 )
 def test_what_is_no_known_release_is_answered_with_what_is_near(
@@ -282,11 +282,11 @@ def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("12.5.9", "the matrix knows no CUDA 12.5.9; the nearest are 12.5.1, 12.5, 12.2"),
+        ("12.5.9", "unknown CUDA 12.5.9; the nearest known are 12.5.1, 12.5, 12.2"),
         ("12", "CUDA 12 is a series; name one of 12.5, 12.2"),
-        ("99", "the nearest are 12.5.1, 12.5"),
-        ("new", "'new' is no CUDA version such as 12.5"),
-        ("9" * 5000, "is no CUDA version"),
+        ("99", "the nearest known are 12.5.1, 12.5"),
+        ("new", "'new' is not a CUDA version such as 12.5"),
+        ("9" * 5000, "is not a CUDA version"),
     ],
 )
 def test_an_unknown_toolkit(text: str, message: str) -> None:
@@ -323,8 +323,8 @@ def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
     ("text", "message"),
     [
         ("9", "cuDNN 9 is a series; name one of 9.11, 9.3"),
-        ("9.4.0", "the matrix knows no cuDNN 9.4; the nearest are 9.11, 9.3"),
-        ("x", "'x' is no cuDNN version such as 9.3"),
+        ("9.4.0", "unknown cuDNN 9.4; the nearest known are 9.11, 9.3"),
+        ("x", "'x' is not a cuDNN version such as 9.3"),
     ],
 )
 def test_an_unknown_cudnn(text: str, message: str) -> None:
@@ -364,7 +364,7 @@ def test_gpu_answer() -> None:
 def test_gpu_answer_by_compute_capability() -> None:
     answer = gpu_answer(SMALL, "8.9")
     assert (answer.name, answer.names) == (None, ("GeForce RTX 4090", "L4", "L2"))
-    with pytest.raises(QueryError, match=r"knows no compute capability 4\.2; it has 3\.7, 6\.1"):
+    with pytest.raises(QueryError, match=r"unknown compute capability 4\.2; the matrix has 3\.7, 6\.1"):
         gpu_answer(SMALL, "4.2")
 
 

@@ -283,14 +283,14 @@ def test_pixi_s_features_and_targets() -> None:
     ("path", "text", "message"),
     [
         ("pod.yaml", POD + '  containers: [{image: "{{ .Values.image }}"}]\n', "pod.yaml:4: this is a template"),
-        ("compose.yaml", SERVICE + "    image: y\n", "compose.yaml:4: the key image stands twice"),
+        ("compose.yaml", SERVICE + "    image: y\n", "compose.yaml:4: duplicate key image"),
         ("compose.yaml", SERVICE + "    x: " + "9" * 5000, "compose.yaml:4: a number of more than 500 digits"),
         (
             "l.yaml",
             "apiVersion: v1\nkind: List\nitems: &x\n - {apiVersion: v1, kind: List, items: *x}\n",
-            "without end",
+            "recursively",
         ),
-        ("Dockerfile", "FROM x\nRUN \ud800", "Dockerfile: this is no text file"),
+        ("Dockerfile", "FROM x\nRUN \ud800", "Dockerfile: not a text file"),
         ("requirements.txt", "#\n" * 2_500_001, "requirements.txt is larger than 5 MB"),
     ],
 )

@@ -316,15 +316,15 @@ def test_kubernetes() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("notes.txt", "hello", "notes.txt: what is this file? Say it with --kind requirements|"),
-        ("pyproject.toml", "[project\n", "pyproject.toml:1: no valid TOML"),
+        ("notes.txt", "hello", "notes.txt: unknown kind of file; name it with --kind requirements|"),
+        ("pyproject.toml", "[project\n", "pyproject.toml:1: invalid TOML"),
         ("environment.yml", "dependencies:\n - a: [\n", "environment.yml:"),
         ("values.yaml", "{{ if .Values.gpu }}\na: b: c\n", "this is a template; render it first"),
         ("other.yaml", "a: b\n", "neither a conda environment"),
         ("empty.yaml", "", "empty.yaml: the file is empty"),
-        ("Dockerfile", "RUN pip install tensorflow\n", "Dockerfile:1: a Dockerfile begins with FROM"),
+        ("Dockerfile", "RUN pip install tensorflow\n", "Dockerfile:1: no FROM instruction"),
         ("requirements.txt", "x" * 100_001, "requirements.txt:1: a line of 100001 characters"),
-        ("requirements.txt", "a\0b", "requirements.txt: this is no text file"),
+        ("requirements.txt", "a\0b", "requirements.txt: not a text file"),
         ("deep.yaml", "[" * 50_000, "deep.yaml"),
     ],
 )

@@ -185,7 +185,7 @@ def test_module_without_version(examine: Examine) -> None:
 
 
 def test_version_that_is_no_text(examine: Examine) -> None:
-    assert reason(examine("odd_version").tensorflow.version) == "tf.__version__ is no text but a tuple"
+    assert reason(examine("odd_version").tensorflow.version) == "tf.__version__ is not a string but a tuple"
 
 
 def test_script_of_the_user_hides_the_package(examine: Examine) -> None:

@@ -1,8 +1,8 @@
 """Which Python a list of offered versions betrays: pip lists exactly the releases with a wheel for its own Python.
 
 >>> from tfgpu_doctor.matrix.loader import Matrix
->>> told = versions_offered(Matrix.load(), "tensorflow", ["2.20.0rc0", "2.20.0"])
->>> told.pythons, told.exact
+>>> found = versions_offered(Matrix.load(), "tensorflow", ["2.20.0rc0", "2.20.0"])
+>>> found.pythons, found.exact
 (('3.13',), True)
 
 The list was printed on some day, so releases newer than its newest one do not count, and neither do later patches of

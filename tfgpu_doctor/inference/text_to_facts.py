@@ -222,9 +222,9 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 
 
 def _platform(text: ParsedText) -> Fact[str]:
-    said = " ".join(one.raw for one in text.all_stated("os")).lower()
+    stated = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = text.system.machine.value if text.system.machine else ""
-    arm = machine in ("arm64", "aarch64") or _ARM.search(said) is not None
+    arm = machine in ("arm64", "aarch64") or _ARM.search(stated) is not None
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",

@@ -168,7 +168,7 @@ def read_version(text: str, what: str, example: str) -> str:
     """
     match = _VERSION.fullmatch(text.strip())
     if match is None:
-        raise QueryError(f"{text.strip()!r} is no {what} version such as {example}")
+        raise QueryError(f"{text.strip()!r} is not a {what} version such as {example}")
     return match[1]
 
 
@@ -177,7 +177,7 @@ def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> st
         minors = dict.fromkeys(minor(one) for one in inside)
         return f"{what} {version} is a series; name one of {', '.join(minors)}"
     near = sorted(sorted(known, key=lambda one: _distance(one, version))[:5], key=numbers, reverse=True)
-    return f"the matrix knows no {what} {version}; the nearest are {', '.join(near)}"
+    return f"unknown {what} {version}; the nearest known are {', '.join(near)}"
 
 
 def _distance(one: str, other: str) -> tuple[int, ...]:

@@ -90,7 +90,7 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     architecture = matrix.architecture(capability)
     if architecture is None:
         known = ", ".join(row.compute_capability for row in matrix.data.architectures)
-        raise QueryError(f"the matrix knows no compute capability {capability}; it has {known}")
+        raise QueryError(f"unknown compute capability {capability}; the matrix has {known}")
     platform = platform or default_platform(name, capability)
     asked = Filters(platform=platform, compute_capability=capability, gpu=name)
     fits = releases(matrix, asked)

@@ -46,11 +46,11 @@ def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple
     except InvalidVersion:
         version = None
     if match is None or version is None:
-        raise QueryError(f"{text.strip()!r} is no TensorFlow version such as 2.15.1 or 2.15")
+        raise QueryError(f"{text.strip()!r} is not a TensorFlow version such as 2.15.1 or 2.15")
     named = match["package"] and known_package(matrix, match["package"])
     asked = package and known_package(matrix, package)
     if named and asked and named != asked:
-        raise QueryError(f"{text.strip()!r} is another package than --package {asked}")
+        raise QueryError(f"{text.strip()!r} names another package than --package {asked}")
     return version, named or asked or "tensorflow"
 
 
@@ -71,7 +71,7 @@ def known_package(matrix: Matrix, name: str) -> str:
     normal = re.sub(r"[-_.]+", "-", name).lower()
     known = dict.fromkeys(row.package for row in matrix.data.tensorflow)
     if normal not in known:
-        raise QueryError(f"the matrix knows no package {name!r}; it has {', '.join(known)}")
+        raise QueryError(f"unknown package {name!r}; the matrix has {', '.join(known)}")
     return normal
 
 
@@ -149,7 +149,7 @@ def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
     early = [one for one in known if one.release[:2] == wanted.release[:2]]
     if not _is_exact(text) and early:
         return f"{name} has no stable release yet; the matrix knows {', '.join(map(str, early))}"
-    return f"the matrix knows no {name}{also}{_near(matrix, text, platform, package)}"
+    return f"unknown {name}{also}{_near(matrix, text, platform, package)}"
 
 
 def _near(matrix: Matrix, text: str, platform: str, package: str) -> str:

@@ -42,7 +42,7 @@ def read_dockerfile(path: str, text: str, include: Include) -> tuple[Environment
     for instruction in reader.instructions():
         reader.take(instruction)
     if not reader.stages:
-        raise ManifestError(f"{path}:1: a Dockerfile begins with FROM, and this has none")
+        raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
     stage = reader.stages[-1]
     requirements, not_understood = with_files(path, stage.installed, stage.sources, include)
     label = f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path

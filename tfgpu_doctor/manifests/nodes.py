@@ -24,7 +24,7 @@ class Node:
     def __init__(self, node: Any, document: _Document) -> None:
         document.visits -= 1
         if document.visits < 0:
-            raise ManifestError(f"{document.path}: its aliases expand to too much")
+            raise ManifestError(f"{document.path}: its aliases expand to too many nodes")
         self._node = node
         self._document = document
 
@@ -66,7 +66,7 @@ class Node:
             elif isinstance(key.value, str):
                 if key.value in own:
                     line = key.start_mark.line + 1
-                    raise ManifestError(f"{self._document.path}:{line}: the key {key.value} stands twice")
+                    raise ManifestError(f"{self._document.path}:{line}: duplicate key {key.value}")
                 own.add(key.value)
                 found.setdefault(key.value, value)
         for one in merged:
@@ -110,7 +110,7 @@ def documents(path: str, text: str) -> list[Node]:
         if "{{" in text:
             raise template(Place(path, line)) from error
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ManifestError(f"{path}:{line}: no valid YAML: {reason}") from error
+        raise ManifestError(f"{path}:{line}: invalid YAML: {reason}") from error
     return [Node(one, _Document(path)) for one in composed if one is not None]
 
 

@@ -90,14 +90,14 @@ def _entries(reader: Reader, key: str, entries: dict[str, Any]) -> Iterator[Requ
 def _entry(name: str, version: str, given: dict[str, Any], place: Place) -> Requirement:
     systems = given.get("platform")
     markers = [given.get("markers"), f"sys_platform == '{systems}'" if isinstance(systems, str) else None]
-    told = [one for one in markers if isinstance(one, str) and one.strip()]
+    joined = [one for one in markers if isinstance(one, str) and one.strip()]
     return Requirement(
         name=canonicalize_name(name),
         specifier=poetry_specifier(version),
         place=place,
         text=f'{name} = "{version}"',
         extras=tuple(_texts(given.get("extras"))),
-        marker=" and ".join(f"({one})" for one in told) if len(told) > 1 else next(iter(told), None),
+        marker=" and ".join(f"({one})" for one in joined) if len(joined) > 1 else next(iter(joined), None),
     )
 
 

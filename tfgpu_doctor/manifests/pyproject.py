@@ -91,4 +91,4 @@ def _toml(path: str, text: str) -> dict[str, Any]:
         raise ManifestError(f"{path}: nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
         line = re.search(r"line (\d+)", str(error))
-        raise ManifestError(f"{path}:{line[1] if line else 1}: no valid TOML: {error}") from error
+        raise ManifestError(f"{path}:{line[1] if line else 1}: invalid TOML: {error}") from error

@@ -41,18 +41,18 @@ def read(path: str, text: str, kind: Kind | None = None, include: Include = lamb
         message = str(error)
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
     except RecursionError as error:
-        raise ManifestError(f"{path}: nested too deeply, or without end") from error
+        raise ManifestError(f"{path}: nested too deeply, or recursively") from error
 
 
 def _refusal(path: str, text: str) -> str | None:
     """Why a text is not read at all."""
     if len(text) > LARGEST:
-        return f"{path} is larger than {LARGEST // 1_000_000} MB, and no file of these kinds"
+        return f"{path} is larger than {LARGEST // 1_000_000} MB, too large for a file of these kinds"
     if re.search(r"[\0\ud800-\udfff]", text):
-        return f"{path}: this is no text file"
+        return f"{path}: not a text file"
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > LONGEST_LINE:
-            return f"{path}:{number}: a line of {len(line)} characters; no file of these kinds has such"
+            return f"{path}:{number}: a line of {len(line)} characters is too long for a file of these kinds"
         if re.search(rf"(?<!\d)\d{{{LONGEST_NUMBER + 1}}}", line):
             return f"{path}:{number}: a number of more than {LONGEST_NUMBER} digits"
     return None
@@ -90,7 +90,7 @@ def kind_of(path: str) -> Kind | None:
 def _yaml(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:
     """Which of the three YAML files it is, its keys tell."""
     if kind is None and not path.lower().endswith((".yml", ".yaml")):
-        raise ManifestError(f"{path}: what is this file? Say it with --kind {'|'.join(KINDS)}")
+        raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
     from tfgpu_doctor.manifests.compose import is_compose, read_compose
     from tfgpu_doctor.manifests.conda import is_environment, read_environment
     from tfgpu_doctor.manifests.kubernetes import is_kubernetes, read_kubernetes

@@ -29,7 +29,7 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         ValueError: neither of these.
     """
     if len(text) > LONGEST:
-        raise ValueError(f"a requirement of {len(text)} characters")
+        raise ValueError(f"the requirement is too long: {len(text)} characters")
     if (wheel := _wheel(text, place)) is not None:
         return wheel
     if _NOT_A_NAME.match(text):
@@ -71,7 +71,7 @@ def conda_requirement(text: str, place: Place) -> Requirement:
     plain = text.strip().strip("\"'")
     found = _SPEC.fullmatch(plain.rpartition("::")[2])
     if found is None or len(plain) > LONGEST:
-        raise ValueError(f"no match spec: {text.strip()[:80]}")
+        raise ValueError(f"not a conda match specification: {text.strip()[:80]}")
     keys = {name: next(filter(None, values), "") for name, *values in _KEY.findall(found["keys"] or "")}
     version, build = found["rest"].strip(), keys.get("build")
     if split := _BUILD.fullmatch(version):

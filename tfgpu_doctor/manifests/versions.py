@@ -47,7 +47,7 @@ def _valid(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise ValueError(f"no version that pip knows: {text}") from error
+        raise ValueError(f"not a valid version specifier: {text}") from error
     return text
 
 
@@ -62,7 +62,7 @@ def _bounds(wanted: SpecifierSet) -> tuple[str, str]:
         return number, _next(number, -1)
     if set(found) == {">=", "<"} and len(wanted) == 2:
         return found[">="], found["<"]
-    raise ValueError(f"alternatives that are no ranges: {wanted}")
+    raise ValueError(f"alternatives that are not ranges: {wanted}")
 
 
 def _one_conda(part: str) -> str:

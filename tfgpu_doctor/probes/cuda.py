@@ -128,9 +128,9 @@ def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
     if version:
         return Known(Nvcc(path=path, version=version[0]), _without(root, version[1]))
     done = process.run([program, "--version"], timeout=NVCC_TIMEOUT)
-    told = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
-    if told:
-        return Known(Nvcc(path=path, version=told[1]), f"{path} --version")
+    found = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
+    if found:
+        return Known(Nvcc(path=path, version=found[1]), f"{path} --version")
     how = done.error or (
         f"no answer in {NVCC_TIMEOUT:g} s"
         if done.timed_out

@@ -15,7 +15,7 @@ HEADER_BYTES = 200_000  # cuda.h has a megabyte; the macro stands in its first t
 
 
 def toolkit_version(path: str) -> tuple[str | None, str]:
-    """Return (version, the file that told it) of the toolkit in `path`; (None, path) when nothing tells."""
+    """Return (version, the file it was read from) of the toolkit in `path`; (None, path) when nothing tells."""
     steps: tuple[tuple[str, Callable[[str], str | None]], ...] = (
         ("version.json", _from_json),
         ("version.txt", _from_text),

@@ -78,8 +78,8 @@ def _version(path: str, listing: Listing, site_packages: Sequence[str], root: st
         return packaged, "pip package"
     beside = os.path.join(os.path.dirname(os.path.dirname(path)), "include")
     for name in HEADERS:
-        if told := _header_version(os.path.join(beside, name), root):
-            return told, os.path.join(beside, name)
+        if version := _header_version(os.path.join(beside, name), root):
+            return version, os.path.join(beside, name)
     return None, "neither its name nor a package nor a header tells"
 
 

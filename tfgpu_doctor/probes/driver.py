@@ -1,7 +1,7 @@
 """The NVIDIA driver and its GPUs, asked in children under one deadline.
 
 A dead driver blocks its callers in the kernel, so NVML, CUDA and nvidia-smi are each asked in a process of
-its own, side by side; what does not answer in time is killed, named, and what it had said before is kept.
+its own, side by side; what does not answer in time is killed, named, and what it printed before is kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv
 from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver
-from tfgpu_doctor.probes.driver_children import Probe, Source, init_result, start_child, told
+from tfgpu_doctor.probes.driver_children import Probe, Source, answer, init_result, start_child
 from tfgpu_doctor.probes.files import below, why
 from tfgpu_doctor.records.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
 
@@ -105,10 +105,10 @@ def _driver(
     smi = _smi_result(asked.smi)
     module = kernel_driver.version(root)
     return Driver(
-        version=_best(told(asked.nvml, "driver_version"), module, _banner(smi, "driver_version")),
+        version=_best(answer(asked.nvml, "driver_version"), module, _banner(smi, "driver_version")),
         cuda_supported=_best(
-            map_fact(told(asked.cuda, "version"), cuda_version),
-            map_fact(told(asked.nvml, "cuda_version"), cuda_version),
+            map_fact(answer(asked.cuda, "version"), cuda_version),
+            map_fact(answer(asked.nvml, "cuda_version"), cuda_version),
             _banner(smi, "cuda_version"),
         ),
         kernel_module=module,
@@ -120,7 +120,7 @@ def _driver(
         libnvidia_ml=libraries[LIBNVIDIA_ML],
         nvml_init=init_result(asked.nvml),
         cuda_init=init_result(asked.cuda),
-        cuda_device_count=told(asked.cuda, "count"),
+        cuda_device_count=answer(asked.cuda, "count"),
         nvidia_smi=smi,
         unresponsive=_unresponsive(asked),
         xid_events=xid_events,
@@ -184,7 +184,7 @@ def _unresponsive(asked: _Asked) -> Fact[tuple[str, ...]]:
 
 def _gpus(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
     """The GPUs by NVML, else by nvidia-smi, else by CUDA."""
-    count = told(asked.nvml, "count")
+    count = answer(asked.nvml, "count")
     if isinstance(count, Known) and isinstance(asked.nvml, Probe):
         found = gpus.from_nvml(asked.nvml.lines(), count.source)
         if isinstance(asked.cuda, Probe):
@@ -193,7 +193,7 @@ def _gpus(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
     by_smi = _gpus_by_smi(asked)
     if isinstance(by_smi, Known):
         return by_smi
-    by_cuda = told(asked.cuda, "count")
+    by_cuda = answer(asked.cuda, "count")
     if isinstance(by_cuda, Known) and isinstance(asked.cuda, Probe):
         return Known(gpus.from_cuda(asked.cuda.lines(), by_cuda.source), by_cuda.source)
     reasons = (fact.reason for fact in (count, by_smi, by_cuda) if isinstance(fact, Unknown))
@@ -206,8 +206,8 @@ def _gpus_by_smi(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
     if isinstance(answer, Unknown):
         return answer
     (exit_code, text), program = answer.value, answer.source
-    if lost := nvidia_smi.lost_gpus(text):
-        return Known(gpus.lost(lost, program), program)
+    if reasons := nvidia_smi.lost_gpus(text):
+        return Known(gpus.lost_gpus(reasons, program), program)
     seen = nvidia_smi.parse(text)
     if (seen.failure or "").startswith("No devices were found"):
         return Known((), program)
@@ -220,7 +220,7 @@ def _gpus_by_smi(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
 
 
 def _peers(asked: _Asked, found: Fact[tuple[Gpu, ...]]) -> Fact[tuple[PeerLink, ...]]:
-    count = told(asked.nvml, "count")
+    count = answer(asked.nvml, "count")
     if isinstance(found, Unknown) or isinstance(count, Unknown) or isinstance(asked.nvml, Unknown):
         return count if isinstance(count, Unknown) else Unknown("no GPU is known")
     links = gpus.peers(asked.nvml.lines())

@@ -111,8 +111,8 @@ def init_result(probe: Source) -> Fact[CallResult]:
     return Unknown(probe.why_no_answer())
 
 
-def told(probe: Source, key: str) -> Fact[Any]:
-    """What NVML or CUDA told of the whole system under `key`, else why not."""
+def answer(probe: Source, key: str) -> Fact[Any]:
+    """What NVML or CUDA answered about the whole system under `key`, else why not."""
     init = init_result(probe)
     if isinstance(init, Unknown) or isinstance(probe, Unknown):
         return init if isinstance(init, Unknown) else Unknown("not asked")

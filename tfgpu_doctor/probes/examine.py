@@ -164,11 +164,11 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
     from tfgpu_doctor.parsers.messages import catalogue  # compiling the catalogue takes longer than all other imports
     from tfgpu_doctor.parsers.text.lines import Line
 
-    said = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
+    texts = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
     for phase in tensorflow.phases:
-        said += [*phase.log_tail, *phase.traceback, *([phase.exception] if phase.exception else [])]
-    said += [check.error for check in value_or(tensorflow.checks, ()) if check.error]
-    lines = [Line(number, text) for number, text in enumerate(dict.fromkeys(said), 1)]
+        texts += [*phase.log_tail, *phase.traceback, *([phase.exception] if phase.exception else [])]
+    texts += [check.error for check in value_or(tensorflow.checks, ()) if check.error]
+    lines = [Line(number, text) for number, text in enumerate(dict.fromkeys(texts), 1)]
     whose = "TensorFlow's log"
     return Known(tuple(msgspec.structs.replace(one, source=whose) for one in catalogue.read(lines)), whose)
 

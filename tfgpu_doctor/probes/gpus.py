@@ -159,7 +159,7 @@ def from_cuda(lines: Sequence[Line], library: str) -> tuple[Gpu, ...]:
     )
 
 
-def lost(reasons: Mapping[str, str], source: str) -> tuple[Gpu, ...]:
+def lost_gpus(reasons: Mapping[str, str], source: str) -> tuple[Gpu, ...]:
     """GPUs of which only the bus id and the reason of their failure are known."""
     return tuple(
         Gpu(index=index, pci_bus_id=Known(bus, source), fault=Known(reason, source))

@@ -61,15 +61,15 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
     """One kernel.json; None when it is no kernel of Python, or not readable."""
     try:
         with Path(file).open("rb") as stream:
-            told = json.loads(stream.read(LARGEST).decode("utf-8", "replace"))
+            spec = json.loads(stream.read(LARGEST).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):  # not there, no JSON, or hostile
         return None
-    argv = told.get("argv") if isinstance(told, dict) else None
+    argv = spec.get("argv") if isinstance(spec, dict) else None
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
     if not _is_python(argv):
         return None
-    shown = told.get("display_name")
+    shown = spec.get("display_name")
     return Kernel(
         name=name,
         display_name=shown[:200] if isinstance(shown, str) else name,

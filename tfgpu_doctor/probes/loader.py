@@ -154,10 +154,10 @@ def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
 def _open(linker: LdSo, soname: str, library: Elf | None) -> Opening:
     callers = (library,) if library else ()
     opening = linker.open(soname, callers, all_hits=True)
-    lost = _sublibrary_lost(linker, soname, opening.winner, callers) if opening.winner else None
-    if lost:
+    missing = _sublibrary_lost(linker, soname, opening.winner, callers) if opening.winner else None
+    if missing:
         opening.hits = [
-            Hit(hit.path, hit.via, f"opens {lost}", "later") if hit.path == opening.winner else hit
+            Hit(hit.path, hit.via, f"opens {missing}", "later") if hit.path == opening.winner else hit
             for hit in opening.hits
         ]
         opening.winner = None

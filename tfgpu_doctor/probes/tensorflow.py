@@ -59,7 +59,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class PatientResult:
-    """All that the child told."""
+    """All that the child reported."""
 
     python: Python
     tensorflow: TensorFlow
@@ -77,7 +77,7 @@ class Patient:
     """
 
     def __init__(self, executable: str, until: str | None, deadlines: Mapping[str, float] | None) -> None:
-        self._told = Transcript(executable, until or PHASES[-1])
+        self._transcript = Transcript(executable, until or PHASES[-1])
         self._deadlines = {**DEADLINES, **(deadlines or {})}
         self._installers: tuple[str, ...] = ()
         self._environ: Mapping[str, str] | None = None
@@ -118,7 +118,7 @@ class Patient:
         if total is not None:
             self._last = time.monotonic() + total
         path = (os.environ if environ is None else environ).get("PATH")
-        argv = [executable, "-c", BOOT, str(SCRIPT), "--tether", "--until", self._told.until, "--kind", kind]
+        argv = [executable, "-c", BOOT, str(SCRIPT), "--tether", "--until", self._transcript.until, "--kind", kind]
         kills = oom.read()
         try:
             child = Child(argv, env=environ, cwd=cwd, stdin=True)
@@ -156,7 +156,7 @@ class Patient:
                 outcome, note = "timeout", self._given_up
         elif ended and killed(completed.returncode):
             note = kills.explain(oom.read())
-        elif ended and not self._told.ends and self._told.running is None:
+        elif ended and not self._transcript.ends and self._transcript.running is None:
             return self._foreign(completed, seconds)
         return Ending(outcome, completed.returncode, seconds, note, completed.stderr)
 
@@ -176,7 +176,7 @@ class Patient:
                 foreign += 1
                 continue
             with self._changed:
-                self._told.add(event)
+                self._transcript.add(event)
                 self._changed.notify_all()
             if event.event in ("start", "end"):
                 self._phase_started = time.monotonic()
@@ -188,16 +188,16 @@ class Patient:
         return min(time.monotonic() + seconds, self._last)
 
     def _why_timed_out(self) -> str:
-        phase = self._told.broken_off_in
+        phase = self._transcript.broken_off_in
         if time.monotonic() >= self._last:
             return f"the {self._total:g} s for the whole examination were used up"
-        if not self._told.ends and self._told.running is None:
-            return f"no answer within {self._deadlines['interpreter']:g} s; is {self._told.executable} a Python?"
+        if not self._transcript.ends and self._transcript.running is None:
+            return f"no answer within {self._deadlines['interpreter']:g} s; is {self._transcript.executable} a Python?"
         return f"no answer within {self._deadlines.get(phase or '', BETWEEN):g} s"
 
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
-        if os.name != "posix" or not (self._told.ends or self._told.running):
+        if os.name != "posix" or not (self._transcript.ends or self._transcript.running):
             return
         before = child.stderr.text().count("(most recent call first)")
         with suppress(ProcessLookupError, PermissionError):
@@ -209,7 +209,7 @@ class Patient:
 
     def _foreign(self, completed: Completed, seconds: float) -> Ending:
         """Find out what a program is that did not run the script: a Python before 3.6, or no Python."""
-        executable = self._told.executable
+        executable = self._transcript.executable
         answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None
@@ -231,9 +231,9 @@ class Patient:
     # ------------------------------------------------------------------------------- for the user
 
     def python(self, timeout: float = 60.0) -> Environment:
-        """Wait until the interpreter has told about itself and its packages, or has failed to, at most `timeout` s."""
+        """Wait until the interpreter has reported itself and its packages or has failed, at most `timeout` s."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ending is not None or "packages" in self._told.ends, timeout)
+            self._changed.wait_for(lambda: self._ending is not None or "packages" in self._transcript.ends, timeout)
             return self._environment(self._ending)
 
     def result(self) -> PatientResult:
@@ -245,9 +245,9 @@ class Patient:
         here = self._environment(ending)
         return PatientResult(
             python=here.python,
-            tensorflow=tensorflow_facts.tensorflow(self._told, ending, here.python),
-            loaded=tensorflow_facts.loaded(self._told, ending),
-            cudnn_runtime=tensorflow_facts.cudnn_runtime(self._told, ending),
+            tensorflow=tensorflow_facts.tensorflow(self._transcript, ending, here.python),
+            loaded=tensorflow_facts.loaded(self._transcript, ending),
+            cudnn_runtime=tensorflow_facts.cudnn_runtime(self._transcript, ending),
             sys_path=here.sys_path,
             site_packages=here.site_packages,
             tensorflow_dir=here.tensorflow_dir,
@@ -266,7 +266,7 @@ class Patient:
         timer.start()
 
     def kill(self) -> None:
-        """Stop the examination now; what has been told until here stays."""
+        """Stop the examination now; what has been reported so far is kept."""
         if self._child is not None and self._ending is None:
             self._stopped = True
             self._child.kill()
@@ -280,8 +280,8 @@ class Patient:
         self.kill()
 
     def _environment(self, ending: Ending | None) -> Environment:
-        about = tensorflow_facts.python(self._told, ending, self._installers)
-        folders = tensorflow_facts.sys_path(self._told)
+        about = tensorflow_facts.python(self._transcript, ending, self._installers)
+        folders = tensorflow_facts.sys_path(self._transcript)
         paths = about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
         packages = about.packages.value if isinstance(about.packages, Known) else ()
         homes = {package.location for package in packages}

@@ -1,4 +1,4 @@
-"""Turns what the patient told into facts about Python and TensorFlow. Pure: no process, no file, no clock."""
+"""Transcript of the TensorFlow probe → facts about Python and TensorFlow. Pure: no process, no file, no clock."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _pick(answer: Fact[dict[str, Any]], key: str, source: str, type: type[T]) ->
         return Unknown(f"{source}: {error}")
 
 
-def python(told: Transcript, ending: Ending | None, installers: tuple[str, ...]) -> Python:
+def python(transcript: Transcript, ending: Ending | None, installers: tuple[str, ...]) -> Python:
     """The interpreter and its packages."""
-    about = answer_of(told, ending, "interpreter")
-    packages = answer_of(told, ending, "packages")
+    about = answer_of(transcript, ending, "interpreter")
+    packages = answer_of(transcript, ending, "packages")
     prefix = _pick(about, "prefix", "sys.prefix", str)
     environment = _pick(about, "environment", "sys.prefix, sys.base_prefix", str)
     user_site = _pick(about, "user_site", "site.USER_SITE", str)
@@ -49,7 +49,7 @@ def python(told: Transcript, ending: Ending | None, installers: tuple[str, ...])
         user_site = Unknown("not on sys.path")
     return Python(
         executable=_pick(about, "executable", "sys.executable", str),
-        version=Known(ending.old_python, f"sys.version_info in {told.executable}")
+        version=Known(ending.old_python, f"sys.version_info in {transcript.executable}")
         if ending and ending.old_python
         else _pick(about, "version", "sys.version", str),
         implementation=_pick(about, "implementation", "sys.implementation", str),
@@ -84,32 +84,32 @@ def _wheel_platform(about: Fact[dict[str, Any]]) -> Fact[str]:
     return Known(f"{name}_{machine}", f"sys.platform, machine in {about.source}")
 
 
-def sys_path(told: Transcript) -> tuple[str, ...]:
-    """The folders that the interpreter imports from; empty when it has not told."""
-    end = told.ends.get("interpreter")
+def sys_path(transcript: Transcript) -> tuple[str, ...]:
+    """The folders that the interpreter imports from; empty when it has not answered."""
+    end = transcript.ends.get("interpreter")
     return tuple(str(folder) for folder in end.data.get("sys_path", ())) if end else ()
 
 
-def loaded(told: Transcript, ending: Ending) -> Fact[tuple[str, ...]]:
-    """The CUDA libraries in the child's memory map, as it told last."""
-    if told.loaded is not None:
-        return Known(told.loaded, f"/proc/self/maps of {told.executable} with TensorFlow")
-    after = answer_of(told, ending, "import")
+def loaded(transcript: Transcript, ending: Ending) -> Fact[tuple[str, ...]]:
+    """The CUDA libraries in the child's memory map, as it reported last."""
+    if transcript.loaded is not None:
+        return Known(transcript.loaded, f"/proc/self/maps of {transcript.executable} with TensorFlow")
+    after = answer_of(transcript, ending, "import")
     return after if isinstance(after, Unknown) else Unknown("there is no /proc/self/maps here")
 
 
-def cudnn_runtime(told: Transcript, ending: Ending) -> Fact[str]:
+def cudnn_runtime(transcript: Transcript, ending: Ending) -> Fact[str]:
     """cudnnGetVersion() of the cuDNN that TensorFlow has loaded."""
-    libraries = loaded(told, ending)
+    libraries = loaded(transcript, ending)
     if isinstance(libraries, Unknown):
         return libraries
-    if told.cudnn is None:
-        if told.broken_off_in is None and any("libcudnn" in path for path in libraries.value):
+    if transcript.cudnn is None:
+        if transcript.broken_off_in is None and any("libcudnn" in path for path in libraries.value):
             return Unknown(f"cudnnGetVersion: {describe_ending(ending)}")
         return Unknown("TensorFlow has loaded no cuDNN")
-    if "version" not in told.cudnn:
-        return Unknown(f"cudnnGetVersion of {told.cudnn.get('library')}: {told.cudnn.get('problem')}")
-    return Known(cudnn_version(told.cudnn["version"]), f"cudnnGetVersion() of {told.cudnn['library']}")
+    if "version" not in transcript.cudnn:
+        return Unknown(f"cudnnGetVersion of {transcript.cudnn.get('library')}: {transcript.cudnn.get('problem')}")
+    return Known(cudnn_version(transcript.cudnn["version"]), f"cudnnGetVersion() of {transcript.cudnn['library']}")
 
 
 def cudnn_version(number: int) -> str:
@@ -121,18 +121,18 @@ def cudnn_version(number: int) -> str:
 # ----------------------------------------------------------------------------------- TensorFlow
 
 
-def tensorflow(told: Transcript, ending: Ending, about: Python) -> TensorFlow:
+def tensorflow(transcript: Transcript, ending: Ending, about: Python) -> TensorFlow:
     """TensorFlow, as far as it answered."""
     distribution = tensorflow_distribution(about)
     return TensorFlow(
-        version=_version(told, ending, distribution),
+        version=_version(transcript, ending, distribution),
         distribution=map_fact(distribution, lambda package: package.name),
-        file=_module_file(told, ending),
-        build=_build(told, ending),
-        devices=_devices(told, ending),
-        checks=_checks(told, ending),
-        phases=phases(told, ending),
-        log=Known(log_lines(ending.stderr), f"stderr of {told.executable}")
+        file=_module_file(transcript, ending),
+        build=_build(transcript, ending),
+        devices=_devices(transcript, ending),
+        checks=_checks(transcript, ending),
+        phases=phases(transcript, ending),
+        log=Known(log_lines(ending.stderr), f"stderr of {transcript.executable}")
         if ending.outcome != "not started"
         else Unknown(describe_ending(ending)),
     )
@@ -155,8 +155,8 @@ def tensorflow_distribution(about: Python) -> Fact[Package]:
     return Known(best, f"metadata of {best.name} in {best.location}")
 
 
-def _version(told: Transcript, ending: Ending, distribution: Fact[Package]) -> Fact[str]:
-    answer = answer_of(told, ending, "import")
+def _version(transcript: Transcript, ending: Ending, distribution: Fact[Package]) -> Fact[str]:
+    answer = answer_of(transcript, ending, "import")
     if isinstance(answer, Known):
         if answer.value.get("version") is None:
             return Unknown(str(answer.value.get("problem")))
@@ -164,23 +164,23 @@ def _version(told: Transcript, ending: Ending, distribution: Fact[Package]) -> F
     return map_fact(distribution, lambda package: package.version)
 
 
-def _module_file(told: Transcript, ending: Ending) -> Fact[str]:
-    answer = answer_of(told, ending, "import")
+def _module_file(transcript: Transcript, ending: Ending) -> Fact[str]:
+    answer = answer_of(transcript, ending, "import")
     if isinstance(answer, Known) and answer.value.get("file") is None:
         return Unknown("the module has no __file__")
     return _pick(answer, "file", "tf.__file__", str)
 
 
-def _build(told: Transcript, ending: Ending) -> Fact[Build]:
-    answer = answer_of(told, ending, "build")
+def _build(transcript: Transcript, ending: Ending) -> Fact[Build]:
+    answer = answer_of(transcript, ending, "build")
     source = str(answer.value.get("source")) if isinstance(answer, Known) else ""
     return _pick(answer, "build", source, Build)
 
 
-def _devices(told: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...]]:
+def _devices(transcript: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...]]:
     def list_of(phase: str) -> Fact[tuple[TfDevice, ...]]:
         source = "tf.config.list_physical_devices()" if phase == "devices" else "get_device_details()"
-        return _pick(answer_of(told, ending, phase), "devices", source, tuple[TfDevice, ...])
+        return _pick(answer_of(transcript, ending, phase), "devices", source, tuple[TfDevice, ...])
 
     details = list_of("details")
     by_name = _by_name(details.value, lambda device: device.name) if isinstance(details, Known) else {}
@@ -191,11 +191,11 @@ def _by_name(items: Iterable[T], key: Callable[[T], str]) -> dict[str, T]:
     return {key(item): item for item in items}
 
 
-def _checks(told: Transcript, ending: Ending) -> Fact[tuple[ComputeCheck, ...]]:
-    checks = list(told.checks)
-    if told.checking is not None and told.broken_off_in in ("compute", "xla"):
-        checks.append(ComputeCheck(**told.checking, ok=False, error=describe_ending(ending)))
-    answer = answer_of(told, ending, "compute")
+def _checks(transcript: Transcript, ending: Ending) -> Fact[tuple[ComputeCheck, ...]]:
+    checks = list(transcript.checks)
+    if transcript.checking is not None and transcript.broken_off_in in ("compute", "xla"):
+        checks.append(ComputeCheck(**transcript.checking, ok=False, error=describe_ending(ending)))
+    answer = answer_of(transcript, ending, "compute")
     if not checks and isinstance(answer, Unknown):
         return answer
-    return Known(tuple(checks), f"compared with NumPy in float64 in {told.executable}")
+    return Known(tuple(checks), f"compared with NumPy in float64 in {transcript.executable}")

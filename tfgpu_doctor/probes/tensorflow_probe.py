@@ -251,7 +251,7 @@ def import_tensorflow(state: "State") -> "Data":
         data["problem"] = (
             "the module has no __version__"
             if version is None
-            else "tf.__version__ is no text but a %s" % type(version).__name__
+            else "tf.__version__ is not a string but a %s" % type(version).__name__
         )
     if not isinstance(data["file"], str):
         data["file"] = None

@@ -1,4 +1,4 @@
-"""What the patient script told, line by line, and how its process ended. Pure: no process, no file, no clock."""
+"""What the TensorFlow probe reported, line by line, and how its process ended. Pure: no process, no file, no clock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Ending:
 
 @dataclass
 class Transcript:
-    """All that the script has told until now."""
+    """All that the probe has reported until now."""
 
     executable: str
     until: str = PHASES[-1]
@@ -110,13 +110,13 @@ class Transcript:
 # --------------------------------------------------------------------------------------- phases
 
 
-def phases(told: Transcript, ending: Ending) -> tuple[Phase, ...]:
+def phases(transcript: Transcript, ending: Ending) -> tuple[Phase, ...]:
     """Every phase with its outcome, in order."""
-    return tuple(_phase(name, told, ending) for name in PHASES)
+    return tuple(_phase(name, transcript, ending) for name in PHASES)
 
 
-def _phase(name: str, told: Transcript, ending: Ending) -> Phase:
-    end = told.ends.get(name)
+def _phase(name: str, transcript: Transcript, ending: Ending) -> Phase:
+    end = transcript.ends.get(name)
     if end is not None:
         tail = _tail(ending.stderr) if end.outcome == "raised" else ()
         return Phase(
@@ -128,21 +128,21 @@ def _phase(name: str, told: Transcript, ending: Ending) -> Phase:
             log_tail=tail,
             note=end.note,
         )
-    if name == told.broken_off_in:
+    if name == transcript.broken_off_in:
         return _broken_off(name, ending)
-    return Phase(name=name, outcome="skipped", note=why_skipped(name, told, ending))
+    return Phase(name=name, outcome="skipped", note=why_skipped(name, transcript, ending))
 
 
-def why_skipped(name: str, told: Transcript, ending: Ending) -> str:
+def why_skipped(name: str, transcript: Transcript, ending: Ending) -> str:
     """Say why a phase never began."""
-    if PHASES.index(name) > PHASES.index(told.until):
+    if PHASES.index(name) > PHASES.index(transcript.until):
         return "not asked for"
-    if name not in told.due:
+    if name not in transcript.due:
         cause = NEEDS[name]
-        while cause not in told.ends:
+        while cause not in transcript.ends:
             cause = NEEDS[cause]
         return f"{cause} raised"
-    return f"{told.broken_off_in}: {describe_ending(ending)}"
+    return f"{transcript.broken_off_in}: {describe_ending(ending)}"
 
 
 def _broken_off(name: str, ending: Ending) -> Phase:
@@ -220,17 +220,17 @@ def _stack(stderr: str) -> tuple[str, ...]:
     return ()
 
 
-def answer_of(told: Transcript, ending: Ending | None, phase: str) -> Fact[dict[str, Any]]:
+def answer_of(transcript: Transcript, ending: Ending | None, phase: str) -> Fact[dict[str, Any]]:
     """What a phase found out, or why that is unknown."""
-    end = told.ends.get(phase)
+    end = transcript.ends.get(phase)
     if end is None:
         if ending is None:
             return Unknown("the interpreter has not answered yet")
-        if phase != told.broken_off_in:
-            return Unknown(why_skipped(phase, told, ending))
+        if phase != transcript.broken_off_in:
+            return Unknown(why_skipped(phase, transcript, ending))
         return Unknown(f"{phase}: {describe_ending(ending)}")
     if end.outcome == "raised":
         return Unknown(f"{phase} raised {end.exception}")
     if end.outcome == "skipped":
         return Unknown(end.note or "skipped")
-    return Known(end.data, told.executable)
+    return Known(end.data, transcript.executable)

@@ -122,7 +122,7 @@ def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str], sourc
 
 def _version(program: str, environ: Mapping[str, str]) -> str | None:
     """ "Cuda compilation tools, release 12.5, V12.5.82" in the last lines of --version."""
-    told = re.search(
+    found = re.search(
         r"\bV(\d+\.\d+\.\d+)", process.run([program, "--version"], timeout=PTXAS_TIMEOUT, env=environ).stdout
     )
-    return told[1] if told else None
+    return found[1] if found else None

@@ -1,4 +1,4 @@
-"""More of what is said when memory runs out, and of who else holds it.
+"""More messages about memory that runs out, and about other processes that hold it.
 
 Sources: TensorFlow's gpu_device.cc, gpu_cudamallocasync_allocator.cc, cuda_driver.cc and bfc_allocator.cc from 0.12 to
 2.20; NumPy's _ArrayMemoryError; Slurm and the kernel for the machine's memory; Ray, Open MPI and Horovod for the marks

@@ -101,8 +101,8 @@ def _gpu(number: int, cells: dict[str, str]) -> Gpu:
     index = cells.get("index", "")
     known = [(*COLUMNS[column], text) for column, text in cells.items() if column in COLUMNS]
     fields = {field: _fact(convert, text) for field, convert, text in known}
-    lost = next((text for text in cells.values() if "GPU is lost" in text or "requires reset" in text.lower()), None)
-    fault: Fact[str] = Known(lost.strip("[] "), SOURCE) if lost else Unknown("none")
+    failure = next((text for text in cells.values() if "GPU is lost" in text or "requires reset" in text.lower()), None)
+    fault: Fact[str] = Known(failure.strip("[] "), SOURCE) if failure else Unknown("none")
     return Gpu(index=int(index) if index.isdecimal() else number, fault=fault, **fields)
 
 

@@ -52,7 +52,7 @@ _MOST = 2000  # versions of one list
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that an installer said; the module's docstring tells which kind fills what."""
+    """One message of an installer; the module's docstring tells which kind fills what."""
 
     kind: str
     line: int
@@ -141,7 +141,7 @@ _TAG = re.compile(r"`([\w.]{1,80})`")
 
 
 def parse(lines: Sequence[Line]) -> tuple[Event, ...]:
-    """Everything the installers said, in the order of the text."""
+    """Every message of the installers, in the order of the text."""
     found: list[Event] = []
     for place, line in enumerate(lines):
         for marker, read in _READERS:

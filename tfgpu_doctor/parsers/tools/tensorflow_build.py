@@ -85,8 +85,8 @@ def _values(text: str, known: BuildSeen) -> dict[str, object]:
         found.setdefault(f"{match['kind']}_version", _version(match["value"]))
     if listed := _CAPABILITIES.search(text):
         found["compute_capabilities"] = tuple(_CAPABILITY.findall(listed["value"]))
-    if said := _SAID.search(text):
-        found.setdefault("is_cuda_build", said["value"].lower() == "true")
+    if built := _SAID.search(text):
+        found.setdefault("is_cuda_build", built["value"].lower() == "true")
     return {key: value for key, value in found.items() if getattr(known, key, 0) in (None, ())}
 
 

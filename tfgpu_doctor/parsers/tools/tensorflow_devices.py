@@ -103,7 +103,7 @@ class DevicesSeen:
 
 
 def parse(lines: Sequence[Line]) -> DevicesSeen:
-    """Read lists, counts and answers, the log's descriptions of the GPUs, and what is said of the build."""
+    """Read lists, counts and answers, the log's descriptions of the GPUs, and what is printed of the build."""
     reader = _Reader()
     for place, line in enumerate(lines):
         if _worth_a_look(line.text):
@@ -206,8 +206,8 @@ def _stated(text: str) -> int | None:
     if _LIST_LEFT.match(text) or _NO_NAME.search(text):
         return 0
     if answer := _YES_NO.search(text):
-        said = answer["value"] or answer["words"] or answer["transformers"]
-        return int(said.lower() in ("true", "yes", "available"))
+        word = answer["value"] or answer["words"] or answer["transformers"]
+        return int(word.lower() in ("true", "yes", "available"))
     return None
 
 
