@@ -1,0 +1,231 @@
+"""The house of DESIGN.md, read off the source: the order of folders, no circle, no loose file, nothing too large."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import tfgpu_doctor
+
+PACKAGE = Path(tfgpu_doctor.__file__).parent
+TESTS = Path(__file__).parent
+NAME = "tfgpu_doctor"
+
+# From the ground up: each may import what stands before it.
+ORDER = (
+    *("records", "matrix", "parsers", "manifests", "inference", "plan", "lookup", "findings", "diagnosis"),
+    "check",  # until its rules are findings
+    *("compare", "probes", "bench", "install", "smoke", "fleet", "redact", "render", "cli"),
+)
+LOOSE = {"__init__.py", "__main__.py", "py.typed"}
+FLOORS = 12
+LONGEST = 350  # lines
+LONG = {"probes/tensorflow_probe.py": "one file, because it runs alone in whatever interpreter has TensorFlow"}
+CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
+WAITS = {
+    "bench/test_peers.py": "waits for a thread",
+    "bench/test_several_live.py": "waits for workers",
+    "test_process.py": "waits for processes to end",
+}
+
+# What does not hold yet, by law: the beginnings of the offences. Anything else is a failure.
+PENDING: dict[str, tuple[str, ...]] = {
+    "imports_go_up_the_list": ("records/schemas/__init__.py", "smoke/records.py"),
+    "no_long_file": tuple(
+        f"findings/{name}.py" for name in ("cuda", "cudnn", "driver", "environment", "imports", "memory", "packages")
+    ),
+    "no_test_measures_time": ("manifests/test_hostile.py", "manifests/test_reading.py", "parsers/"),
+}
+
+
+class House:
+    """The files of a package and which of them each imports."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+        self.imports = {file: dict(self._imported(file)) for file in self.files}  # file → file → line
+
+    def _imported(self, file: str) -> Iterator[tuple[str, int]]:
+        for node in ast.walk(ast.parse((self.root / file).read_text(encoding="utf-8"), file)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            for name in names:
+                if (found := self._file(name)) and found != file:
+                    yield found, node.lineno
+
+    def _file(self, name: str) -> str | None:
+        """The file of `tfgpu_doctor.folder.module`, also where the last part is a name in it."""
+        first, *parts = name.split(".")
+        if first != NAME:
+            return None
+        for known in (parts, parts[:-1]):
+            for file in ("/".join(known) + ".py", "/".join([*known, "__init__.py"])):
+                if file in self.files:
+                    return file
+        return None
+
+    def arrows(self) -> Iterator[tuple[str, str, str]]:
+        """(folder, folder, where) of each import from one folder at the top into another."""
+        for file, targets in self.imports.items():
+            for target, line in targets.items():
+                one, other = room(file), room(target)
+                if one != other and one in ORDER and other not in LOOSE:  # the version stands at the top
+                    yield one, other, f"{file}:{line} imports {target}"
+
+
+@cache
+def ours() -> House:
+    return House(PACKAGE)
+
+
+def room(file: str) -> str:
+    return file.partition("/")[0]
+
+
+Law = Callable[[House], Iterator[str]]
+
+
+def imports_go_up_the_list(house: House) -> Iterator[str]:
+    for one, other, where in house.arrows():
+        if other not in ORDER or ORDER.index(other) > ORDER.index(one):
+            yield where
+
+
+def no_import_circle(house: House) -> Iterator[str]:
+    """Also through imports inside functions."""
+    for file in house.files:
+        way = _way_back(house, file)
+        if way and file == min(way):  # each circle once
+            yield " → ".join([*way, file])
+
+
+def _way_back(house: House, file: str) -> list[str]:
+    """The shortest chain of imports from a file to itself."""
+    ways, seen = [[file]], {file}
+    while ways:
+        way = ways.pop(0)
+        for target in house.imports[way[-1]]:
+            if target == file:
+                return way
+            if target not in seen:
+                seen.add(target)
+                ways.append([*way, target])
+    return []
+
+
+def nothing_lies_loose(house: House) -> Iterator[str]:
+    for path in sorted(house.root.iterdir()):
+        if path.is_file() and path.name not in LOOSE:
+            yield path.name
+        elif path.is_dir() and path.name not in ORDER and any(path.rglob("*.py")):
+            yield f"{path.name}/ is not in the list of folders"
+
+
+def few_floors(house: House) -> Iterator[str]:
+    below: dict[str, set[str]] = {}
+    for one, other, _ in house.arrows():
+        below.setdefault(one, set()).add(other)
+
+    def chain(folder: str, above: tuple[str, ...] = ()) -> list[str]:
+        under = [chain(other, (*above, folder)) for other in below.get(folder, ()) if other not in above]
+        return [folder, *max(under, key=len, default=[])]
+
+    longest = max((chain(folder) for folder in below), key=len, default=[])
+    if len(longest) > FLOORS:
+        yield f"{len(longest)} floors: {' → '.join(longest)}"
+
+
+def no_long_file(house: House) -> Iterator[str]:
+    for file in house.files:
+        lines = len((house.root / file).read_text(encoding="utf-8").splitlines())
+        if lines > LONGEST and file not in LONG:
+            yield f"{file} has {lines} lines"
+
+
+LAWS: tuple[Law, ...] = (imports_go_up_the_list, no_import_circle, nothing_lies_loose, few_floors, no_long_file)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_the_house(law: Law) -> None:
+    offenders = list(law(ours()))
+    pending = PENDING.get(law.__name__, ())
+    assert [one for one in offenders if not one.startswith(pending)] == []
+    if offenders:
+        pytest.xfail(f"{law.__name__}: {len(offenders)} left: {'; '.join(offenders)}")
+
+
+def test_exceptions_are_needed() -> None:
+    assert all((PACKAGE / file).is_file() for file in LONG)
+    assert all((TESTS / file).is_file() for file in WAITS)
+
+
+# file of a made-up package → its source, for each law
+BREAKERS: dict[Law, dict[str, str]] = {
+    imports_go_up_the_list: {"records/a.py": "import tfgpu_doctor.cli.b", "cli/b.py": ""},
+    no_import_circle: {
+        "records/a.py": "from tfgpu_doctor.records import b",
+        "records/b.py": "def f():\n    from tfgpu_doctor.records.a import x",
+    },
+    nothing_lies_loose: {"helpers.py": ""},
+    few_floors: {f"{one}/a.py": f"import tfgpu_doctor.{other}.a" for one, other in zip(ORDER[1:], ORDER, strict=False)},
+    no_long_file: {"records/a.py": "\n" * 351},
+}
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_each_law_is_broken_by_what_breaks_it(law: Law, tmp_path: Path) -> None:
+    for file, source in {"records/a.py": "", **BREAKERS[law]}.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(source)
+    assert len(list(law(House(tmp_path)))) == 1
+
+
+def test_a_folder_outside_the_list_lies_loose(tmp_path: Path) -> None:
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "utils" / "a.py").touch()
+    assert list(nothing_lies_loose(House(tmp_path))) == ["utils/ is not in the list of folders"]
+
+
+# ------------------------------------------------------------------------------------------ what tests may not do
+
+
+def stop_watches(source: str) -> list[int]:
+    """Lines of asserts that read a clock."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Assert)
+        for call in ast.walk(node.test)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in CLOCKS
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "time"
+    ]
+
+
+def test_no_test_measures_time() -> None:
+    """A busy machine is no defect: count work, or stop what hangs with tests/guard.py."""
+    offenders = [
+        f"{file}:{line}"
+        for path in sorted(TESTS.rglob("*.py"))
+        if (file := path.relative_to(TESTS).as_posix()) not in WAITS
+        for line in stop_watches(path.read_text(encoding="utf-8"))
+    ]
+    assert [one for one in offenders if not one.startswith(PENDING.get("no_test_measures_time", ()))] == []
+    if offenders:
+        pytest.xfail(f"{len(offenders)} left: {'; '.join(offenders)}")
+
+
+def test_a_stop_watch_is_found() -> None:
+    assert stop_watches("import time\nbegin = time.monotonic()\nassert time.monotonic() - begin < 5") == [3]
+    assert stop_watches("import time\nassert time.sleep(1) is None") == []
