@@ -266,9 +266,7 @@ PACKAGE_FAULTS: dict[str, tuple[Change, set[str]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGE_FAULTS))
-def test_packages(
-    name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, caller: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages(name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, caller: Path) -> None:
     change, expected = PACKAGE_FAULTS[name]
     env = MadeUp(tmp_path / "env")
     environ = driver_lab.environ(**H100)
@@ -333,7 +331,7 @@ def test_variables(name: str, made_up: MadeUp, driver_lab: Lab, with_ptxas: dict
 
 
 @pytest.fixture
-def with_ptxas(tmp_path: Path, driver_lab: Lab) -> dict[str, str]:
+def with_ptxas(tmp_path: Path) -> dict[str, str]:
     """A toolkit with libdevice and a good ptxas, named by XLA_FLAGS so that this machine's own play no part."""
     return {"XLA_FLAGS": f"--xla_gpu_cuda_data_dir={toolkit(tmp_path / 'kit', '12.9.86')}"}
 

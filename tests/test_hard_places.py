@@ -118,7 +118,7 @@ def test_few_file_descriptors() -> None:
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk(form: str, tmp_path: Path) -> None:
+def test_a_full_disk(form: str) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         done = run("--no-import", "--format", form, stdout=full)
     assert (done.returncode, done.stderr) == (3, b"tfgpu: cannot write the result: No space left on device\n")

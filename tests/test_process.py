@@ -88,7 +88,7 @@ def test_the_child_reads_an_empty_input(script: Script) -> None:
     assert process.run(script.argv("import sys; print(repr(sys.stdin.read()))"), timeout=GENEROUS).stdout == "''\n"
 
 
-def test_nothing_is_given_to_a_shell(script: Script) -> None:
+def test_nothing_is_given_to_a_shell() -> None:
     done = process.run([sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; echo no"], timeout=GENEROUS)
     assert done.stdout == "$HOME; echo no\n"
 

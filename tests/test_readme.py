@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.cli.runner import tfgpu
 from tfgpu_doctor.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +33,14 @@ def test_ci_runs_exactly_the_test_command() -> None:
     assert commands()[1] in script.read_text(encoding="utf-8").splitlines()
 
 
+def test_every_night_runs_the_test_command_with_everything() -> None:
+    workflow = ROOT / ".github" / "workflows" / "nightly.yml"
+    if not workflow.is_file():
+        pytest.skip("no .github in this copy of the sources")
+    steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["full"]["steps"]
+    assert steps[-1]["run"] == commands()[1] + ' -m ""'
+
+
 def test_every_command_stands_in_the_table() -> None:
     for name in COMMANDS:
         assert re.search(rf"^\| `tfgpu {name}", README, re.MULTILINE), name
@@ -53,13 +60,7 @@ def shown(head: str, after: str) -> list[str]:
 def test_the_pasted_log_is_explained_as_shown(tmp_path: Path) -> None:
     issue = tmp_path / "issue.txt"
     issue.write_text("\n".join(shown("cat issue.txt", "    $ tfgpu explain")), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "tfgpu_doctor", "explain", str(issue)],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONUTF8": "1", "COLUMNS": "80"},
-        timeout=60,
-    )
+    done = tfgpu("explain", str(issue))
     wanted = shown("tfgpu explain issue.txt", "\n`tfgpu explain")
     assert done.returncode == 1
     assert [line.rstrip() for line in done.stdout.splitlines()][1:] == [line.rstrip() for line in wanted][1:]

@@ -84,7 +84,7 @@ def test_process_substitution(good: str, bad: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_require_gpus(good: str, bad: str) -> None:
+def test_require_gpus(good: str) -> None:
     done = tfgpu("compare", good, good, "--require-gpus", "2")
     assert done.returncode == 0 and "gpu.fewer-than-required" in done.stdout
 

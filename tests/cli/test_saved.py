@@ -54,7 +54,7 @@ def test_one_sentence_for_each(name: str, tmp_path: Path) -> None:
     assert len(done.stderr) < 600
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_what_is_no_file() -> None:
     for path, message in ((".", "Is a directory"), ("no\0where", "null"), ("x" * 5000, "name too long")):
         with pytest.raises(click.UsageError, match=rf"(?i)cannot read .*{message}"):
             saved.load(path)

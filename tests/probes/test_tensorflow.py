@@ -188,7 +188,7 @@ def test_version_that_is_no_text(examine: Examine) -> None:
     assert reason(examine("odd_version").tensorflow.version) == "tf.__version__ is not a string but a tuple"
 
 
-def test_script_of_the_user_hides_the_package(examine: Examine) -> None:
+def test_script_of_the_user_hides_the_package() -> None:
     """As in `python -c`, the current folder comes first: the doctor must see the user's tensorflow.py."""
     environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "odd_version")}
     with Patient.start(sys.executable, environ=environ, cwd=str(PATIENTS / "shadow"), until="import") as patient:
@@ -210,7 +210,7 @@ def test_leftover_folder_counts_last(examine: Examine) -> None:
     assert reason(result.tensorflow.file) == "the module has no __file__"
 
 
-def test_our_own_modules_hide_nothing(examine: Examine, tmp_path: Path) -> None:
+def test_our_own_modules_hide_nothing(tmp_path: Path) -> None:
     """Started as a script, too, the folder of the doctor's probes (with its own tensorflow.py) is not on the path."""
     script = tensorflow.SCRIPT
     done = subprocess.run(
