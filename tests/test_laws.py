@@ -35,7 +35,7 @@ PURE = (
         "inference/*",
         "plan/*",
     ),
-    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "check/*", "redact/*", "bench/comparing/*"),
+    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
         "bench/saved.py",
         "bench/workload_registry.py",
