@@ -55,7 +55,7 @@ def wavering(count: int, slow: int = 0) -> tuple[float, ...]:
 def one() -> BenchResult:
     """A CPU alone."""
     cpu_only = spoil(healthy(), {**HOST, "gpus": known(())})
-    note = "TensorFlow lists no GPU: this measures the CPU. tfgpu doctor says what keeps it from the GPU."
+    note = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor says what keeps it from the GPU."
     return result(
         run(stopped="samples vary by 5.1 % (target 2 %)", steps=wavering(24)), notes=(note,), environment=cpu_only
     )
@@ -111,7 +111,7 @@ def failures() -> BenchResult:
         failed("CPU", "no answer to 'sample' within 120 s", devices=("/CPU:0",)),
         failed(
             "1 GPU",
-            "the result is wrong: residual 0.31, at most 5.4e-06 is rounding",
+            "the result is wrong: relative error 0.31 (limit 5.4e-06)",
             verified=verified(ok=False, residual=0.31),
         ),
         failed("2 GPUs, rows", "the worker was killed by SIGSEGV"),

@@ -81,14 +81,14 @@ def test_processes_that_differ_cannot_be_told_apart() -> None:
     apart = run(seconds=1.0, steps=(1.0,) * 5 + (1.2,) * 5 + (1.1,) * 5, processes=(5, 5, 5))
     found = only(apart, run(seconds=1.08, steps=(1.0,) * 5 + (1.2,) * 5 + (1.1,) * 5, processes=(5, 5, 5)))
     assert found.verdict == "cannot tell"
-    assert "3 and 3 processes to go by: measure both with --processes 5" in found.reasons[0]
+    assert "3 and 3 processes: measure both with --processes 5" in found.reasons[0]
     # samples taken for independent would have been sure
     assert only(msgspec.structs.replace(apart, processes=()), run(seconds=1.18, steps=(1.1,) * 15)).verdict != "same"
 
 
 def test_few_samples_say_nothing() -> None:
     found = only(run(steps=(1.0, 1.0, 1.0)), run(seconds=50.0))
-    assert (found.verdict, found.reasons) == ("cannot tell", ("BASE has 3 samples, and 5 are needed",))
+    assert (found.verdict, found.reasons) == ("cannot tell", ("BASE has only 3 samples; at least 5 are needed",))
 
 
 def disturbed(seconds: float, count: int, of: int = 20) -> Run:
@@ -115,7 +115,7 @@ def test_samples_that_others_disturbed_are_left_out() -> None:
 def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
     found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(1.0, 18))))
     assert found.verdict == "cannot tell"
-    assert found.reasons == ("something else wanted the CPUs during all 20 samples of NEW",)
+    assert found.reasons == ("other programs used the CPUs during all 20 samples of NEW",)
 
 
 def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
@@ -126,7 +126,7 @@ def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
 
     found = only(on_gpu(0), on_gpu(18))
     assert found.verdict == "same"
-    assert found.notes == ("other programs wanted the CPUs meanwhile, so that kernels may have been launched late",)
+    assert found.notes == ("other programs used the CPUs meanwhile, which may have delayed kernel launches",)
     assert found.new and (found.new.samples, found.new.left_out) == (20, 0)
     some = only(on_gpu(0), on_gpu(10))
     assert some.notes == () and some.new and some.new.left_out == 10
@@ -136,7 +136,7 @@ def test_fewer_cpus_without_knowing_who_had_them() -> None:
     found = only(run(), run(seconds=9.0, cpu_load=(1.0,) * 11))
     assert (found.verdict, found.reasons) == (
         "cannot tell",
-        ("it kept 2.0 CPUs busy in BASE and 1.0 in NEW; whether other programs had the rest is not known",),
+        ("the run used 2.0 CPUs in BASE and 1.0 in NEW; it is unknown whether other programs used the rest",),
     )
     on_gpu = only(run("1 GPU"), run("1 GPU", seconds=9.0, cpu_load=(1.0,) * 11))
     assert on_gpu.verdict == "slower"  # a GPU's run needs no CPU to compute
@@ -235,32 +235,32 @@ OBSTACLES: dict[str, tuple[BenchResult, BenchResult, str, str | None]] = {
     "virtual": (
         result(run("2 virtual CPUs, rows", virtual=True)),
         result(run("2 virtual CPUs, rows", virtual=True)),
-        "virtual devices prove function, never speed",
+        "virtual devices have no meaningful speed",
         None,
     ),
     "failed": (
         result(failed("1 GPU", "out of memory")),
         result(run("1 GPU")),
-        "it failed in BASE: out of memory",
+        "the run failed in BASE: out of memory",
         None,
     ),
     "wrong": (
         result(run()),
         result(run(verified=verified(ok=False))),
-        "its result in NEW is wrong",
+        "the result in NEW is wrong",
         None,
     ),
-    "unverified": (result(run(verified=None)), result(run()), "its result in BASE is not verified", None),
+    "unverified": (result(run(verified=None)), result(run()), "the result in BASE is not verified", None),
     "no samples": (
         result(run()),
         result(msgspec.structs.replace(run(), samples_s=())),
-        "NEW has no samples of it",
+        "NEW has no samples",
         None,
     ),
     "no times": (
         result(run()),
         result(msgspec.structs.replace(run(), samples_s=(1.0, 0.0, 1.0, 1.0, 1.0))),
-        "NEW has samples of it that are no times",
+        "NEW has samples that are not valid times",
         None,
     ),
     "computed in": (
@@ -347,11 +347,11 @@ def test_what_is_only_worth_a_note() -> None:
         "kernel 6.8.0 → 6.9.1",
         "OMP_NUM_THREADS not set → 1",
         "TF_XLA_FLAGS a → not set",
-        "other cards of the same model, which may differ by some per cent",
+        "different cards of the same model, which may differ by a few per cent",
     )
     (only_run,) = found.runs
     assert only_run.verdict == "same"
-    assert only_run.notes[0].startswith("the CPU beside the GPU: AMD EPYC")
+    assert only_run.notes[0].startswith("host CPU AMD EPYC")
     assert only_run.notes[1] == "median clock of /GPU:0 1830 → 1400 MHz"
 
 

@@ -42,19 +42,19 @@ def test_help_has_an_example() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--gpus", ""], "give a number from 1 up, or all"),
-        (["--devices", ""], "--devices: '' is no device"),
-        (["--gpus", "0"], "--gpus 0: give a number from 1 up, or all"),
-        (["--devices", "gpu:0,tpu"], "'tpu' is no device; write for example cpu,gpu:0,gpu:1"),
-        (["--devices", "cpu", "--gpus", "2"], "--devices names the devices"),
-        (["--gpus", "2", "--virtual-gpus", "2"], "--gpus counts physical GPUs"),
+        (["--gpus", ""], "must be a number from 1 up, or all"),
+        (["--devices", ""], "--devices: '' is not a device"),
+        (["--gpus", "0"], "--gpus 0: must be a number from 1 up, or all"),
+        (["--devices", "gpu:0,tpu"], "'tpu' is not a device; for example cpu,gpu:0,gpu:1"),
+        (["--devices", "cpu", "--gpus", "2"], "--devices cannot be combined with --gpus or --virtual-gpus"),
+        (["--gpus", "2", "--virtual-gpus", "2"], "--gpus (physical GPUs) cannot be combined"),
         (["--virtual-gpus", "1"], "--virtual-gpus"),
         (["--dtype", "int8"], "'float32', 'tf32', 'float16', 'bfloat16', 'float64'"),
         (["--power", "1"], "--power"),
         (["--power", "500", "--dtype", "tf32"], "--power 500 cannot be verified in tf32"),
         (["--size", "0"], "--size"),
         (["--deadline", "0"], "--deadline"),
-        (["--output", "-"], "--output names a file"),
+        (["--output", "-"], "--output needs a file name"),
         (["--output", "/no/such/folder/x.json"], "the folder /no/such/folder does not exist"),
         (["--python", "/no/such/python"], "--python /no/such/python: no such program"),
     ],
@@ -123,8 +123,8 @@ def test_the_text_names_what_was_computed(measured: dict[str, Any]) -> None:
     text = measured["done"].stdout
     assert text.startswith("tfgpu bench matpow  A^10 and B^10, 96 × 96\n")
     assert "✓ CPU  float32" in text and "✓ 3 virtual CPUs, rows  bfloat16  virtual: no speed" in text
-    assert "TensorFlow lists no GPU: this measures the CPU" in text
-    assert "they prove function, never speed" in text
+    assert "TensorFlow lists no GPU: only the CPU is measured" in text
+    assert "they test multi-device code, not speed" in text
 
 
 @pytest.mark.tensorflow
@@ -141,7 +141,7 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     done = bench("matpow", "--gpus", "2", "--output", str(file))
     assert done.exit_code == 1
-    assert done.stderr == "tfgpu: 2 GPUs were asked for, TensorFlow lists no GPU here (tfgpu doctor says why)\n"
+    assert done.stderr == "tfgpu: 2 GPUs requested, but TensorFlow lists no GPU (tfgpu doctor explains why)\n"
     assert not file.exists()
 
 

@@ -55,7 +55,7 @@ def training(label: str, seconds: float, **changes: Any) -> Run:
 RESULTS: dict[str, BenchResult] = {
     "cpu": result(
         run(stopped="samples vary by 5.1 % (target 2 %)"),
-        notes=("TensorFlow lists no GPU: this measures the CPU.",),
+        notes=("TensorFlow lists no GPU: only the CPU is measured.",),
         environment=CPU_ONLY,
     ),
     "two-gpus": result(
@@ -80,14 +80,14 @@ RESULTS: dict[str, BenchResult] = {
     "virtual": result(
         run(),
         run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), spread="rows", virtual=True),
-        notes=("Virtual devices share one physical device: they prove function, never speed.",),
+        notes=("Virtual devices share one physical device: they test multi-device code, not speed.",),
         environment=CPU_ONLY,
     ),
     "broken": result(
         failed("CPU", "no answer to 'sample' within 120 s", devices=("/CPU:0",)),
         failed(
             "1 GPU",
-            "the result is wrong: residual 0.31, at most 5.4e-06 is rounding",
+            "the result is wrong: relative error 0.31 (limit 5.4e-06)",
             verified=verified(ok=False, residual=0.31),
         ),
         failed("2 GPUs, rows", "the worker was killed by SIGSEGV"),

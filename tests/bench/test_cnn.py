@@ -40,17 +40,21 @@ TWO = {**ONE, "replicas": 2}
         (ONE, "float32", ""),
         (TWO, "float32", ""),
         ({**ONE, "expected": [2.3, 2.25, 2.201]}, "mixed_bfloat16", ""),
-        ({**ONE, "expected": [2.3, 2.25, 2.201]}, "float32", "not like float64 (losses 0.00045 apart, at most 1e-05)"),
-        ({**TWO, "expected": [2.3, 2.5, 2.2]}, "mixed_bfloat16", "not like one device (losses 0.1 apart"),
-        ({**ONE, "update": 0.4}, "mixed_bfloat16", "not same update (weights 0.4 apart, at most 0.3)"),
-        ({**ONE, "update": None}, "float32", "not same update (weights nan apart"),
-        ({**TWO, "identical": [9, 10]}, "float32", "not replicas identical (9 of 10 weights in 2 replicas)"),
-        ({**ONE, "losses": [2.2, 2.25, 2.3]}, "float32", "not loss falls (2.2 to 2.3)"),
-        ({**ONE, "losses": [2.2, 2.2, 2.2]}, "float32", "not loss falls"),
-        ({**ONE, "losses": [2.3, None, 2.2]}, "float32", "not loss finite (1 of 3 are not)"),
-        ({**ONE, "compared": [2.3, None, 2.2]}, "float32", "not like float64 (losses nan apart"),
+        (
+            {**ONE, "expected": [2.3, 2.25, 2.201]},
+            "float32",
+            "failed: like float64 (losses differ by 0.00045 (limit 1e-05))",
+        ),
+        ({**TWO, "expected": [2.3, 2.5, 2.2]}, "mixed_bfloat16", "failed: like one device (losses differ by 0.1"),
+        ({**ONE, "update": 0.4}, "mixed_bfloat16", "failed: same update (weights differ by 0.4 (limit 0.3))"),
+        ({**ONE, "update": None}, "float32", "failed: same update (weights differ by nan"),
+        ({**TWO, "identical": [9, 10]}, "float32", "failed: replicas identical (9 of 10 weights in 2 replicas)"),
+        ({**ONE, "losses": [2.2, 2.25, 2.3]}, "float32", "failed: loss falls (2.2 to 2.3)"),
+        ({**ONE, "losses": [2.2, 2.2, 2.2]}, "float32", "failed: loss falls"),
+        ({**ONE, "losses": [2.3, None, 2.2]}, "float32", "failed: loss finite (1 of 3 are not finite)"),
+        ({**ONE, "compared": [2.3, None, 2.2]}, "float32", "failed: like float64 (losses differ by nan"),
         ({"block": [2.1, 2.0]}, "float32", ""),
-        ({"block": [2.1, None]}, "float32", "not loss finite (1 of 2 are not)"),
+        ({"block": [2.1, None]}, "float32", "failed: loss finite (1 of 2 are not finite)"),
     ],
 )
 def test_the_verdict(answer: dict[str, Any], dtype: str, why: str) -> None:
@@ -117,13 +121,13 @@ def test_strong_scaling_shares_the_batch() -> None:
     assert [run.scaling for run in result.runs] == [None, None, "strong"]
     assert len({run.flop for run in result.runs}) == 1
     assert result.parameters["global_batch"] == 64
-    assert "64 images a step" in result.title
+    assert "64 images per step" in result.title
 
 
 def test_images_that_cannot_be_shared_out() -> None:
-    with pytest.raises(DeviceError, match="62 cannot be shared out evenly over 4 devices; 60 or 64 can"):
+    with pytest.raises(DeviceError, match="62 cannot be divided evenly over 4 devices; use 60 or 64"):
         bench(Workers(gpus=4), gpus=None, batch=None, global_batch=62)
-    with pytest.raises(DeviceError, match="4 can"):
+    with pytest.raises(DeviceError, match="use 4"):
         Cnn(global_batch=3).batch_of(4)
 
 
@@ -147,13 +151,13 @@ def test_xla_is_one_mode_in_all_cases() -> None:
     workers = Workers(gpus=2)
     result = bench(workers, gpus=2, xla=True)
     assert {request["parameters"]["xla"] for request in workers.prepared} == {True}
-    assert result.title.endswith(", XLA") and any("compiles forward and backward" in note for note in result.notes)
+    assert result.title.endswith(", XLA") and any("compiles the forward and backward" in note for note in result.notes)
 
 
 def test_a_cpu_that_would_take_minutes_is_left_out_beside_gpus_and_named() -> None:
     result = bench(Workers(gpus=1), model="resnet50", batch=1024)
     assert [run.label for run in result.runs] == ["1 GPU"]
-    assert any("The CPU is left out: one step would take it about" in note for note in result.notes)
+    assert any("The CPU is skipped: a step would take about" in note for note in result.notes)
     asked = bench(Workers(gpus=1), model="resnet50", batch=1024, devices=("/CPU:0", "/GPU:0"))
     assert [run.label for run in asked.runs] == ["CPU", "1 GPU"]
     alone = bench(Workers(), model="resnet50", batch=256)
@@ -163,9 +167,9 @@ def test_a_cpu_that_would_take_minutes_is_left_out_beside_gpus_and_named() -> No
 @pytest.mark.parametrize(
     ("why", "told"),
     [
-        ("ResourceExhaustedError: OOM when allocating", "32 images on a device do not fit into its memory: try"),
+        ("ResourceExhaustedError: OOM when allocating", "32 images per device do not fit into its memory: try"),
         ("the worker was killed by SIGSEGV: RESOURCE_EXHAUSTED", "--batch-size 16 (the worker was killed by SIGSEGV)"),
-        ("the worker was killed by SIGKILL", "Linux ends a process so where memory runs out: try --batch-size 16"),
+        ("the worker was killed by SIGKILL", "probably because the machine ran out of memory: try --batch-size 16"),
         ("InternalError: cuDNN\nsecond line", "InternalError: cuDNN\nsecond line"),
     ],
 )
@@ -203,9 +207,9 @@ def figures(alone: float, together: float, reduce: float) -> tuple[Figure, ...]:
 @pytest.mark.parametrize(
     ("measured", "reasons"),
     [
-        (figures(0.6, 0.61, 0.35), ["the sum of the gradients takes 35% of a step's time, 3.1 GB/s"]),
-        (figures(0.4, 0.8, 0.02), ["the replicas hold one another up: forward and backward pass take 2.00 times"]),
-        (figures(0.4, 0.6, 0.3), ["the sum of the gradients takes 30%", "the replicas hold one another up"]),
+        (figures(0.6, 0.61, 0.35), ["summing the gradients takes 35% of each step, 3.1 GB/s"]),
+        (figures(0.4, 0.8, 0.02), ["the replicas slow each other down: forward and backward pass take 2.00 times"]),
+        (figures(0.4, 0.6, 0.3), ["summing the gradients takes 30%", "the replicas slow each other down"]),
         (figures(0.9, 0.95, 0.05), []),
         ((), []),
     ],

@@ -35,9 +35,9 @@ def test_help_has_examples() -> None:
     [
         (["--model", "vgg"], "'mnist', 'cifar', 'resnet50'"),
         (["--batch-size", "1"], "--batch-size"),
-        (["--batch-size", "32", "--global-batch-size", "64"], "use one of the two"),
-        (["--global-batch-size", "33", "--virtual-gpus", "2"], "over 2 devices; 32 or 34 can"),
-        (["--global-batch-size", "33", "--gpus", "4"], "over 4 devices; 32 or 36 can"),
+        (["--batch-size", "32", "--global-batch-size", "64"], "cannot be combined"),
+        (["--global-batch-size", "33", "--virtual-gpus", "2"], "over 2 devices; use 32 or 34"),
+        (["--global-batch-size", "33", "--gpus", "4"], "over 4 devices; use 32 or 36"),
         (["--dtype", "float64"], "'float32', 'tf32', 'mixed_float16', 'mixed_bfloat16'"),
         (["--profile", "/proc/no"], "--profile /proc/no"),
         (["--join-timeout", "0"], "--join-timeout"),
@@ -50,10 +50,10 @@ def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], m
 @pytest.mark.parametrize(
     ("arguments", "config", "message"),
     [
-        ([], "{", "TF_CONFIG is no JSON"),
+        ([], "{", "TF_CONFIG is not JSON"),
         ([], '{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}', "job ps"),
-        (["--virtual-gpus", "2"], None, "are for one machine; TF_CONFIG or Slurm names 2 workers"),
-        (["--processes", "3"], None, "are for one machine"),
+        (["--virtual-gpus", "2"], None, "need a single machine; TF_CONFIG or Slurm lists 2 workers"),
+        (["--processes", "3"], None, "need a single machine"),
         (["--global-batch-size", "33"], None, "over 2 devices"),
     ],
 )

@@ -39,7 +39,7 @@ def test_number_of_gpus_is_read(text: str, expected: int | None) -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "", "two", "1.5", "²"])
 def test_what_is_no_number_of_gpus_is_refused(text: str) -> None:
-    with pytest.raises(DeviceSyntaxError, match="give a number from 1 up, or all"):
+    with pytest.raises(DeviceSyntaxError, match="must be a number from 1 up, or all"):
         parse_gpus(text)
 
 
@@ -99,10 +99,10 @@ def test_each_way_of_spreading_says_how_many_powers_it_computes() -> None:
 @pytest.mark.parametrize(
     ("count", "options", "message"),
     [
-        (1, {"gpus": 2, "explicit": True}, "2 GPUs were asked for, TensorFlow lists 1: NVIDIA H200"),
-        (0, {"gpus": 1, "explicit": True}, r"1 GPU was asked for, TensorFlow lists no GPU here \(tfgpu doctor says"),
-        (0, {"gpus": None, "explicit": True}, "all GPUs were asked for, TensorFlow lists no GPU here"),
-        (2, {"devices": ("/GPU:2",)}, "GPU 2 was asked for, TensorFlow lists 2: NVIDIA H200, NVIDIA H200"),
+        (1, {"gpus": 2, "explicit": True}, "2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"),
+        (0, {"gpus": 1, "explicit": True}, r"1 GPU requested, but TensorFlow lists no GPU \(tfgpu doctor explains"),
+        (0, {"gpus": None, "explicit": True}, "all GPUs requested, but TensorFlow lists no GPU"),
+        (2, {"devices": ("/GPU:2",)}, "GPU 2 requested, but TensorFlow lists 2: NVIDIA H200, NVIDIA H200"),
     ],
 )
 def test_gpus_that_are_not_there(count: int, options: dict[str, Any], message: str) -> None:

@@ -53,10 +53,10 @@ def test_a_tensorflow_that_does_not_start() -> None:
 def test_a_machine_that_is_gone_ends_the_process_here() -> None:
     def trouble(verb: str, _sample: int) -> None:
         if verb == "follow":
-            raise WorkerError("worker 0 (a:1) is gone: Connection refused")
+            raise WorkerError("worker 0 (a:1) is no longer reachable: Connection refused")
 
     worker = Follower(trouble=trouble)
-    with pytest.raises(WorkerError, match=r"worker 0 .* is gone"):
+    with pytest.raises(WorkerError, match=r"worker 0 .* is no longer reachable"):
         follow(Cnn(cluster=cluster(1)).part, lambda: worker, patience=1.0)
     assert worker.closed
 
@@ -64,7 +64,7 @@ def test_a_machine_that_is_gone_ends_the_process_here() -> None:
 def test_gpus_that_only_others_have() -> None:
     worker = Follower()
     plan = Cnn(selection=Selection(gpus=1, explicit=True), cluster=cluster(1))
-    with pytest.raises(DeviceError, match="1 GPU was asked for"):
+    with pytest.raises(DeviceError, match="1 GPU requested"):
         follow(plan.part, lambda: worker, patience=1.0)
     assert worker.closed
 

@@ -45,15 +45,19 @@ TWO = {**ONE, "replicas": 2}
         (TWO, "float32", ""),
         ({**ONE, "residual": 0.05}, "mixed_bfloat16", ""),
         ({"losses": [0.7, 1.4]}, "float32", ""),
-        ({"losses": [None, 1.4]}, "float32", "no finite losses (nan and 1.4)"),
-        ({**ONE, "losses": [0.682, 1.405]}, "float32", "no losses as in float64 (0.0007 apart)"),
-        ({**ONE, "losses": [None, 1.404]}, "float32", "no finite losses (nan and 1.4); no losses as in float64"),
-        ({**ONE, "residual": 0.05}, "float32", "no gradients as in float64 (0.05 apart)"),
-        ({**ONE, "residual": None}, "mixed_bfloat16", "no gradients as in float64 (None apart)"),
-        ({**TWO, "residual": 1.0}, "mixed_bfloat16", "no gradients as in one device (1.0 apart)"),
-        ({**TWO, "identical": False}, "float32", "no replicas identical (all 2)"),
-        ({**ONE, "moved": [0.002, 0.0]}, "float32", "no learning of both networks (their weights did not change)"),
-        ({**ONE, "moved": [0.002, math.nan]}, "float32", "no learning of both networks"),
+        ({"losses": [None, 1.4]}, "float32", "failed: finite losses (nan and 1.4)"),
+        ({**ONE, "losses": [0.682, 1.405]}, "float32", "failed: losses as in float64 (0.0007 relative difference)"),
+        (
+            {**ONE, "losses": [None, 1.404]},
+            "float32",
+            "failed: finite losses (nan and 1.4); failed: losses as in float64",
+        ),
+        ({**ONE, "residual": 0.05}, "float32", "failed: gradients as in float64 (0.05 relative difference)"),
+        ({**ONE, "residual": None}, "mixed_bfloat16", "failed: gradients as in float64 (None relative difference)"),
+        ({**TWO, "residual": 1.0}, "mixed_bfloat16", "failed: gradients as in one device (1.0 relative difference)"),
+        ({**TWO, "identical": False}, "float32", "failed: replicas identical (all 2)"),
+        ({**ONE, "moved": [0.002, 0.0]}, "float32", "failed: learning of both networks (their weights did not change)"),
+        ({**ONE, "moved": [0.002, math.nan]}, "float32", "failed: learning of both networks"),
     ],
 )
 def test_the_verdict(answer: dict[str, Any], dtype: str, why: str) -> None:
@@ -155,7 +159,7 @@ print(json.dumps({
     "one": run(BOTH[1:], file=sys.argv[2]), "two": run(BOTH),
     "other images": run(BOTH, sabotage=other_images),
     "twice as long": run(BOTH[:1], sabotage=twice_as_long, file=sys.argv[2]),
-    "no learning": run(BOTH[:1], sabotage=no_learning, file=sys.argv[2]),
+    "failed: learning": run(BOTH[:1], sabotage=no_learning, file=sys.argv[2]),
 }))
 """
 
@@ -204,9 +208,9 @@ def test_a_right_training_is_found_right(case: str, devices: list[str], real: di
 @pytest.mark.parametrize(
     ("case", "why"),
     [
-        ("other images", "no losses as in one device"),
-        ("twice as long", "no losses as in float64"),
-        ("no learning", "no learning of both networks"),
+        ("other images", "failed: losses as in one device"),
+        ("twice as long", "failed: losses as in float64"),
+        ("failed: learning", "failed: learning of both networks"),
     ],
 )
 def test_a_wrong_training_is_found_wrong(case: str, why: str, real: dict[str, Any]) -> None:

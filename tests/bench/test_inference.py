@@ -66,15 +66,35 @@ def test_a_latency_is_sampled_for_its_last_percentile() -> None:
     [
         (RIGHT, "float32", OURS, ""),
         ({**RIGHT, "residual": 5e-5}, "float32", THEIRS, ""),
-        ({**RIGHT, "residual": 5e-5}, "float32", OURS, "no outputs as on the CPU in float64 (5e-05 apart)"),
-        ({**RIGHT, "residual": 1e-3}, "float32", THEIRS, "no outputs as on the CPU in float32 (0.001 apart)"),
+        (
+            {**RIGHT, "residual": 5e-5},
+            "float32",
+            OURS,
+            "failed: outputs as on the CPU in float64 (5e-05 relative difference)",
+        ),
+        (
+            {**RIGHT, "residual": 1e-3},
+            "float32",
+            THEIRS,
+            "failed: outputs as on the CPU in float32 (0.001 relative difference)",
+        ),
         ({**RIGHT, "residual": 6e-3}, "mixed_bfloat16", OURS, ""),
-        ({**RIGHT, "residual": 0.5}, "mixed_bfloat16", OURS, "no outputs as on the CPU in float64 (0.5 apart)"),
-        ({**RIGHT, "residual": None}, "float32", OURS, "no outputs as on the CPU in float64 (no number)"),
-        ({**RIGHT, "finite": False}, "float32", OURS, "no finite outputs (some are infinite or no numbers)"),
+        (
+            {**RIGHT, "residual": 0.5},
+            "mixed_bfloat16",
+            OURS,
+            "failed: outputs as on the CPU in float64 (0.5 relative difference)",
+        ),
+        ({**RIGHT, "residual": None}, "float32", OURS, "failed: outputs as on the CPU in float64 (NaN)"),
+        ({**RIGHT, "finite": False}, "float32", OURS, "failed: finite outputs (some are infinite or NaN)"),
         ({**RIGHT, "unlike": "other shapes"}, "float32", OURS, "other shapes"),
         ({**RIGHT, "others": 1000, "differing": 5}, "float32", THEIRS, ""),
-        ({**RIGHT, "others": 1000, "differing": 50}, "float32", THEIRS, "no whole numbers as on the CPU (50 of 1000"),
+        (
+            {**RIGHT, "others": 1000, "differing": 50},
+            "float32",
+            THEIRS,
+            "failed: whole numbers as on the CPU (50 of 1000",
+        ),
         ({**RIGHT, "floats": 0, "residual": None, "others": 9}, "float32", THEIRS, ""),
     ],
 )
@@ -137,7 +157,7 @@ def test_a_process_a_device_stays_over_the_batches() -> None:
     ]
     assert len(workers.started) == 3 + 1  # one prepares; that which looked at the devices first is the CPU's
     assert all(worker.closed for worker in workers.started)
-    assert "Left out: batch 1 is not split over 2 devices." in result.notes
+    assert "Skipped: batch 1 cannot be split over 2 devices." in result.notes
 
 
 def test_throughput_and_flop_are_those_of_the_batch() -> None:
@@ -161,7 +181,7 @@ def test_saturation_and_latencies_are_told() -> None:
     result = bench(Workers())
     assert any(note.startswith("Throughput: CPU, float32: not saturated yet") for note in result.notes)
     assert any(
-        note == "Latency against throughput by batch, CPU, float32: 1: 10 ms, 100/s; 8: 10 ms, 800/s."
+        note == "Latency and throughput by batch, CPU, float32: 1: 10 ms, 100/s; 8: 10 ms, 800/s."
         for note in result.notes
     )
 
@@ -174,7 +194,7 @@ def test_a_slow_call_is_told_in_seconds() -> None:
 def test_what_the_99th_percentile_needs_is_told() -> None:
     slow = run(seconds=0.1)
     (said,) = Inference(batches=(1, 8)).advice(slow, ())
-    assert said.endswith("needs 368 samples, and here are 11: try --deadline 90")  # 2 × 36.8 s, and a fifth
+    assert said.endswith("needs 368 samples, found 11: try --deadline 90")  # 2 × 36.8 s, and a fifth
     (said,) = Inference(wanted=10).advice(slow, ())
     assert said.endswith("try --min-samples 368")
     enough = msgspec.structs.replace(slow, figures=percentiles(CPU, [0.1] * 400))
@@ -188,7 +208,7 @@ def test_a_users_model() -> None:
     described = {"name": "serve", "inputs": [THEIR_INPUT]}
     workers = Workers(described=described)
     result = bench(workers, model=None, saved_model="/models/mine")
-    assert result.title == "mine (serve), one call after the other"
+    assert result.title == "mine (serve), consecutive calls"
     assert [task for task, _ in workers.tasks] == ["describe", "answers"]
     assert result.runs[0].flop is None
     assert "/models" not in result.to_json().decode()
@@ -198,8 +218,8 @@ def test_a_model_that_takes_one_batch_only() -> None:
     described = {"name": "serve", "inputs": [{**THEIR_INPUT, "shape": [8, 4]}]}
     result = bench(Workers(described=described), model=None, saved_model="/models/mine", virtual=2)
     assert points(result) == ["CPU float32 8"]
-    assert "Left out: batch 1: the model takes 8 only." in result.notes
-    with pytest.raises(CannotRunError, match="takes batches of 8 only: add --batch-sizes 8"):
+    assert "Skipped: batch 1: the model only takes 8." in result.notes
+    with pytest.raises(CannotRunError, match="only takes batches of 8: use --batch-sizes 8"):
         bench(Workers(described=described), model=None, saved_model="/models/mine", batches=(1, 2))
 
 
@@ -252,15 +272,15 @@ QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-sizes", "1,4"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--batch-sizes", "1,x"], "'x' is no number from 1 to 65536; write for example 1,8,32,128"),
-        (["--batch-sizes", ""], "'' is no number"),
-        (["--batch-sizes", "0"], "'0' is no number"),
+        (["--batch-sizes", "1,x"], "'x' is not a number from 1 to 65536; for example 1,8,32,128"),
+        (["--batch-sizes", ""], "'' is not a number"),
+        (["--batch-sizes", "0"], "'0' is not a number"),
         (["--model", "vgg"], "'mnist', 'cifar', 'resnet50'"),
         (["--saved-model", "/no/such/folder"], "does not exist"),
-        (["--saved-model", "."], "there is no saved_model.pb in it; model.export(DIR)"),
-        (["--signature", "x"], "add --saved-model DIR"),
-        (["--shape", "2"], "add --saved-model DIR"),
-        (["--model", "mnist", "--saved-model", "."], "use one of the two"),
+        (["--saved-model", "."], "no saved_model.pb found; save one with model.export(DIR)"),
+        (["--signature", "x"], "--signature and --shape need --saved-model DIR"),
+        (["--shape", "2"], "--signature and --shape need --saved-model DIR"),
+        (["--model", "mnist", "--saved-model", "."], "cannot be combined"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
@@ -270,8 +290,8 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 def test_types_and_shapes_of_a_users_model(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").write_bytes(b"no model")
     for arguments, message in (
-        (["--dtype", "mixed_float16"], "--dtype mixed_float16: a SavedModel has its own types"),
-        (["--shape", "2x3"], "--shape 2x3: write the shape of one item"),
+        (["--dtype", "mixed_float16"], "--dtype mixed_float16: the types of a SavedModel are fixed"),
+        (["--shape", "2x3"], "--shape 2x3: give the shape of one item"),
     ):
         refuses(["inference", "--saved-model", str(tmp_path), *arguments], message)
 
@@ -324,7 +344,7 @@ def test_a_users_model_of_two_inputs(several: str) -> None:
 def test_what_never_gives_the_same_twice_is_wrong(several: str) -> None:
     done = command("inference", *QUICK, "--saved-model", several, "--signature", "dice")
     assert done.exit_code == 1
-    assert "the result is wrong: no outputs as on the CPU" in " ".join(done.stdout.split())
+    assert "the result is wrong: failed: outputs as on the CPU" in " ".join(done.stdout.split())
     assert "items/s" not in done.stdout
 
 
@@ -334,4 +354,4 @@ def test_what_never_gives_the_same_twice_is_wrong(several: str) -> None:
 def test_an_open_shape_is_asked_for(several: str) -> None:
     done = command("inference", *QUICK, "--saved-model", several)
     assert done.exit_code == 1
-    assert done.stderr.endswith("the shape of the input ids is open (ids int32 [?, ?]): add --shape ids=…\n")
+    assert done.stderr.endswith("the shape of the input ids is unknown (ids int32 [?, ?]): add --shape ids=…\n")

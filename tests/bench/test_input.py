@@ -149,7 +149,7 @@ def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
         (tmp_path / f"{index:02}.JPG").write_bytes(b"x" * 3000)
     workers = Feeders()
     found = bench(workers, plan={"folder": str(tmp_path), "images": 512})
-    assert found.title.startswith("20 of the data set's images of 3 kB into mnist")
+    assert found.title.startswith("20 of your images of 3 kB into mnist")
     assert workers.started[0].asked.count("reference") == 1  # whether they can be decoded
     assert len(list(tmp_path.iterdir())) == 20
     assert found.parameters["dataset"] == "folder" and str(tmp_path) not in str(found.parameters)
@@ -187,14 +187,14 @@ def test_what_does_not_fit() -> None:
 def test_images_that_are_not_right_report_no_speed(name: str) -> None:
     workers = Feeders(answer={**RIGHT, name: 2})
     one = bench(workers).runs[0]
-    assert one.failure == f"the result is wrong: not no image {name} (2 of 32)"
+    assert one.failure == f"the result is wrong: failed: no image {name} (2 of 32)"
     assert one.throughput is None
 
 
 def test_losses_must_be_numbers() -> None:
     assert workload.judge({"images": None, "losses": [0.5, 0.6]}, "float32", {}).ok
     verdict = workload.judge({"images": None, "losses": [0.5, None]}, "float32", {})
-    assert (verdict.ok, verdict.why) == (False, "not loss finite (1 of 2)")
+    assert (verdict.ok, verdict.why) == (False, "failed: loss finite (1 of 2)")
 
 
 # ------------------------------------------------------------------------------------------- images in a folder
@@ -237,8 +237,8 @@ def fed(noise: float = 0.01, **speeds: float) -> list[Run]:
 def test_input_bound_with_every_pipeline() -> None:
     (text,) = reading.verdicts([eats(10000), *fed(sequential=1000, everything=4000)])
     assert text == (
-        "1 GPU: input-bound with every pipeline; it takes 10000 images/s with its data on the device and 4000 images/s "
-        "with everything: input waits 60 % of the step (59 to 61)"
+        "1 GPU: input-bound with every pipeline; training alone consumes 10000 images/s, and 4000 images/s "
+        "with everything: training waits for input 60 % of the time (59 to 61)"
     )
 
 
@@ -246,17 +246,20 @@ def test_the_simplest_pipeline_that_is_enough_is_named() -> None:
     (text,) = reading.verdicts(
         [eats(10000), *fed(sequential=2000, parallel_decode=6000, prefetch=9900, everything=9950)]
     )
-    assert "input-bound with sequential: input waits 80 % of the step; not with prefetch: input waits 1 %" in text
+    assert (
+        "input-bound with sequential: training waits for input 80 % of the time; not with prefetch: training waits for "
+        "input 1 %" in text
+    )
 
 
 def test_not_input_bound() -> None:
     (text,) = reading.verdicts([eats(1000), *fed(sequential=995, everything=1002)])
-    assert text.startswith("1 GPU: not input-bound, not even with sequential; it takes 1000 images/s")
+    assert text.startswith("1 GPU: not input-bound, not even with sequential; training alone consumes 1000 images/s")
 
 
 def test_noise_is_no_verdict() -> None:
     (text,) = reading.verdicts([eats(1000), *fed(noise=0.3, sequential=950, everything=960)])
-    assert "cannot tell whether it is input-bound" in text and "(0 to 33)" in text
+    assert "inconclusive whether input-bound" in text and "(0 to 33)" in text
 
 
 def test_virtual_failed_and_missing_runs_say_nothing() -> None:
@@ -273,9 +276,9 @@ def test_knobs_are_ranked_by_what_they_bring() -> None:
     ]
     (text,) = reading.ranking(runs)
     assert text == (
-        "knobs of the pipeline alone: cache 5.0 times (4.9 to 5.1) over parallel decode; "
+        "options of the pipeline alone: cache 5.0 times (4.9 to 5.1) over parallel decode; "
         "parallel decode 1.98 times (1.94 to 2.02) over parallel map; "
-        "batch before map slows down: 0.75 times (0.74 to 0.77) over parallel decode; no clear effect: parallel map"
+        "batch before map is slower: 0.75 times (0.74 to 0.77) over parallel decode; no clear effect: parallel map"
     )
 
 
@@ -285,27 +288,29 @@ def test_what_is_within_the_spread_of_the_samples_is_no_effect() -> None:
         at(reading.FED, "parallel decode", 2100, spread_iqr=0.38),
         at(reading.FED, "prefetch", 1700, spread_iqr=0.21),
     ]
-    assert list(reading.ranking(shaky)) == ["knobs, 1 GPU fed: no clear effect: prefetch"]
+    assert list(reading.ranking(shaky)) == ["options of the pipeline that feeds 1 GPU: no clear effect: prefetch"]
     alone = eats(3400, spread_iqr=1.09)
     (text,) = reading.verdicts([alone, *shaky])
-    assert "cannot tell whether it is input-bound" in text
+    assert "inconclusive whether input-bound" in text
     assert list(reading.advice(shaky[1], [alone, *shaky])) == []
 
 
 def test_a_pipeline_is_compared_with_the_nearest_that_was_measured() -> None:
     (text,) = reading.ranking(fed(sequential=100, parallel_decode=300))
-    assert text.startswith("knobs, 1 GPU fed: parallel decode 3.0") and text.endswith("over sequential")
+    assert text.startswith("options of the pipeline that feeds 1 GPU: parallel decode 3.0") and text.endswith(
+        "over sequential"
+    )
 
 
 def test_advice() -> None:
     slow, best = fed(sequential=1000, everything=4000)
     runs = [eats(10000), slow, best, at(reading.ALONE, "cache", 4500, label="CPU")]
-    assert next(reading.advice(slow, runs)).startswith("input waits 90 % of the step: try everything, 4.0")
+    assert next(reading.advice(slow, runs)).startswith("training waits for input 90 % of the time: try everything, 4.0")
     assert next(reading.advice(best, runs)) == (
-        "input waits 60 % of the step (59 to 61): the best pipeline alone gives 4500 images/s; "
-        "try more or faster CPUs, smaller images, or images decoded beforehand"
+        "training waits for input 60 % of the time (59 to 61): the best pipeline alone gives 4500 images/s; "
+        "try more or faster CPUs, smaller images, or already decoded images"
     )
     quick = [*runs[:3], at(reading.ALONE, "cache", 50000, label="CPU")]
-    assert next(reading.advice(best, quick)).endswith("the CPUs or the way to the device are shared")
+    assert next(reading.advice(best, quick)).endswith("they share CPUs or the link to the device")
     assert list(reading.advice(runs[0], runs)) == list(reading.advice(runs[3], runs)) == []
     assert list(reading.advice(*[(one := fed(prefetch=9900)[0]), [*runs, one]])) == []

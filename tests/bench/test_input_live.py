@@ -20,9 +20,9 @@ SHORT = ["--model", "mnist", "--batch-size", "8", "--images", "16", "--min-sampl
 
 def test_wrong_usage(tmp_path: Path) -> None:
     missing = ["input", "--dataset", str(tmp_path / "nothing")]
-    refuses(missing, "no such folder; give one with images in it, or synthetic")
+    refuses(missing, "no such folder; give a folder with images, or synthetic")
     (tmp_path / "readme.txt").write_text("no image")
-    refuses(["input", "--dataset", str(tmp_path)], "no .jpg, .jpeg, .png, .bmp in it or below it")
+    refuses(["input", "--dataset", str(tmp_path)], "no .jpg, .jpeg, .png, .bmp files found in it or its subfolders")
 
 
 @pytest.mark.full
@@ -42,7 +42,7 @@ def test_a_whole_run(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
         assert ("loss finite" in names) == (one.parameters["measured"] != "pipeline alone")
     assert result.title.startswith("16 synthetic JPEG images of ")
     assert result.conclusions[0].startswith("CPU: ")
-    assert any(text.startswith("knobs of the pipeline alone: ") for text in result.conclusions)
+    assert any(text.startswith("options of the pipeline alone: ") for text in result.conclusions)
 
 
 @pytest.mark.tensorflow

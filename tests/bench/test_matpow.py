@@ -67,7 +67,7 @@ def test_tf32_without_a_gpu_is_said_to_be_float32() -> None:
     result = bench(Workers(), dtypes=("tf32",))
     assert names(result) == ["CPU float32"]
     assert any("TF32 exists on GPUs" in note for note in result.notes)
-    assert any("TensorFlow lists no GPU: this measures the CPU" in note for note in result.notes)
+    assert any("TensorFlow lists no GPU: only the CPU is measured" in note for note in result.notes)
 
 
 def test_the_size_is_chosen_by_speed() -> None:
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated() -> None:
 
 def test_more_gpus_than_there_are() -> None:
     workers = Workers(gpus=1)
-    with pytest.raises(DeviceError, match="2 GPUs were asked for, TensorFlow lists 1: NVIDIA H200"):
+    with pytest.raises(DeviceError, match="2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"):
         bench(workers, gpus=2, explicit=True)
     assert [worker.closed for worker in workers.started] == [True]
 

@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import memory
 
-FULL = "NoRoomError: the memory has no room for a batch"
+FULL = "NoRoomError: not enough memory for a batch"
 RIGHT: dict[str, Any] = {"losses": [2.3, 2.2], "compared": [2.3, 2.2], "expected": [2.3, 2.2], "replicas": 1}
 
 # ------------------------------------------------------------------------------------------------ the verdict
@@ -34,13 +34,13 @@ RIGHT: dict[str, Any] = {"losses": [2.3, 2.2], "compared": [2.3, 2.2], "expected
         (RIGHT, "float32", ""),
         ({**RIGHT, "replicas": 2}, "float32", ""),
         ({"losses": [2.3]}, "float32", ""),
-        ({"losses": [None]}, "float32", "no finite losses"),
-        ({**RIGHT, "losses": [2.3, 2.3]}, "float32", "no falling loss (2.3 to 2.3)"),
-        ({**RIGHT, "losses": [2.3, None]}, "float32", "no finite losses"),
-        ({**RIGHT, "compared": [2.3, 2.21]}, "float32", "no losses as in float64 (0.0043 apart)"),
+        ({"losses": [None]}, "float32", "failed: finite losses"),
+        ({**RIGHT, "losses": [2.3, 2.3]}, "float32", "failed: falling loss (2.3 to 2.3)"),
+        ({**RIGHT, "losses": [2.3, None]}, "float32", "failed: finite losses"),
+        ({**RIGHT, "compared": [2.3, 2.21]}, "float32", "failed: losses as in float64 (0.0043 relative difference)"),
         ({**RIGHT, "compared": [2.3, 0.0102], "expected": [2.3, 0.01]}, "mixed_bfloat16", ""),
-        ({**RIGHT, "compared": [2.3, None]}, "float32", "no losses as in float64 (inf apart)"),
-        ({**RIGHT, "compared": [2.3, 2.9], "replicas": 2}, "mixed_bfloat16", "no losses as in one device"),
+        ({**RIGHT, "compared": [2.3, None]}, "float32", "failed: losses as in float64 (inf relative difference)"),
+        ({**RIGHT, "compared": [2.3, 2.9], "replicas": 2}, "mixed_bfloat16", "failed: losses as in one device"),
     ],
 )
 def test_the_verdict(answer: dict[str, Any], dtype: str, why: str) -> None:
@@ -52,8 +52,8 @@ def test_the_verdict(answer: dict[str, Any], dtype: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (FULL, "the memory is full"),
-        ("_ArrayMemoryError: Unable to allocate 12.2 MiB", "the memory is full"),
+        (FULL, "out of memory"),
+        ("_ArrayMemoryError: Unable to allocate 12.2 MiB", "out of memory"),
         ("the worker was killed by SIGKILL", "the worker was killed by SIGKILL"),
         ("the worker ended with exit code 1: F0000 xla\nmore", "the worker ended with exit code 1"),
         (
@@ -137,7 +137,7 @@ def test_a_process_that_dies_is_an_answer_and_another_goes_on(how: str) -> None:
     assert figures["largest batch"].value == 992
     assert figures["peak memory"].value == pytest.approx(5e8 + 992e6)
     assert figures["memory an image"].value == pytest.approx(1e6)
-    reason = "the memory is full" if how == FULL else how.partition(":")[0]
+    reason = "out of memory" if how == FULL else how.partition(":")[0]
     assert said(result, "1 GPU") == f"1 GPU, float32: a batch of 992 fits, with 1.39 GiB; 1008 does not ({reason})."
 
 
@@ -166,7 +166,7 @@ def test_on_the_cpu_the_budget_ends_the_search_before_memory_does() -> None:
     largest = result.runs[0]
     peak = next(figure.value for figure in largest.figures if figure.name == "peak memory")
     assert 1.7 * 2**30 < peak <= 2 * 2**30
-    assert "more than half of the host's free memory (2 GiB of 4 GiB)" in said(result, "CPU")
+    assert "more than half of the free host memory (2 GiB of 4 GiB)" in said(result, "CPU")
 
 
 def test_a_worker_is_told_to_guard_the_machine_and_what_fits() -> None:
@@ -195,7 +195,7 @@ def test_a_worker_is_told_to_guard_the_machine_and_what_fits() -> None:
 def test_nothing_fits_and_the_run_says_why() -> None:
     result = bench(Workers(holds(0), gpus=1), devices=("/GPU:0",))
     assert [run.failure for run in result.runs] == [FULL]
-    assert said(result, "1 GPU") == "1 GPU, float32: not even a batch of 1 fits: the memory is full."
+    assert said(result, "1 GPU") == "1 GPU, float32: even a batch of 1 does not fit: out of memory."
 
 
 def test_an_error_of_another_kind_is_no_answer_about_memory() -> None:
@@ -207,7 +207,7 @@ def test_an_error_of_another_kind_is_no_answer_about_memory() -> None:
 def test_logical_gpus_are_bounded_by_their_limit() -> None:
     result = bench(Workers(holds(100), gpus=1), virtual=2)
     told = said(result, f"2 virtual GPUs, {SPREAD}")
-    assert f"(the memory is full, which is {VIRTUAL_MIB} MiB on each logical GPU)" in told
+    assert f"(out of memory, {VIRTUAL_MIB} MiB per logical GPU)" in told
 
 
 def test_cases_take_the_memory_one_after_the_other() -> None:
@@ -278,4 +278,4 @@ def test_memory_that_is_refused_is_an_answer(worker: WorkerProcess) -> None:
 def test_the_result_is_kept_as_json() -> None:
     result = bench(Workers(holds(100), gpus=1), devices=("/GPU:0",))
     again = msgspec.json.decode(result.to_json(), type=BenchResult)
-    assert again.runs[0].figures[0].note == "102 does not (the memory is full)"
+    assert again.runs[0].figures[0].note == "102 does not (out of memory)"

@@ -28,7 +28,7 @@ def test_a_shape_is_read(text: str, expected: tuple[str, tuple[int, ...]]) -> No
 
 @pytest.mark.parametrize("text", ["0", "x=-1", "x=2,", "2x2", "=3", "٣", "1.5"])
 def test_what_is_no_shape(text: str) -> None:
-    with pytest.raises(ShapeError, match="write the shape of one item, as in 224,224,3"):
+    with pytest.raises(ShapeError, match="give the shape of one item, for example 224,224,3"):
         parse_shape(text)
 
 
@@ -60,15 +60,15 @@ def test_inputs_that_can_be_made_up(
         (
             [("x", [None, None], "float32")],
             {},
-            r"the shape of the input x is open \(x float32 \[\?, \?\]\): add --shape",
+            r"the shape of the input x is unknown \(x float32 \[\?, \?\]\): add --shape",
         ),
         ([("x", None, "float32")], {}, "add --shape x=…"),
-        ([("x", [None], "string")], {}, "is of type string, for which nothing can be made up"),
-        ([("x", [None, 4], "float32")], {"x": (5,)}, "does not suit the input x"),
-        ([("x", [None, 4], "float32")], {"": (4, 4)}, "does not suit the input x"),
+        ([("x", [None], "string")], {}, "is of type string, for which no input can be generated"),
+        ([("x", [None, 4], "float32")], {"x": (5,)}, "does not match the input x"),
+        ([("x", [None, 4], "float32")], {"": (4, 4)}, "does not match the input x"),
         ([("x", [None, 4], "float32")], {"y": (4,)}, r"--shape names y: the signature takes x float32 \[\?, 4\]"),
         ([("x", [None], "float32"), ("y", [None], "float32")], {"": (4,)}, "--shape names no input"),
-        ([("x", [2, 4], "float32"), ("y", [3], "float32")], {}, "no input has a batch of any size"),
+        ([("x", [2, 4], "float32"), ("y", [3], "float32")], {}, "no input has a batch dimension"),
     ],
 )
 def test_inputs_that_cannot(inputs: list[Any], shapes: dict[str, Any], why: str) -> None:

@@ -76,7 +76,7 @@ def test_one_that_never_comes_ends_the_work_here_and_is_named(started: Any) -> N
     assert worker.closed
     assert set(door.knocked) == {"b:2222"}
     with pytest.raises(
-        WorkerError, match=r"not there within 0.05 s: worker 1 \(b:2222\): Connection refused; start the"
+        WorkerError, match=r"not reachable within 0.05 s: worker 1 \(b:2222\): Connection refused; start the"
     ):
         watched.ask(1.0, do="sample", count=1, steps=1)
 
@@ -92,7 +92,7 @@ def test_one_that_is_gone_is_named_even_where_tensorflow_says_something_else(sta
     _, watched, worker = started(door, trouble=trouble)
     common(watched)
     until(lambda: door.knocked)
-    with pytest.raises(WorkerError, match=r"^worker 1 \(b:2222\) is gone: Connection refused$"):
+    with pytest.raises(WorkerError, match=r"^worker 1 \(b:2222\) is no longer reachable: Connection refused$"):
         watched.ask(1.0, do="sample", count=1, steps=1)
     assert worker.closed
 

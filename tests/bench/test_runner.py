@@ -137,7 +137,7 @@ def test_a_trace_that_fails_leaves_the_result(trouble: str, tmp_path: Path) -> N
 
     (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, answer)], profile=tmp_path)
     assert one.failure is None and one.throughput is not None
-    assert one.advice[0].startswith("no trace: ")
+    assert one.advice[0].startswith("no profile: ")
 
 
 def test_the_last_word_goes_to_others_where_a_job_has_them() -> None:
@@ -278,7 +278,7 @@ def test_a_worker_that_cannot_be_started() -> None:
 def test_a_wrong_result_has_no_speed() -> None:
     worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: WRONG if verb == "verify" else None)
     (one,) = runs([CPU], [worker])
-    assert one.failure == "the result is wrong: residual 0.3, at most 5.4e-06 is rounding"
+    assert one.failure == "the result is wrong: relative error 0.3 (limit 5.4e-06)"
     assert one.verified and not one.verified.ok
     assert (one.throughput, one.samples_s) == (None, ())
 
@@ -286,8 +286,8 @@ def test_a_wrong_result_has_no_speed() -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({"rms": None, "worst_row": None}, "the result is wrong: it holds numbers that are not finite"),
-        ({"rms": 1e-6, "worst_row": 0.1}, "the result is wrong: a row is off by 0.1, at most 4.3e-05"),
+        ({"rms": None, "worst_row": None}, "the result is wrong: it contains infinite or NaN values"),
+        ({"rms": 1e-6, "worst_row": 0.1}, "the result is wrong: relative error of a row 0.1 (limit 4.3e-05)"),
     ],
 )
 def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
@@ -323,7 +323,7 @@ def test_which_of_tf32_and_float32_ran_is_what_the_residual_says(found: dict[str
 def test_float32_that_was_tf32_has_no_speed() -> None:
     found = {"rms": 6e-4, "worst_row": 2e-3}
     (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
-    assert one.failure is not None and one.failure.startswith("the result is wrong: residual 0.0006")
+    assert one.failure is not None and one.failure.startswith("the result is wrong: relative error 0.0006")
 
 
 def test_a_device_that_the_worker_does_not_own_up_to() -> None:

@@ -101,7 +101,7 @@ def test_two_train_together_and_the_first_reports(pair: Pair, tmp_path: Path) ->
     assert together.virtual  # both are this one machine
     assert "2 workers, CPU" in text
     assert silent == "" and not (tmp_path / "other.json").exists()
-    assert told == f"tfgpu: worker 1 of 2 took part; {pair.name(0)} reports\n"
+    assert told == f"tfgpu: worker 1 of 2 is done; {pair.name(0)} prints the report\n"
 
 
 def test_one_that_dies_midway_ends_both(pair: Pair, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_one_that_dies_midway_ends_both(pair: Pair, tmp_path: Path) -> None:
     assert time.monotonic() - died < 30
     _, told = other.communicate(timeout=60)
     assert (chief.returncode, other.returncode) == (1, 1)
-    assert f"{pair.name(1)} is gone" in text
+    assert f"{pair.name(1)} is no longer reachable" in text
     assert told.startswith("tfgpu: worker 1 of 2: ") and "Traceback" not in told
     assert psutil.wait_procs(left, timeout=10)[1] == []
     together = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs[0]
@@ -132,7 +132,7 @@ def test_an_interrupted_first_machine_lets_the_others_end(pair: Pair, tmp_path: 
     chief.communicate(timeout=60)
     _, told = other.communicate(timeout=60)
     assert (chief.returncode, other.returncode) == (130, 1)
-    assert f"{pair.name(0)} is gone" in told
+    assert f"{pair.name(0)} is no longer reachable" in told
     assert psutil.wait_procs(left, timeout=10)[1] == []
 
 
@@ -146,7 +146,7 @@ def test_one_that_never_comes_ends_the_other_in_time(pair: Pair) -> None:
         other.send_signal(signal.SIGCONT)
     _, told = other.communicate(timeout=120)
     assert (chief.returncode, other.returncode) == (1, 1)
-    assert f"not there within 3 s: {pair.name(1)}: Connection refused; start the same command" in text
+    assert f"not reachable within 3 s: {pair.name(1)}: Connection refused; start the same command" in text
     assert f"{pair.name(0)}" in told
 
 

@@ -102,14 +102,14 @@ def test_a_size_that_takes_too_long_is_left_out_on_that_device_and_named() -> No
     # 0.2 s for 3 samples and 2 warm-ups: 0.04 s a sample; at 1e13 FLOP/s 4096 takes 0.25 s
     found = sweep(Started(), sizes=(512, 1024, 4096, 8192))
     assert points(found) == ["CPU float32 512", "CPU float32 1024"]
-    assert "N = 4096, 8192: left out on CPU, float32: too slow for --deadline 0.2 by its speed at 1024" in found.notes
+    assert "N = 4096, 8192: skipped on CPU, float32: too slow for --deadline 0.2, estimated from 1024" in found.notes
 
 
 def test_a_size_that_does_not_fit_is_left_out_and_named() -> None:
     tiny = spoil(healthy(), {"host.memory_limit": known(2**31)})
     found = sweep(Started(), environment=tiny, sizes=(2048, 16384), rule=StoppingRule(min_samples=3, deadline=600))
     assert points(found) == ["CPU float32 2048"]
-    assert "N = 16384: left out on CPU, float32: does not fit into what is free of the host's memory" in found.notes
+    assert "N = 16384: skipped on CPU, float32: does not fit into the free memory of the host" in found.notes
 
 
 def test_after_a_failure_no_larger_size_is_tried() -> None:
@@ -128,7 +128,7 @@ def test_after_a_failure_no_larger_size_is_tried() -> None:
     workers.kind = Fails
     found = sweep(workers)
     assert [bool(one.failure) for one in found.runs] == [False, True]
-    assert "N = 256: not tried on CPU, float32, which failed at 128" in found.notes
+    assert "N = 256: skipped on CPU, float32, which failed at 128" in found.notes
 
 
 def test_what_two_sweeps_must_share_does_not_hold_the_sizes() -> None:
@@ -173,9 +173,9 @@ def test_the_bracket_is_as_wide_as_the_noise() -> None:
         ({256: 0.5, 512: 0.25}, "faster than the CPU from the smallest size on (N = 256, 2 times)"),
         ({256: 4, 512: 2}, "slower than the CPU up to N = 512, the largest measured on both (0.5 times as fast)"),
         ({256: 4, 512: 1.0}, "not clearly faster than the CPU up to N = 512"),
-        ({256: 1.0, 512: 0.5}, "faster than the CPU from N = 512 on; cannot tell below"),
+        ({256: 1.0, 512: 0.5}, "faster than the CPU from N = 512 on; inconclusive below"),
         ({256: 0.5, 512: 2.0, 1024: 0.5}, "overtakes the CPU between N = 512 and 1024"),
-        ({4096: 0.5}, "no size was measured on the CPU, too"),
+        ({4096: 0.5}, "no size was also measured on the CPU"),
     ],
 )
 def test_other_ways_of_crossing(times: dict[int, float], text: str) -> None:

@@ -13,9 +13,9 @@ from tests.bench.live import bench, refuses
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sweep", "256"], "--sweep needs two sizes at least"),
-        (["--sweep", "256,big"], "'big' is no size from 16 to 131072; write for example 256,512,1024, or auto"),
-        (["--sweep", "auto", "--size", "96"], "--size measures one size, --sweep several: use one of the two"),
+        (["--sweep", "256"], "--sweep needs at least two sizes"),
+        (["--sweep", "256,big"], "'big' is not a size from 16 to 131072; for example 256,512,1024, or auto"),
+        (["--sweep", "auto", "--size", "96"], "--size and --sweep cannot be combined"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:

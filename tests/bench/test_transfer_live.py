@@ -23,9 +23,9 @@ def alone(tensorflow_python: str) -> Iterator[Shared]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sizes", "1"], "--sizes: '1' is no size from 1KiB to 64GiB in whole float32 numbers"),
-        (["--sizes", "1MiB,lots"], "write for example 1MiB,16MiB,256MiB"),
-        (["--gpus", "none"], "give a number from 1 up, or all"),
+        (["--sizes", "1"], "--sizes: '1' is not a size from 1KiB to 64GiB that is a multiple of 4 bytes"),
+        (["--sizes", "1MiB,lots"], "for example 1MiB,16MiB,256MiB"),
+        (["--gpus", "none"], "must be a number from 1 up, or all"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:

@@ -33,8 +33,16 @@ def test_a_sample_takes_about_two_seconds(flops: float, power: int, size: int) -
     [
         (10, ("float32", "tf32", "bfloat16", "float16", "float64"), None),
         (1000, ("float32", "float64"), None),
-        (200, ("float32", "tf32"), "--power 200 cannot be verified in tf32, whose rounding adds up; at most 134"),
-        (1000, ("bfloat16",), "--power 1000 cannot be verified in bfloat16, whose rounding adds up; at most 400"),
+        (
+            200,
+            ("float32", "tf32"),
+            "--power 200 cannot be verified in tf32, whose rounding errors add up; use at most 134",
+        ),
+        (
+            1000,
+            ("bfloat16",),
+            "--power 1000 cannot be verified in bfloat16, whose rounding errors add up; use at most 400",
+        ),
     ],
 )
 def test_a_power_that_rounding_hides_is_refused(power: int, dtypes: tuple[str, ...], message: str | None) -> None:

@@ -69,7 +69,7 @@ def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) ->
     [
         ("{}/no/page.html", "does not exist"),
         ("{}", "directory"),
-        ("-", "names a file"),
+        ("-", "needs a file name"),
         ("/proc/page.html", "cannot be written"),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_wrong_result_has_no_speed() -> None:
 
     bad = check(Machine(trouble=wrong).smoke(), "matpow", "GPU 0")
     assert (bad.status, bad.throughput, bad.saw) == ("failed", None, "")
-    assert bad.why.startswith("the result is wrong: residual 0.3")
+    assert bad.why.startswith("the result is wrong: relative error 0.3")
 
 
 def test_a_result_from_elsewhere_has_no_speed() -> None:

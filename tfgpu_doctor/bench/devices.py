@@ -55,7 +55,7 @@ def parse_gpus(text: str) -> int | None:
     if text.lower() == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise DeviceSyntaxError(f"--gpus {text}: give a number from 1 up, or all")
+        raise DeviceSyntaxError(f"--gpus {text}: must be a number from 1 up, or all")
     return int(text)
 
 
@@ -69,10 +69,10 @@ def parse_devices(text: str) -> tuple[str, ...]:
     for part in text.split(","):
         match = _DEVICE.fullmatch(part.strip())
         if match is None:
-            raise DeviceSyntaxError(f"--devices: {part.strip()!r} is no device; write for example cpu,gpu:0,gpu:1")
+            raise DeviceSyntaxError(f"--devices: {part.strip()!r} is not a device; for example cpu,gpu:0,gpu:1")
         name = f"/{match.group(1).upper()}:{int(match.group(2) or 0)}"
         if name.startswith("/CPU") and name != "/CPU:0":
-            raise DeviceSyntaxError(f"--devices: {part.strip()!r}: TensorFlow has one CPU device, cpu")
+            raise DeviceSyntaxError(f"--devices: {part.strip()!r}: TensorFlow has only one CPU device, cpu")
         if name not in found:
             found.append(name)
     return tuple(found)
@@ -129,9 +129,9 @@ def plan_cases(
         return _named_cases(found, devices, spreads)
     count = len(found) if gpus is None else gpus
     if explicit and virtual is None and count > len(found):
-        raise DeviceError(f"{_gpus(count)} {'was' if count == 1 else 'were'} asked for, {describe(found)}")
+        raise DeviceError(f"{_gpus(count)} requested, but {describe(found)}")
     if explicit and gpus is None and not found and virtual is None:
-        raise DeviceError(f"all GPUs were asked for, {describe(found)}")
+        raise DeviceError(f"all GPUs requested, but {describe(found)}")
     cases = [Case("CPU", ("/CPU:0",), ())]
     if found:
         cases.append(Case("1 GPU", ("/GPU:0",), (0,)))
@@ -149,7 +149,7 @@ def _named_cases(found: Sequence[GpuFound], devices: tuple[str, ...], spreads: S
     indices = tuple(int(name.rpartition(":")[2]) for name in devices if name.startswith("/GPU"))
     for index in indices:
         if index >= len(found):
-            raise DeviceError(f"GPU {index} was asked for, {describe(found)}")
+            raise DeviceError(f"GPU {index} requested, but {describe(found)}")
     if "/CPU:0" in devices:
         cases.append(Case("CPU", ("/CPU:0",), ()))
     for index in indices:
@@ -171,5 +171,5 @@ def _gpus(count: int) -> str:
 def describe(found: Sequence[GpuFound]) -> str:
     """Say what TensorFlow lists."""
     if not found:
-        return "TensorFlow lists no GPU here (tfgpu doctor says why)"
+        return "TensorFlow lists no GPU (tfgpu doctor explains why)"
     return f"TensorFlow lists {len(found)}: {', '.join(gpu.name for gpu in found)}"

@@ -41,4 +41,4 @@ def _by(data: bytes) -> str:
         version = msgspec.json.decode(without_mark(data), type=_Written).tool.version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    return "" if version == __version__ else f"; tfgpu {short(version)} wrote it, and this is {__version__}"
+    return "" if version == __version__ else f"; it was written by tfgpu {short(version)}, and this is {__version__}"

@@ -100,7 +100,7 @@ class Session:
     rule: StoppingRule = field(default_factory=StoppingRule)
     processes: int = 1  # of each case, one after the other
     progress: Callable[[str, float], None] = lambda *_: None
-    save: Callable[[BenchResult], None] = lambda _: None  # gets what there is after every round
+    save: Callable[[BenchResult], None] = lambda _: None  # gets what there is, again and again
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
     profile: Path | None = None  # folder for traces of some more steps of each case
@@ -204,17 +204,14 @@ class Session:
         )
 
     def _notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        said = []
+        notes = []
         if not self.found:
-            said.append("TensorFlow lists no GPU: this measures the CPU. tfgpu doctor says what keeps it from the GPU.")
+            notes.append("TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why.")
         cpus = value_or(self.environment.host.cpus, None)
         if cpus and self.load_average is not None and self.load_average > BUSY * cpus:
-            said.append(
-                f"The machine was not idle before: load average {self.load_average:.1f} on {cpus} CPUs in the minute "
-                "before the start."
-            )
+            notes.append(f"The machine was busy before the start: load average {self.load_average:.1f} on {cpus} CPUs.")
         if self.profile is not None:
-            said.append(f"Traces of some more steps of each case: tensorboard --logdir {self.profile}")
+            notes.append(f"Profiles of each run: tensorboard --logdir {self.profile}")
         if any(run.virtual for run in runs):
-            said.append("Virtual devices share one physical device: they prove function, never speed.")
-        return tuple(said)
+            notes.append("Virtual devices share one physical device: they test multi-device code, not speed.")
+        return tuple(notes)

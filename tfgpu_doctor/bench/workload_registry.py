@@ -25,7 +25,7 @@ WORKLOADS = {
         "Powers of large matrices: A^n and B^n.", keras=False, larger="a larger --size", chosen=("size",)
     ),
     "cnn": Workload("Training steps of an image classifier, on any number of GPUs.", larger="a larger --batch-size"),
-    "transfer": Workload("Bytes between host and GPUs, and between GPUs.", keras=False),
+    "transfer": Workload("Transfer bandwidth between host and GPUs, and between GPUs.", keras=False),
     "inference": Workload(
         "Calls of a SavedModel: latency percentiles and throughput.", larger="a larger batch (--batch-sizes)"
     ),

@@ -39,9 +39,9 @@ def follow(
             if worker is None:
                 worker = start()
                 _greeted(worker)
-            progress(f"{case.label}: waiting for the others", 0.0)
+            progress(f"{case.label}: waiting for the other machines", 0.0)
             prepare(worker, case, job)
-            progress(f"{case.label}: taking part", 0.0)
+            progress(f"{case.label}: working", 0.0)
             while worker.ask(max(patience, job.patience), do="follow")["done"] != "end":
                 done += 1
             worker.close()

@@ -74,26 +74,26 @@ def parse(text: str) -> Cluster | None:
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise ClusterError(f"TF_CONFIG is no JSON: {error}") from error
+        raise ClusterError(f"TF_CONFIG is not JSON: {error}") from error
     jobs, task = (config.get(part) if isinstance(config, dict) else None for part in ("cluster", "task"))
     if not jobs:
         return None
     if not isinstance(jobs, dict) or not isinstance(task, dict):
         raise ClusterError('TF_CONFIG needs {"cluster": {"worker": [addresses]}, "task": {"type": …, "index": …}}')
     if "ps" in jobs:
-        raise ClusterError("TF_CONFIG names parameter servers; here all workers train alike: leave the job ps out")
+        raise ClusterError("TF_CONFIG lists parameter servers, which this benchmark does not use: remove the job ps")
     known = {job: tuple(jobs.get(job, ())) for job in ("chief", "worker")}
     addresses = (*known["chief"], *known["worker"])
     for address in addresses:
         if not isinstance(address, str) or not _port(address):
-            raise ClusterError(f"TF_CONFIG: {address!r} is no address; write host:port")
+            raise ClusterError(f"TF_CONFIG: {address!r} is not an address; write host:port")
     if len(set(addresses)) < len(addresses):
-        raise ClusterError("TF_CONFIG names an address twice")
+        raise ClusterError("TF_CONFIG lists an address twice")
     if len(known["chief"]) > 1:
-        raise ClusterError("TF_CONFIG names several chiefs; there is one")
+        raise ClusterError("TF_CONFIG lists several chiefs; there can be only one")
     job, index = task.get("type"), _number(task.get("index"))
     if job not in known or index is None or not 0 <= index < len(known[job]):
-        raise ClusterError(f"TF_CONFIG: the task {job} {task.get('index')} is none of its workers")
+        raise ClusterError(f"TF_CONFIG: the task {job} {task.get('index')} is not one of its workers")
     if len(addresses) < 2:
         return None
     return Cluster(addresses, index + (len(known["chief"]) if job == "worker" else 0), text)

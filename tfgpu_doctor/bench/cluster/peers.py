@@ -88,7 +88,7 @@ class Watch:
                 else:
                     misses[index] += 1
                     if misses[index] >= MISSES:
-                        return self._give_up(stop, f"{self._cluster.name(index)} is gone: {why}")
+                        return self._give_up(stop, f"{self._cluster.name(index)} is no longer reachable: {why}")
             if missing and time.monotonic() - began >= self._patience:
                 return self._give_up(stop, self._never_came(missing))
             stop.wait(PERIOD)
@@ -97,8 +97,8 @@ class Watch:
     def _never_came(self, missing: Mapping[int, str]) -> str:
         names = ", ".join(f"{self._cluster.name(index)}: {why}" for index, why in missing.items())
         return (
-            f"not there within {self._patience:g} s: {names}; start the same command on every machine, and let them "
-            "reach one another's ports"
+            f"not reachable within {self._patience:g} s: {names}; start the same command on every machine, and open "
+            "these ports between them"
         )
 
     def _give_up(self, stop: threading.Event, why: str) -> None:

@@ -118,7 +118,7 @@ def _cpu(result: BenchResult) -> str | None:
     if not isinstance(host.cpu_model, Known):
         return None
     quota: float | None = value_or(host.cpu_quota, None)
-    limit = f", at most {quota:g} of them" if quota else ""
+    limit = f", limited to {quota:g}" if quota else ""
     return f"{host.cpu_model.value} ({value_or(host.cpus, '?')} CPUs{limit})"
 
 
@@ -198,11 +198,11 @@ def asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
         if isinstance(facts[0], Known) and isinstance(facts[1], Known) and facts[0].value != facts[1].value:
             yield differs(label, (facts[0].value, facts[1].value))
     if base.tool.version != new.tool.version:
-        yield f"{differs('measured by tfgpu', (base.tool.version, new.tool.version))}, whose timed parts may differ"
+        yield f"{differs('measured by tfgpu', (base.tool.version, new.tool.version))}, which may measure differently"
     yield from _variables(base, new)
     cards = [{value_or(gpu.uuid, None) for gpu in _cards(result)} - {None} for result in (base, new)]
     if cards[0] and cards[1] and not cards[0] & cards[1] and _models(base) == _models(new):
-        yield "other cards of the same model, which may differ by some per cent"
+        yield "different cards of the same model, which may differ by a few per cent"
 
 
 def _variables(base: BenchResult, new: BenchResult) -> Iterator[str]:
@@ -220,7 +220,7 @@ def asides_of_run(base: BenchResult, new: BenchResult, pair: tuple[Run, Run]) ->
     if any(device.startswith("/GPU") for device in pair[0].devices):
         cpus = _cpu(base), _cpu(new)
         if cpus[0] and cpus[1] and cpus[0] != cpus[1]:
-            yield differs("the CPU beside the GPU:", (cpus[0], cpus[1]))
+            yield differs("host CPU", (cpus[0], cpus[1]))
     for one in pair[0].gpu:
         other = next((gpu for gpu in pair[1].gpu if gpu.device == one.device), None)
         clocks = one.sm_clock_mhz, other.sm_clock_mhz if other else None

@@ -1,4 +1,4 @@
-"""The verdict over two runs of one case: slower, faster, the same, or not to be told, and why. Pure.
+"""The verdict over two runs of one case: slower, faster, the same, or inconclusive, and why. Pure.
 
 A change counts when it is larger than the factor and clear, that is when the 95 % interval of the quotient of the
 times excludes 1 (ratio_interval.py says where the interval comes from). A change that does not count is *same* when
@@ -42,15 +42,15 @@ class Judged(NamedTuple):
 def speedless(run: Run, name: str) -> str | None:
     """Say why a run has no speed that could be compared; None when it has one."""
     if run.failure is not None:
-        return f"it failed in {name}: {run.failure}"
+        return f"the run failed in {name}: {run.failure}"
     if run.virtual:
-        return "virtual devices prove function, never speed"
+        return "virtual devices have no meaningful speed"
     if run.verified is None or not run.verified.ok:
-        return f"its result in {name} is {'wrong' if run.verified else 'not verified'}"
+        return f"the result in {name} is {'wrong' if run.verified else 'not verified'}"
     if not run.samples_s:
-        return f"{name} has no samples of it"
+        return f"{name} has no samples"
     if run.steps < 1 or not all(SHORTEST < one / run.steps < LONGEST for one in run.samples_s):
-        return f"{name} has samples of it that are no times"
+        return f"{name} has samples that are not valid times"
     return None
 
 
@@ -117,17 +117,17 @@ def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
     kept = samples[0].undisturbed(), samples[1].undisturbed()
     on_gpu = all(device.startswith("/GPU") for run in pair for device in run.devices)
     if on_gpu and any(len(one) < FEWEST <= len(whole) for one, whole in zip(kept, samples, strict=True)):
-        return samples, ("other programs wanted the CPUs meanwhile, so that kernels may have been launched late",)
+        return samples, ("other programs used the CPUs meanwhile, which may have delayed kernel launches",)
     return kept, ()
 
 
 def _too_few(kept: Both, samples: Both) -> Iterator[str]:
     for name, left, whole in zip(NAMES, map(len, kept), map(len, samples), strict=True):
         if whole < FEWEST:
-            yield f"{name} has {whole} sample{'s' * (whole != 1)}, and {FEWEST} are needed"
+            yield f"{name} has only {whole} sample{'s' * (whole != 1)}; at least {FEWEST} are needed"
         elif left < FEWEST:
-            some = f"all but {left} of the {whole}" if left else f"all {whole}"
-            yield f"something else wanted the CPUs during {some} samples of {name}"
+            some = f"all but {left} of {whole}" if left else f"all {whole}"
+            yield f"other programs used the CPUs during {some} samples of {name}"
 
 
 def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
@@ -137,15 +137,15 @@ def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
         return
     loads = [median(run.cpu_load) for run in pair]
     if min(loads) <= ALIKE * max(loads):
-        busy = f"it kept {loads[0]:.1f} CPUs busy in BASE and {loads[1]:.1f} in NEW"
-        yield f"{busy}; whether other programs had the rest is not known"
+        used = f"the run used {loads[0]:.1f} CPUs in BASE and {loads[1]:.1f} in NEW"
+        yield f"{used}; it is unknown whether other programs used the rest"
 
 
 def _noise(found: Shift, samples: Both, kept: Both) -> str:
     """Say that chance is larger than the factor, and what makes it smaller."""
-    said = f"chance alone may have moved it by {100 * (found.noise - 1):.2g} %"
+    noise = f"the ratio is only known to ±{100 * (found.noise - 1):.2g} %"
     counts = [len(one.processes) for one in kept]
     if min(len(one.processes) for one in samples) < ENOUGH:
-        few = "a process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
-        return f"{said}, with {few} to go by: measure both with --processes {ENOUGH} on a machine that is idle"
-    return f"{said}: measure on a machine that is idle, with more --processes, or raise --factor"
+        few = "one process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
+        return f"{noise}, from {few}: measure both with --processes {ENOUGH} on an idle machine"
+    return f"{noise}: measure on an idle machine, with more --processes, or raise --factor"

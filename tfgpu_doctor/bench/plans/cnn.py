@@ -28,10 +28,10 @@ NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of m
 POOR = 0.9  # efficiency below which a reason is worth a sentence
 WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
 XLA_NOTE = (
-    "XLA compiles forward and backward pass in every case; the sum of the gradients and the update are not compiled."
+    "XLA compiles the forward and backward pass; summing the gradients and updating the weights are not compiled."
 )
 
-SHARED_NOTE = "Some workers share a machine: what they do together says nothing of several machines."
+SHARED_NOTE = "Some workers share a machine: their speed together does not predict that of several machines."
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Cnn(PlanBase):
     def title(self) -> str:
         """What is computed."""
         height, width, _ = MODELS[self.model].image
-        images = f"{self.global_batch} images a step" if self.global_batch else f"{self.each} on each device"
+        images = f"{self.global_batch} images per step" if self.global_batch else f"{self.each} per device"
         return f"training {self.model}, {height} × {width} images, {images}" + (", XLA" if self.xla else "")
 
     def parameters(self) -> dict[str, Scalar]:
@@ -112,7 +112,7 @@ class Cnn(PlanBase):
         if seconds < LONG:
             return cases
         self.left_out = (
-            f"The CPU is left out: one step would take it about {seconds:.0f} s. --devices cpu,gpu:0 measures it, too.",
+            f"The CPU is skipped: a step would take about {seconds:.0f} s. Use --devices cpu,gpu:0 to measure it.",
         )
         return tuple(case for case in cases if case.gpus)
 
@@ -146,8 +146,7 @@ class Cnn(PlanBase):
             lower = self.global_batch // replicas * replicas
             near = f"{lower} or {lower + replicas}" if lower else str(replicas)
             raise DeviceError(
-                f"--global-batch-size {self.global_batch} cannot be shared out evenly over {replicas} devices; "
-                f"{near} can"
+                f"--global-batch-size {self.global_batch} cannot be divided evenly over {replicas} devices; use {near}"
             )
         return self.global_batch // replicas
 
@@ -192,8 +191,8 @@ class Cnn(PlanBase):
         advice = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
         how = why.splitlines()[0].split(": ")[0][:120]
         if "SIGKILL" in why:  # perhaps by hand
-            return f"{how}; Linux ends a process so where memory runs out: try {advice}"
-        return f"{each} images on a device do not fit into its memory: try {advice} ({how})"
+            return f"{how}, probably because the machine ran out of memory: try {advice}"
+        return f"{each} images per device do not fit into its memory: try {advice} ({how})"
 
     def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
         """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.
@@ -227,14 +226,14 @@ def why_poor(run: Run) -> tuple[str, ...]:
     reasons = [
         (
             reduce.value / step,
-            f"the sum of the gradients takes {reduce.value / step:.0%} of a step's time{width} ({reduce.note}): a "
-            "larger --batch-size weighs it less, and tfgpu bench transfer shows what the links give",
+            f"summing the gradients takes {reduce.value / step:.0%} of each step{width} ({reduce.note}): use a larger "
+            "--batch-size; tfgpu bench transfer measures the links",
         ),
         (
             (together.value - alone.value) / step,
-            f"the replicas hold one another up: forward and backward pass take {together.value / alone.value:.2f} "
-            "times as long together as one alone: the host launches the kernels of all of them, or they share power "
-            "and cooling; a larger --batch-size or --xla asks less of the host",
+            f"the replicas slow each other down: forward and backward pass take {together.value / alone.value:.2f} "
+            "times as long together as alone, because one host launches all kernels, or they share power and "
+            "cooling; a larger --batch-size or --xla reduces the load on the host",
         ),
     ]
     return tuple(text for share, text in sorted(reasons, reverse=True) if share > WEIGHTY)

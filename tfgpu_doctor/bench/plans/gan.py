@@ -24,7 +24,7 @@ class Gan(PlanBase):
 
     def title(self) -> str:
         """What is computed."""
-        return f"steps of a DCGAN, 28 × 28 images, {self.batch} on each device"
+        return f"steps of a DCGAN, 28 × 28 images, {self.batch} per device"
 
     def parameters(self) -> dict[str, Scalar]:
         """What two results must share."""

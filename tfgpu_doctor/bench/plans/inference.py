@@ -61,8 +61,8 @@ class Inference(PlanBase):
 
     def title(self) -> str:
         """What is called."""
-        xla = ", compiled by XLA" if self.xla else ""
-        return f"{self._name()}, one call after the other{xla}"
+        xla = ", compiled with XLA" if self.xla else ""
+        return f"{self._name()}, consecutive calls{xla}"
 
     def _name(self) -> str:
         if self.saved_model is None:
@@ -98,7 +98,7 @@ class Inference(PlanBase):
         count = len(case.devices)
         if count == 1 or (batch >= count and not self.found.get("fixed")):
             return True
-        said = f"batch {batch} is not split over {count} devices"
+        said = f"batch {batch} cannot be split over {count} devices"
         if said not in self.left_out:
             self.left_out.append(said)
         return False
@@ -155,9 +155,9 @@ class Inference(PlanBase):
             raise CannotRunError(f"{folder}: {error}") from error
         self.found = {"name": described["name"], "fixed": fixed}
         if fixed and fixed not in self.batches:
-            raise CannotRunError(f"{folder}: the model takes batches of {fixed} only: add --batch-sizes {fixed}")
+            raise CannotRunError(f"{folder}: the model only takes batches of {fixed}: use --batch-sizes {fixed}")
         if fixed:
-            self.left_out += [f"batch {one}: the model takes {fixed} only" for one in self.batches if one != fixed]
+            self.left_out += [f"batch {one}: the model only takes {fixed}" for one in self.batches if one != fixed]
             self.batches = (fixed,)
         inputs = {"folder": folder, "signature": described["name"], "inputs": specs, "reference": "float32"}
         return dict.fromkeys(self.dtypes, inputs)
@@ -189,8 +189,8 @@ class Inference(PlanBase):
         notes = [f"Throughput: {sentence}." for sentence in saturation(runs, "batch", "batch")]
         notes += latencies(runs)
         if any(run.spread == "replicas" for run in runs):
-            notes.append("Replicas: every device holds the model and gets its share of each batch.")
-        return (*notes, *super().notes(runs), *(f"Left out: {reason}." for reason in self.left_out))
+            notes.append("Replicas: every device holds a copy of the model and computes a share of each batch.")
+        return (*notes, *super().notes(runs), *(f"Skipped: {reason}." for reason in self.left_out))
 
     def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
         """How many samples a percentile needs, where there were too few."""
@@ -200,7 +200,7 @@ class Inference(PlanBase):
         enough = (
             f"--min-samples {WANTED}" if self.wanted < WANTED else f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
         )
-        return (f"no 99th percentile: its 95 % interval needs {WANTED} samples, and here are {count}: try {enough}",)
+        return (f"no 99th percentile: its 95 % interval needs {WANTED} samples, found {count}: try {enough}",)
 
 
 def latencies(runs: Sequence[Run]) -> Iterator[str]:
@@ -215,7 +215,7 @@ def latencies(runs: Sequence[Run]) -> Iterator[str]:
         lines.setdefault((run.label, run.dtype), []).append(told)
     for (label, dtype), points in lines.items():
         if len(points) > 1:
-            yield f"Latency against throughput by batch, {label}, {dtype}: {'; '.join(points)}."
+            yield f"Latency and throughput by batch, {label}, {dtype}: {'; '.join(points)}."
 
 
 def _latency(seconds: float) -> str:

@@ -48,8 +48,8 @@ class Input(PlanBase):
 
     def title(self) -> str:
         """What is read, and what for."""
-        whose = "synthetic JPEG" if self.folder is None else "of the data set's"
-        read = f"{self.found} {whose} images of {self.bytes_each / 1000:.2g} kB" if self.found else "encoded images"
+        kind = "synthetic JPEG" if self.folder is None else "of your"
+        read = f"{self.found} {kind} images of {self.bytes_each / 1000:.2g} kB" if self.found else "encoded images"
         return f"{read} into {self.model}, batches of {self.size}"
 
     def parameters(self) -> dict[str, Scalar]:
@@ -69,17 +69,17 @@ class Input(PlanBase):
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """What the figures leave out."""
-        said = [
-            f"a block is {workload.BLOCK} batches. Files come from the operating system's page cache: a slow disk or "
-            "network is not measured. TensorFlow's own optimisations are off except where named."
+        notes = [
+            f"A block is {workload.BLOCK} batches. Files come from the operating system's page cache: disk and "
+            "network speed are not measured. TensorFlow's own optimisations are off unless named."
         ]
         if not self.in_turns:
-            said.append(
-                "one after the other, for lack of memory: a load that comes or goes meanwhile looks like a knob's"
+            notes.append(
+                "Measured one after the other, for lack of memory: a change of load looks like the effect of an option."
             )
         if any(run.label == "CPU" and run.parameters["measured"] == reading.FED for run in runs):
-            said.append("on the CPU pipeline and training share the processors, and input waits for those, too")
-        return tuple(said)
+            notes.append("On the CPU, pipeline and training share the processors, so that input waits for them, too.")
+        return tuple(notes)
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
         """What a training that waits for input should be given."""

@@ -85,26 +85,26 @@ def _verdict(fed: Mapping[str, Run], appetite: Run) -> str:
     share = {name: waits(run, appetite) for name, run in fed.items()}
     best = max(fed, key=lambda name: _speed(fed[name]))
     plain = next(iter(fed))
-    eats = f"it takes {_rate(appetite)} with its data on the device"
+    alone = f"training alone consumes {_rate(appetite)}"
     bound = {name: _is_bound(run, appetite) for name, run in fed.items()}
     if bound[best]:
-        return f"input-bound with every pipeline; {eats} and {_rate(fed[best])} with {best}: {_waits(share[best])}"
+        return f"input-bound with every pipeline; {alone}, and {_rate(fed[best])} with {best}: {_waits(share[best])}"
     if share[best].high > UNCLEAR:
-        return f"cannot tell whether it is input-bound; {eats}; with {best} {_waits(share[best])}"
+        return f"inconclusive whether input-bound; {alone}; with {best} {_waits(share[best])}"
     enough = next(name for name in fed if not bound[name])
     if enough == plain:
-        return f"not input-bound, not even with {plain}; {eats}; {_waits(share[plain])}"
-    return f"input-bound with {plain}: {_waits(share[plain])}; not with {enough}: {_waits(share[enough])}; {eats}"
+        return f"not input-bound, not even with {plain}; {alone}; {_waits(share[plain])}"
+    return f"input-bound with {plain}: {_waits(share[plain])}; not with {enough}: {_waits(share[enough])}; {alone}"
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:
     """Which knobs help, the largest effect first: of the pipeline alone, and of each training that is fed."""
     found = sort(runs)
     if len(found.alone) > 1:
-        yield f"knobs of the pipeline alone: {_ranked(found.alone)}"
+        yield f"options of the pipeline alone: {_ranked(found.alone)}"
     for label, fed in found.fed.items():
         if len(fed) > 1:
-            yield f"knobs, {label} fed: {_ranked(fed)}"
+            yield f"options of the pipeline that feeds {label}: {_ranked(fed)}"
 
 
 def _ranked(measured: Mapping[str, Run]) -> str:
@@ -118,12 +118,12 @@ def _ranked(measured: Mapping[str, Run]) -> str:
         if effect := _faster(run, measured[base]):
             helps.append((effect.value, f"{name} {_times(effect)} over {base}"))
         elif _faster(measured[base], run) and run.throughput and (other := measured[base].throughput):
-            slows.append(f"{name} slows down: {_times(ratio(run.throughput, other))} over {base}")
+            slows.append(f"{name} is slower: {_times(ratio(run.throughput, other))} over {base}")
         else:
             unclear.append(name)
-    said = [text for _, text in sorted(helps, reverse=True)] + slows
-    said += [f"no clear effect: {', '.join(unclear)}"] if unclear else []
-    return "; ".join(said)
+    sentences = [text for _, text in sorted(helps, reverse=True)] + slows
+    sentences += [f"no clear effect: {', '.join(unclear)}"] if unclear else []
+    return "; ".join(sentences)
 
 
 def _base(name: str, measured: Mapping[str, Run]) -> str | None:
@@ -150,9 +150,9 @@ def advice(run: Run, runs: Sequence[Run]) -> Iterator[str]:
     fastest = max(found.alone, key=lambda name: _speed(found.alone[name]), default=None)
     if fastest is not None and _speed(found.alone[fastest]) < _speed(found.appetite[run.label]):
         most = f"the best pipeline alone gives {_rate(found.alone[fastest])}"
-        yield f"{_waits(share)}: {most}; try more or faster CPUs, smaller images, or images decoded beforehand"
+        yield f"{_waits(share)}: {most}; try more or faster CPUs, smaller images, or already decoded images"
     else:
-        yield f"{_waits(share)}, though a pipeline alone is fast enough: the CPUs or the way to the device are shared"
+        yield f"{_waits(share)}, although the pipeline alone is fast enough: they share CPUs or the link to the device"
 
 
 def _speed(run: Run) -> float:
@@ -166,7 +166,7 @@ def _rate(run: Run) -> str:
 
 def _waits(share: Ratio) -> str:
     value, low, high = (f"{100 * part:.0f}" for part in (share.value, share.low, share.high))
-    return f"input waits {value} % of the step" + (f" ({low} to {high})" if low != high else "")
+    return f"training waits for input {value} % of the time" + (f" ({low} to {high})" if low != high else "")
 
 
 def _times(effect: Ratio) -> str:

@@ -58,7 +58,7 @@ class Memory(PlanBase):
     def title(self) -> str:
         """What is looked for."""
         height, width, _ = MODELS[self.model].image
-        return f"the largest batch for training {self.model}, {height} × {width} images, on each device"
+        return f"the largest batch for training {self.model}, {height} × {width} images, per device"
 
     def parameters(self) -> dict[str, Scalar]:
         """What two results must share; batches stand with the runs."""
@@ -98,7 +98,7 @@ class Memory(PlanBase):
         try:
             while (batch := found.search.next()) is not None:
                 share = min(found.search.spent / deadline, 0.99)
-                session.progress(f"{case.label} {dtype}: does a batch of {batch} fit?", share)
+                session.progress(f"{case.label} {dtype}: trying a batch of {batch}", share)
                 job = self._job(dtype, batch, case, int(GUARD * free))
                 found.search.tries.append(tries.one(case, job, batch))
         except WorkerError as error:
@@ -193,7 +193,7 @@ def no_room(said: str) -> str | None:
     A process that ends is taken for one that lacked memory: XLA aborts, and the system kills, without saying so.
     """
     if said.partition(":")[0] in NO_ROOM:
-        return "the memory is full"
+        return "out of memory"
     if not said.startswith("the worker "):
         return None
     how, _, last = said.partition(": ")  # what it wrote last
@@ -218,7 +218,7 @@ def _figures(found: Found, batch: int) -> Iterator[Figure]:
 
 
 def _peak_of(case: Case) -> str:
-    return "of TensorFlow's allocator" if case.gpus else "resident set, the process itself included"
+    return "of TensorFlow's allocator" if case.gpus else "resident set, including the process itself"
 
 
 def verdict(found: Found) -> str:
@@ -227,7 +227,7 @@ def verdict(found: Found) -> str:
     if found.trouble:
         return f"the search ended early ({found.trouble})"
     if largest is None:
-        return f"not even a batch of {failed.batch if failed else found.search.start} fits" + (
+        return f"even a batch of {failed.batch if failed else found.search.start} does not fit" + (
             f": {failed.why}" if failed else ""
         )
     peak = f", with {_bytes(largest.peak)}" if largest.peak else ""
@@ -239,17 +239,17 @@ def bound(found: Found) -> str:
     search = found.search
     if search.bound == batch_search.BUDGET:
         return (
-            f"a larger one is not tried, because it would take more than half of the host's free memory "
+            f"larger ones were not tried, because they would use more than half of the free host memory "
             f"({_bytes(search.budget or 0)} of {_bytes(found.free)})"
         )
     if search.bound == batch_search.TIME:
-        return "a larger one is not tried, because it would take longer than --deadline allows"
+        return "larger ones were not tried, because they would exceed --deadline"
     if search.bound == batch_search.LIMIT:
-        return "more is not tried"
+        return "larger ones were not tried"
     failed = search.failed
     if failed is None:
         return "the search ended early"
-    limit = f", which is {VIRTUAL_MIB} MiB on each logical GPU" if found.case.virtual and found.case.gpus else ""
+    limit = f", {VIRTUAL_MIB} MiB per logical GPU" if found.case.virtual and found.case.gpus else ""
     return f"{failed.batch} does not ({failed.why}{limit})"
 
 

@@ -25,7 +25,7 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, numbers = text.rpartition("=")
     parts = [part.strip() for part in numbers.split(",")] if numbers.strip() else []
     if (equals and not name) or not all(part.isascii() and part.isdecimal() and int(part) > 0 for part in parts):
-        raise ShapeError(f"--shape {text}: write the shape of one item, as in 224,224,3 or images=224,224,3")
+        raise ShapeError(f"--shape {text}: give the shape of one item, for example 224,224,3 or images=224,224,3")
     return name.strip(), tuple(int(part) for part in parts)
 
 
@@ -53,7 +53,7 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
         return found, 0
     first = {one["shape"][0] for one in inputs if one["shape"]}
     if len(first) != 1:
-        raise SignatureError(f"no input has a batch of any size: the signature takes {_listed(inputs)}")
+        raise SignatureError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
     return [{**one, "shape": one["shape"][1:], "batched": True} for one in found if one["shape"]] + [
         one for one in found if not one["shape"]
     ], int(first.pop())
@@ -68,17 +68,17 @@ def _spec(one: Mapping[str, Any], wanted: tuple[int, ...] | None) -> dict[str, A
     """What `make_inputs` needs for one input."""
     name, shape = one["name"], one["shape"]
     if one["dtype"] in UNMADE:
-        raise SignatureError(f"the input {name} is of type {one['dtype']}, for which nothing can be made up")
+        raise SignatureError(f"the input {name} is of type {one['dtype']}, for which no input can be generated")
     batched = _any_batch(one)
     rest = None if shape is None else tuple(shape[1:] if batched else shape)
     if wanted is not None:
         if rest is not None and (
             len(rest) != len(wanted) or any(a not in (None, b) for a, b in zip(rest, wanted, strict=True))
         ):
-            raise SignatureError(f"--shape {_dims(wanted)} does not suit the input {name}: {_listed([one])}")
+            raise SignatureError(f"--shape {_dims(wanted)} does not match the input {name}: {_listed([one])}")
         rest = wanted
     if rest is None or None in rest:
-        raise SignatureError(f"the shape of the input {name} is open ({_listed([one])}): add --shape {name}=…")
+        raise SignatureError(f"the shape of the input {name} is unknown ({_listed([one])}): add --shape {name}=…")
     return {"name": name, "shape": list(rest), "dtype": one["dtype"], "batched": batched}
 
 

@@ -43,17 +43,17 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         if part in DOTS:
             last = parts[place + 1] if place + 1 < len(parts) else ""
             if not found or not last.isdecimal():
-                raise SizesError(f"--sweep: {part} stands between two sizes, as in 256,{part},16384")
+                raise SizesError(f"--sweep: {part} must stand between two sizes, for example 256,{part},16384")
             while found[-1] * 2 < min(int(last), LARGEST):
                 found.append(found[-1] * 2)
             continue
         if not part.isdecimal() or not part.isascii() or not SMALLEST <= int(part) <= LARGEST:
             raise SizesError(
-                f"--sweep: {part!r} is no size from {SMALLEST} to {LARGEST}; write for example 256,512,1024, or auto"
+                f"--sweep: {part!r} is not a size from {SMALLEST} to {LARGEST}; for example 256,512,1024, or auto"
             )
         found.append(int(part))
     if len(set(found)) < 2:
-        raise SizesError("--sweep needs two sizes at least; --size measures one")
+        raise SizesError("--sweep needs at least two sizes; use --size for one")
     return tuple(sorted(set(found)))
 
 
@@ -114,16 +114,16 @@ class Sweep(PlanBase):
             last = self._last(session.runs, case, job)
             seconds = self._expected(session.runs, case, job, size)
             if last is not None and last.failure:
-                self._leave_out(f"not tried on {name}, which failed at {last.parameters['size']}", size)
+                self._leave_out(f"skipped on {name}, which failed at {last.parameters['size']}", size)
             elif last is not None and seconds is not None and seconds > allowed:
-                by = f"by its speed at {last.parameters['size']}"
-                why = f"left out on {name}: too slow for --deadline {session.rule.deadline:g} {by}"
+                by = f"estimated from {last.parameters['size']}"
+                why = f"skipped on {name}: too slow for --deadline {session.rule.deadline:g}, {by}"
                 self._leave_out(why, size)
             elif short := workload_size.shortage(
                 [*possible, case], size, job.dtype_on(case), session.free([*possible, case])
             ):
-                where = workload_size.HOST if short[0] == workload_size.HOST else f"GPU {short[0]}"
-                self._leave_out(f"left out on {name}: does not fit into what is free of {where}", size)
+                where = "the host" if short[0] == workload_size.HOST else f"GPU {short[0]}"
+                self._leave_out(f"skipped on {name}: does not fit into the free memory of {where}", size)
             else:
                 possible.append(case)
         return possible

@@ -44,7 +44,7 @@ def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], n
     """Where `curve` rises above `base` for good."""
     ratios = {size: ratio(curve[size], base[size]) for size in curve if size in base}
     if not ratios:
-        return "no size was measured on the CPU, too"
+        return "no size was also measured on the CPU"
     sizes = list(ratios)
     slower = [size for size in sizes if ratios[size].high < 1]
     first = next((size for size in reversed(sizes) if not ratios[size].low > 1), None)  # the last that is not faster
@@ -58,7 +58,7 @@ def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], n
         return f"faster than the CPU from the smallest size on ({name} = {sizes[0]}, {value:.2g} times)"
     low = max(slower) if slower else None
     if low is None:
-        return f"faster than the CPU from {name} = {faster[0]} on; cannot tell below"
+        return f"faster than the CPU from {name} = {faster[0]} on; inconclusive below"
     about = float(f"{_interpolate(ratios, low, faster[0]):.2g}")
     best = max(faster, key=lambda size: ratios[size].value)
     return (

@@ -44,8 +44,8 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         size = int(match[1]) * UNITS[match[2]] if match and match[2] in UNITS else 0
         if not LEAST <= size <= MOST or size % 4:
             raise SizesError(
-                f"--sizes: {part.strip()!r} is no size from 1KiB to 64GiB in whole float32 numbers; "
-                "write for example 1MiB,16MiB,256MiB"
+                f"--sizes: {part.strip()!r} is not a size from 1KiB to 64GiB that is a multiple of 4 bytes; "
+                "for example 1MiB,16MiB,256MiB"
             )
         found.append(size)
     return tuple(sorted(set(found)))
@@ -63,7 +63,7 @@ class Transfer(PlanBase):
 
     def title(self) -> str:
         """What is moved."""
-        return "bytes between host and devices, between devices, and summed over all of them"
+        return "transfers between host and devices and between devices, all-reduce over all devices"
 
     def parameters(self) -> dict[str, Scalar]:
         """What two results must share; routes and sizes stand with the runs."""
@@ -83,8 +83,8 @@ class Transfer(PlanBase):
         if routes.TO_DEVICE in measured:
             yield (
                 "host to device, device to host: ordinary (pageable) host memory, as feeding an array and .numpy() use "
-                "it. Pinned: memory that TensorFlow allocates in a compiled function for what goes to or comes from a "
-                "GPU, by its source (InferAllocAttr); no call tells whether it is."
+                "it. Pinned: memory that TensorFlow allocates in a compiled function for transfers to or from a GPU "
+                "(according to its source, InferAllocAttr); no API reports it."
             )
         if any(route.startswith(routes.ALL_REDUCE) for route in measured):
             yield (
@@ -94,7 +94,7 @@ class Transfer(PlanBase):
         yield from self._all_reduce(runs)
         if self.left_out:
             sizes = ", ".join(f"{size / 2**20:g} MiB" for size in self.left_out)
-            yield f"left out, because it does not fit into the memory that is free: {sizes}"
+            yield f"skipped, because it does not fit into the free memory: {sizes}"
 
     def _all_reduce(self, runs: Sequence[Run]) -> Iterator[str]:
         """What summed, and the algorithm bandwidth at the largest size."""
@@ -125,12 +125,12 @@ class Transfer(PlanBase):
         carries = f"{link.name} can carry {link.speed / 1e9:.3g} GB/s at most"
         most = IN_SWITCH if route == routes.ALL_REDUCE else TOLERATED
         if low > most * link.speed:
-            yield f"{shown} is implausible: {carries}; the copy was elided, or the link is not what NVML says"
+            yield f"{shown} is implausible: {carries}; either the copy was optimised away, or NVML reports another link"
         elif high < HALF * link.speed and size >= LARGE and self._is_best(run, runs) and self._should_be_fast(route):
-            fewer = f", and has only {link.now} now" if link.now else ""
+            fewer = f", but has only {link.now} now" if link.now else ""
             yield (
                 f"{shown} is {100 * run.throughput.value / link.speed:.0f} % of the link: {carries}{fewer}; "
-                "tfgpu doctor says whether the link is degraded"
+                "tfgpu doctor checks the link"
             )
 
     def _should_be_fast(self, route: str) -> bool:
@@ -211,7 +211,7 @@ class Transfer(PlanBase):
         place = workload_size.HOST if where == workload_size.HOST else f"GPU {where}"
         raise workload_size.TooLargeError(
             f"--sizes {left_out[0] / 2**20:g}MiB needs {need / 2**30:.1f} GiB of {place} for {len(cases)} "
-            f"process{'es' * (len(cases) > 1)}, of which {free[where] / 2**30:.1f} GiB are free; give smaller sizes"
+            f"process{'es' * (len(cases) > 1)}, of which {free[where] / 2**30:.1f} GiB are free; use smaller sizes"
         )
 
 

@@ -38,7 +38,7 @@ def too_high_a_power(power: int, dtypes: Sequence[str]) -> str | None:
     for dtype in dtypes:
         if tolerance(dtype, power) > VERIFIABLE:
             highest = next(n for n in range(power, 1, -1) if tolerance(dtype, n) <= VERIFIABLE)
-            return f"--power {power} cannot be verified in {dtype}, whose rounding adds up; at most {highest}"
+            return f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {highest}"
     return None
 
 

@@ -17,7 +17,7 @@ _DOING = {
     "prepare": "while setting up the devices",
     "sample": "while computing",
     "verify": "while verifying the result",
-    "reference": "while computing what the result must be",
+    "reference": "while computing the reference result",
 }
 
 

@@ -220,7 +220,7 @@ def _finish(one: Measurement, worker: Worker, patience: float, profile: Path | N
         except WorkerError as error:  # what was measured stands
             why = str(error)
         if why:
-            one.said = (*one.said, f"no trace: {why}")
+            one.said = (*one.said, f"no profile: {why}")
     if one.job.farewell:
         worker.ask(patience, do="farewell")
 

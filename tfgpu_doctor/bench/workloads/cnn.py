@@ -47,7 +47,7 @@ TOLERANCE = {
 }
 
 
-NO_FIT = "no figure for fit, which is not measured on several machines: that of Keras 3 fails there (keras issue 20585)"
+NO_FIT = "model.fit is not measured on several machines: Keras 3 fails there (keras issue 20585)"
 
 
 def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
@@ -62,9 +62,11 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
     limit, update_limit = TOLERANCE[dtype]
     residual = _apart(answer["compared"], answer["expected"])
     name = "like one device" if several else "like float64"
-    checks.append(Check(name, residual <= limit, f"losses {residual:.2g} apart, at most {limit:g}"))
+    checks.append(Check(name, residual <= limit, f"losses differ by {residual:.2g} (limit {limit:g})"))
     update = math.nan if answer["update"] is None else answer["update"]
-    checks.append(Check("same update", update <= update_limit, f"weights {update:.2g} apart, at most {update_limit:g}"))
+    checks.append(
+        Check("same update", update <= update_limit, f"weights differ by {update:.2g} (limit {update_limit:g})")
+    )
     if several:
         same, of = answer["identical"]
         checks.append(
@@ -74,7 +76,7 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
 
 
 def _judged(method: str, checks: list[Check], residual: float | None = None, limit: float | None = None) -> Judgement:
-    wrong = [f"not {check.name} ({check.saw})" for check in checks if not check.ok]
+    wrong = [f"failed: {check.name} ({check.saw})" for check in checks if not check.ok]
     if residual is not None and not residual < math.inf:
         residual = None
     return Judgement(not wrong, method, residual, limit, "; ".join(wrong), tuple(checks))
@@ -82,7 +84,9 @@ def _judged(method: str, checks: list[Check], residual: float | None = None, lim
 
 def _finite(losses: list[float | None]) -> Check:
     wrong = sum(loss is None for loss in losses)
-    return Check("loss finite", not wrong, f"{wrong} of {len(losses)} are not" if wrong else f"{len(losses)} losses")
+    return Check(
+        "loss finite", not wrong, f"{wrong} of {len(losses)} are not finite" if wrong else f"{len(losses)} losses"
+    )
 
 
 def _apart(found: list[float | None], expected: list[float | None]) -> float:

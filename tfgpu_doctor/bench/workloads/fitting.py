@@ -26,9 +26,9 @@ def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, An
         step_s: seconds of a step of the custom loop, for how many steps an epoch shall have.
     """
     if training.xla and training.replicas > 1:
-        return [], ["no figure for fit: with XLA it fails under MirroredStrategy (InvalidArgumentError)"]
+        return [], ["model.fit not measured: with XLA it fails under MirroredStrategy (InvalidArgumentError)"]
     if step_s > SLOW:
-        return [], [f"no figure for fit: a step takes {step_s:.0f} s"]
+        return [], [f"model.fit not measured: a step takes {step_s:.0f} s"]
     import tensorflow as tf
 
     steps = max(1, min(round(EPOCH / max(step_s, 1e-4)), 200))
@@ -37,7 +37,7 @@ def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, An
             seconds = _epochs(tf, training, each, steps)
     except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:  # Keras's, on whose fit nothing depends
         reason = str(error).strip().splitlines()[:1]
-        return [], [": ".join([f"no figure for fit: {type(error).__name__}", *reason])[:200]]
+        return [], [": ".join([f"model.fit not measured: {type(error).__name__}", *reason])[:200]]
     work = each * training.replicas * steps
     low, high = median_interval(seconds)
     note = f"model.fit, {steps} steps an epoch, {len(seconds)} epochs, batches from tf.data"

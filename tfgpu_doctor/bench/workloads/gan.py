@@ -71,7 +71,7 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
         method=METHOD_SEVERAL if several else METHOD_ONE,
         residual=answer.get("residual"),
         tolerance=TOLERANCE[dtype] if "residual" in answer else None,
-        why="; ".join(f"no {check.name} ({check.saw})" for check in checks if not check.ok),
+        why="; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok),
         checks=tuple(checks),
     )
 
@@ -83,8 +83,8 @@ def _compared(answer: dict[str, Any], losses: list[float], dtype: str, other: st
     close = residual is not None and residual <= TOLERANCE[dtype]
     learns = all(distance > 0 for distance in moved)  # not a number is no distance
     return [
-        Check(f"losses as in {other}", apart <= LOSS_TOLERANCE[dtype], f"{apart:.1g} apart"),
-        Check(f"gradients as in {other}", close, "" if close else f"{residual} apart"),
+        Check(f"losses as in {other}", apart <= LOSS_TOLERANCE[dtype], f"{apart:.1g} relative difference"),
+        Check(f"gradients as in {other}", close, "" if close else f"{residual} relative difference"),
         Check("learning of both networks", learns, "" if learns else "their weights did not change"),
     ]
 

@@ -45,10 +45,10 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
     residual, limit, other = answer["residual"], _limit(dtype, parameters), parameters["reference"]
     checks = []
     if answer["floats"]:
-        saw = "" if answer["finite"] else "some are infinite or no numbers"
+        saw = "" if answer["finite"] else "some are infinite or NaN"
         checks.append(Check("finite outputs", answer["finite"], saw))
         near = residual is not None and residual <= limit
-        saw = "" if near else "no number" if residual is None else f"{residual:.2g} apart"
+        saw = "" if near else "NaN" if residual is None else f"{residual:.2g} relative difference"
         checks.append(Check(f"outputs as on the CPU in {other}", near, saw))
     if answer["others"]:
         share = answer["differing"] / answer["others"]
@@ -59,7 +59,7 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
         method=METHOD.format(other),
         residual=residual,
         tolerance=limit if answer["floats"] else None,
-        why="; ".join(f"no {check.name} ({check.saw})" for check in checks if not check.ok),
+        why="; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok),
         checks=tuple(checks),
         computed_in="float32" if dtype == "tf32" and _plain(residual, parameters) else dtype,
     )
@@ -293,7 +293,7 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
 
     answer: dict[str, Any] = {"unlike": "", "floats": 0, "finite": True, "residual": None, "others": 0, "differing": 0}
     if {name: value.shape for name, value in found.items()} != {name: one.shape for name, one in expected.items()}:
-        return {**answer, "unlike": "the outputs have other names or shapes than on the CPU"}
+        return {**answer, "unlike": "the outputs have different names or shapes than on the CPU"}
     worst = 0.0
     for name, right in expected.items():
         value = found[name]

@@ -42,7 +42,7 @@ def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> J
     if answer["losses"] is not None:
         wrong = sum(loss is None for loss in answer["losses"])
         checks.append(Check("loss finite", wrong == 0, f"{len(answer['losses']) - wrong} of {len(answer['losses'])}"))
-    why = "; ".join(f"not {check.name} ({check.saw})" for check in checks if not check.ok)
+    why = "; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok)
     return Judgement(ok=not why, method=METHOD, why=why, checks=tuple(checks))
 
 

@@ -79,7 +79,7 @@ class Machines:
         mine = zlib.crc32(text.encode())
         found = self.gather([float(mine)])
         if any(one != [mine] for one in found):
-            raise ValueError("the machines were started with different options: give the same command on each")
+            raise ValueError("the machines were started with different options: use the same command on each")
 
     def total(self, values: Sequence[float]) -> list[float]:
         """The sum over all workers, element by element; each must give as many."""

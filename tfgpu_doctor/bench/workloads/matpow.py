@@ -107,10 +107,10 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
 
 def _why_wrong(found: verification.Residual, limit: float) -> str:
     if not found.rms < math.inf:
-        return "it holds numbers that are not finite"
+        return "it contains infinite or NaN values"
     if found.rms > limit:
-        return f"residual {found.rms:.2g}, at most {limit:.2g} is rounding"
-    return f"a row is off by {found.worst_row:.2g}, at most {verification.ROW_FACTOR * limit:.2g} is rounding"
+        return f"relative error {found.rms:.2g} (limit {limit:.2g})"
+    return f"relative error of a row {found.worst_row:.2g} (limit {verification.ROW_FACTOR * limit:.2g})"
 
 
 class Workload:

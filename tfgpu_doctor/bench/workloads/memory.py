@@ -48,12 +48,12 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
     )
     limit = TOLERANCE[dtype][0]
     near = apart <= limit
-    checks.append(Check(f"losses as in {other}", near, "" if near else f"{apart:.2g} apart"))
+    checks.append(Check(f"losses as in {other}", near, "" if near else f"{apart:.2g} relative difference"))
     return _judged(METHOD.format(other), checks, apart if apart < math.inf else None, limit)
 
 
 def _judged(method: str, checks: list[Check], apart: float | None = None, limit: float | None = None) -> Judgement:
-    why = "; ".join(f"no {check.name} ({check.saw})" for check in checks if not check.ok)
+    why = "; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok)
     return Judgement(not why, method, apart, limit, why, tuple(checks))
 
 

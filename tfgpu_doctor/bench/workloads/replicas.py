@@ -45,7 +45,7 @@ def room_for(what: str) -> Iterator[None]:
         lacking = isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
         if not lacking and not any(word in str(error) for word in NO_MEMORY):
             raise
-        raise NoRoomError(f"the memory has no room for {what}: try a smaller --batch-size") from error
+        raise NoRoomError(f"not enough memory for {what}: try a smaller --batch-size") from error
 
 
 def strategy_over(devices: Sequence[str]) -> Any:

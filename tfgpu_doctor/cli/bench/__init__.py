@@ -21,4 +21,7 @@ COMMANDS = {
     epilog="Example: tfgpu bench matpow --gpus 2 --output result.json",
 )
 def command() -> None:
-    """Measure CPU, one GPU and several GPUs, and verify every result."""
+    """Measure CPU, one GPU and several GPUs, and verify every result.
+
+    A run is a workload on one set of devices, in one type. It is timed again and again: each time is a sample.
+    """

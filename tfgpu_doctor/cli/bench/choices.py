@@ -1,4 +1,4 @@
-"""What several workloads let a user choose: networks of ours, types of the arithmetic."""
+"""Options of several workloads: built-in networks, data types."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def dtypes_option(types: Sequence[str]) -> Callable[[_Function], _Function]:
         type=click.Choice(types),
         multiple=True,
         default=("float32",),
-        help="Type of the arithmetic; may be repeated. float32 is without TF32.  [default: float32]",
+        help="Data type of the computation; may be repeated. float32 means without TF32.  [default: float32]",
     )

@@ -27,8 +27,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     "batch",
     metavar="N",
     type=click.IntRange(min=2, max=1048576),
-    help="Images on each device: more devices do more work (weak scaling).  "
-    "[default: mnist 256, cifar 128, resnet50 32]",
+    help="Images per device: more devices do more work (weak scaling).  [default: mnist 256, cifar 128, resnet50 32]",
 )
 @click.option(
     "--global-batch-size",
@@ -38,11 +37,11 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     help="Images of all devices together: more devices share the same work (strong scaling).",
 )
 @dtypes_option(TRAINING)
-@click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every case.")
+@click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every run.")
 @click.option(
     "--collectives",
     type=click.Choice(["nccl", "ring"]),
-    help="Several machines: who sums the gradients of GPUs, NCCL or TensorFlow's ring over gRPC.  [default: nccl]",
+    help="Several machines: sum the gradients of GPUs with NCCL or with TensorFlow's ring over gRPC.  [default: nccl]",
 )
 @click.option(
     "--join-timeout",
@@ -50,7 +49,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Several machines: seconds to wait for all of them.",
+    help="Several machines: maximum time to wait for all of them, in seconds.",
 )
 @measuring_options
 @click.pass_context
@@ -65,14 +64,14 @@ def command(
     join_timeout: float,
     measuring: Measuring,
 ) -> None:
-    """Train an image classifier on the CPU, one GPU and several GPUs; images a second, model.fit shown beside it.
+    """Train an image classifier on the CPU, one GPU and several GPUs; images per second, compared with model.fit.
 
     The loss must be finite and fall. One device is compared with a training in float64; several with one device that
     computes all of their batches, and their weights must stay the same bit by bit.
 
     Under TF_CONFIG or srun several machines train together; the first of them prints the report.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.devices import DeviceError
@@ -81,7 +80,7 @@ def command(
 
     if batch is not None and global_batch is not None:
         raise click.UsageError(
-            "--batch-size is for each device, --global-batch-size for all together: use one of the two"
+            "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
         )
     selection = measuring.selection()
     measuring.check()

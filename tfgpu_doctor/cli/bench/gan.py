@@ -16,7 +16,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     type=click.IntRange(min=2, max=65536),
     default=128,
     show_default=True,
-    help="Images on each device: more devices do more work (weak scaling).",
+    help="Images per device: more devices do more work (weak scaling).",
 )
 @dtypes_option(TRAINING)
 @measuring_options
@@ -27,7 +27,7 @@ def command(context: click.Context, batch: int, dtypes: tuple[str, ...], measuri
     Every loss must be finite. The gradients of the first steps are compared with a training in float64; several
     devices are compared with one that computes all of their batches.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.plans.gan import Gan

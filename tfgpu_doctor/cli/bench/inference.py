@@ -19,7 +19,7 @@ def _batches(_context: click.Context, _parameter: click.Parameter, text: str) ->
     for part in text.split(","):
         number = part.strip()
         if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= LARGEST):
-            raise click.BadParameter(f"{number!r} is no number from 1 to {LARGEST}; write for example 1,8,32,128")
+            raise click.BadParameter(f"{number!r} is not a number from 1 to {LARGEST}; for example 1,8,32,128")
         found.append(int(number))
     return tuple(sorted(set(found)))
 
@@ -32,21 +32,25 @@ def _batches(_context: click.Context, _parameter: click.Parameter, text: str) ->
 @click.option(
     "--model",
     type=click.Choice(MODELS),
-    help="A network of ours, exported as a SavedModel.  [default: mnist]",
+    help="A built-in network, exported as a SavedModel.  [default: mnist]",
 )
 @click.option(
     "--saved-model",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
-    help="Your own SavedModel; its signature says what it takes.",
+    help="Your own SavedModel; its signature defines the inputs.",
 )
-@click.option("--signature", metavar="NAME", help="Of --saved-model.  [default: serving_default, or the only one]")
+@click.option(
+    "--signature",
+    metavar="NAME",
+    help="Signature of --saved-model to call.  [default: serving_default, or the only one]",
+)
 @click.option(
     "--shape",
     "shapes",
     metavar="[INPUT=]N,N,…",
     multiple=True,
-    help="Shape of one item of --saved-model's input, where the signature leaves it open: 224,224,3.",
+    help="Shape of one item of an input of --saved-model whose signature has unknown dimensions: 224,224,3.",
 )
 @click.option(
     "--batch-sizes",
@@ -55,7 +59,7 @@ def _batches(_context: click.Context, _parameter: click.Parameter, text: str) ->
     default="1,8,32,128",
     show_default=True,
     callback=_batches,
-    help="Items of a call.",
+    help="Items per call.",
 )
 @dtypes_option(TRAINING)
 @click.option("--xla", is_flag=True, help="Compile the signature with XLA, on every device.")
@@ -72,25 +76,25 @@ def command(
     xla: bool,
     measuring: Measuring,
 ) -> None:
-    """Call a SavedModel as a server does: latency percentiles and throughput for each batch size.
+    """Call a SavedModel the way a server does: latency percentiles and throughput for each batch size.
 
     Inputs are on the host, results are fetched, one call after the other. Every result is compared with that of the
-    CPU. A 99th percentile takes 368 samples; --deadline is shared by the batch sizes.
+    CPU. A 99th percentile needs 368 samples; the batch sizes share --deadline.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, the SavedModel cannot be used, or GPUs that were asked
-    for are not there, 2 wrong usage, 3 TensorFlow could not be used.
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, the SavedModel cannot be used, or requested GPUs
+    are missing, 2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.plans.inference import WANTED, Inference
     from tfgpu_doctor.bench.plans.model_signature import ShapeError, parse_shape
 
     if model and saved_model:
-        raise click.UsageError("--model names a network of ours, --saved-model a folder of yours: use one of the two")
+        raise click.UsageError("--model (a built-in network) and --saved-model (your own) cannot be combined")
     if saved_model is None and (signature or shapes):
-        raise click.UsageError("--signature and --shape speak of a SavedModel of yours: add --saved-model DIR")
+        raise click.UsageError("--signature and --shape need --saved-model DIR")
     if saved_model is not None:
         _check_folder(saved_model)
         if other := [dtype for dtype in dtypes if dtype not in OWN]:
-            raise click.UsageError(f"--dtype {other[0]}: a SavedModel has its own types; float32 or tf32 can be chosen")
+            raise click.UsageError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
     try:
         items = dict(parse_shape(text) for text in shapes)
     except ShapeError as error:
@@ -114,6 +118,6 @@ def _check_folder(folder: str) -> None:
     """Refuse what is visibly no SavedModel."""
     if not any((Path(folder) / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
         raise click.UsageError(
-            f"--saved-model {folder}: there is no saved_model.pb in it; model.export(DIR) or "
-            "tf.saved_model.save(model, DIR) writes one"
+            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
+            "tf.saved_model.save(model, DIR)"
         )

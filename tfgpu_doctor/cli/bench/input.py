@@ -18,27 +18,27 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     type=click.Choice(MODELS),
     default="mnist",
     show_default=True,
-    help="The network that is trained, and whose size the images get.",
+    help="The network to train; images are resized to its input.",
 )
 @click.option(
     "--batch-size",
     metavar="N",
     type=click.IntRange(min=1, max=65536),
-    help="Images for each device.  [default: the network's]",
+    help="Images per device.  [default: the network's]",
 )
 @click.option(
     "--dtype",
     type=click.Choice(TRAINING),
     default="float32",
     show_default=True,
-    help="In which the network is trained.",
+    help="Data type of the training.",
 )
 @click.option(
     "--dataset",
     metavar="DIR|synthetic",
     default="synthetic",
     show_default=True,
-    help="Your own folder of .jpg, .jpeg, .png or .bmp files, with all below it; or images made for this.",
+    help="Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
 )
 @click.option(
     "--images",
@@ -46,7 +46,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     type=click.IntRange(min=16, max=1_000_000),
     default=512,
     show_default=True,
-    help="How many of them make an epoch.",
+    help="Number of images per epoch.",
 )
 @measuring_options
 @click.pass_context
@@ -59,12 +59,12 @@ def command(
     images: int,
     measuring: Measuring,
 ) -> None:
-    """Is a training input-bound, by how much, and which knob of tf.data helps?
+    """Is training input-bound, by how much, and which tf.data option helps?
 
-    Images a second of the pipeline with each knob, of the training with its data on the device, and of the training
-    fed by a pipeline; every image is verified.
+    Measures images per second of the pipeline with each option, of training with its data on the device, and of
+    training fed by a pipeline; every image is verified.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from pathlib import Path
@@ -77,8 +77,8 @@ def command(
     if dataset != "synthetic":
         folder = str(Path(dataset).absolute())
         if not Path(folder).is_dir():
-            raise click.UsageError(f"--dataset {dataset}: no such folder; give one with images in it, or synthetic")
+            raise click.UsageError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
         if not find(folder, 1):
-            raise click.UsageError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} in it or below it")
+            raise click.UsageError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} files found in it or its subfolders")
     plan = Input(model=model, batch=batch_size, dtypes=(dtype,), folder=folder, images=images, selection=selection)
     context.exit(measure(plan, measuring))

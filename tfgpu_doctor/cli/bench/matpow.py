@@ -25,23 +25,25 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
     "--size",
     metavar="N",
     type=click.IntRange(min=16, max=131072),
-    help="Rows of the square matrices.  [default: about two seconds a sample on the slowest device]",
+    help="Rows of the square matrices.  [default: a sample takes about 2 seconds on the slowest device]",
 )
 @click.option(
     "--sweep",
     metavar="LIST|auto",
-    help="Throughput against size: these sizes one after the other, as 256,512,1024 or 256,…,16384 (doubling). What "
-    "does not fit, or takes too long for --deadline (here 60 unless given), is left out and named.",
+    help="Measure throughput for several sizes: 256,512,1024 or 256,…,16384 (doubling) or auto. Sizes that do not fit "
+    "into memory, or take too long for --deadline (here 60 by default), are skipped and listed.",
 )
-@click.option("--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="A^n.")
+@click.option(
+    "--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="The n of A^n."
+)
 @dtypes_option(DTYPES)
 @click.option(
     "--spread",
     type=click.Choice(["terms", "rows", "both"]),
     default="both",
     show_default=True,
-    help="Over several devices: terms is a power each (more GPUs than two get more work), rows is a share of the rows "
-    "of both powers each (the same work).",
+    help="How to distribute the work over several devices: terms computes one power per device (weak scaling beyond "
+    "two), rows a share of the rows of both powers per device (strong scaling).",
 )
 @measuring_options
 @click.pass_context
@@ -56,7 +58,7 @@ def command(
 ) -> None:
     """Compute A^n and B^n on the CPU, one GPU and several GPUs; every result is verified in float64.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.devices import SPREADS
@@ -68,7 +70,7 @@ def command(
     if too_high := too_high_a_power(power, dtypes):
         raise click.UsageError(too_high)
     if size is not None and sweep is not None:
-        raise click.UsageError("--size measures one size, --sweep several: use one of the two")
+        raise click.UsageError("--size and --sweep cannot be combined")
     types = tuple(dict.fromkeys(dtypes))
     spreads = SPREADS if spread == "both" else (spread,)
     plan: Plan

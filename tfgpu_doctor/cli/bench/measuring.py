@@ -1,4 +1,4 @@
-"""What all workloads share on the command line: which devices, how long, which interpreter, where the result goes."""
+"""Options of all workloads: devices, duration, interpreter, output; and one measurement from options to exit code."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--gpus", metavar="N|all", help="How many GPUs to use together.  [default: 1, where there is one]"),
-    click.option("--devices", metavar="LIST", help="Exactly these: cpu,gpu:0,gpu:1."),
+    click.option("--gpus", metavar="N|all", help="Number of GPUs to use together.  [default: 1, if there is one]"),
+    click.option("--devices", metavar="LIST", help="Use exactly these devices, for example cpu,gpu:0,gpu:1."),
     click.option(
         "--virtual-gpus",
         "virtual",
         metavar="N",
         type=click.IntRange(min=2, max=16),
-        help="Split the first GPU (or the CPU) into N logical devices: proves function, not speed.",
+        help="Split the first GPU (or the CPU) into N logical devices: tests multi-GPU code, not speed.",
     ),
     click.option(
-        "--min-samples", type=click.IntRange(min=3, max=1000), default=10, show_default=True, help="Of each case."
+        "--min-samples",
+        type=click.IntRange(min=3, max=1000),
+        default=10,
+        show_default=True,
+        help="Minimum number of samples per run.",
     ),
     click.option(
         "--deadline",
@@ -43,7 +47,7 @@ _OPTIONS = (
         type=click.FloatRange(min=0, min_open=True),
         default=120.0,
         show_default=True,
-        help="Seconds of sampling for each case.",
+        help="Maximum time to sample each run, in seconds.",
     ),
     click.option(
         "--processes",
@@ -51,29 +55,31 @@ _OPTIONS = (
         type=click.IntRange(min=1, max=100),
         default=1,
         show_default=True,
-        help="Of each case, one after the other, sharing the deadline: shows what a process's start leaves to chance. "
-        "For results that tfgpu compare shall tell apart, 5.",
+        help="Repeat each run in N consecutive processes, which share the deadline, to average out start-up effects; "
+        "use 5 for results that you will compare (tfgpu compare).",
     ),
-    click.option("--python", "executable", metavar="EXE", help="Interpreter with TensorFlow.  [default: this one]"),
+    click.option(
+        "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
+    ),
     matrix_option,
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
     click.option(
         "--output",
         metavar="FILE.json",
         type=click.Path(dir_okay=False),
-        help="Also write the result here, after every round.",
+        help="Also save the result to this file; it is updated while measuring.",
     ),
     click.option(
         "--html",
         metavar="FILE.html",
         type=click.Path(dir_okay=False),
-        help="Also write one page with charts, for others to read: nothing private, nothing loaded from elsewhere.",
+        help="Also write an HTML page with charts to share: no private data, self-contained.",
     ),
     click.option(
         "--profile",
         metavar="DIR",
         type=click.Path(file_okay=False),
-        help="After measuring, trace some more steps of each case into a folder that TensorBoard opens.",
+        help="After measuring, profile a few more steps of each run into this folder, for TensorBoard.",
     ),
 )
 
@@ -105,11 +111,9 @@ class Measuring:
         from tfgpu_doctor.bench.devices import DeviceSyntaxError, Selection, parse_devices, parse_gpus
 
         if self.devices is not None and (self.gpus is not None or self.virtual):
-            raise click.UsageError(
-                "--devices names the devices; --gpus and --virtual-gpus count them: use one of the two"
-            )
+            raise click.UsageError("--devices cannot be combined with --gpus or --virtual-gpus")
         if self.gpus is not None and self.virtual:
-            raise click.UsageError("--gpus counts physical GPUs, --virtual-gpus logical ones: use one of the two")
+            raise click.UsageError("--gpus (physical GPUs) cannot be combined with --virtual-gpus (logical ones)")
         try:
             return Selection(
                 gpus=parse_gpus(self.gpus) if self.gpus is not None else 1,
@@ -127,7 +131,7 @@ class Measuring:
             click.UsageError: no such interpreter, or no file to write to.
         """
         if self.output == "-":
-            raise click.UsageError("--output names a file, which is written after every round; --format json prints")
+            raise click.UsageError("--output needs a file name; use --format json to print to standard output")
         check_executable(self.executable)
         if self.html:
             page.check(self.html)

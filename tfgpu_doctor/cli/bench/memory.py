@@ -13,18 +13,18 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     epilog="Examples: tfgpu bench memory --model resnet50; "
     "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
 )
-@click.option("--model", type=click.Choice(MODELS), default="mnist", show_default=True, help="To train.")
+@click.option("--model", type=click.Choice(MODELS), default="mnist", show_default=True, help="The network to train.")
 @dtypes_option(TRAINING)
 @measuring_options
 @click.pass_context
 def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuring: Measuring) -> None:
     """Find the largest training batch that fits, and how fast smaller ones are.
 
-    The batch is doubled until it does not fit, then the gap is halved; memory that runs out, and a process that dies of
-    it, is an answer. On the CPU a training grows to half of the free memory at most, by the growth of the batches
-    before, and the search takes at most half of --deadline.
+    Doubles the batch until it does not fit, then bisects; running out of memory, and a process killed for it, count as
+    "does not fit". On the CPU, training may use at most half of the free memory, estimated from smaller batches, and
+    the search takes at most half of --deadline.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.plans.memory import Memory

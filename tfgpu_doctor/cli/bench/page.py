@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.matrix.loader import Matrix
 
-NEEDS = "the charts of --html need Matplotlib: python -m pip install 'tfgpu-doctor[html]'"
+NEEDS = "--html needs Matplotlib for its charts: python -m pip install 'tfgpu-doctor[html]'"
 OLDEST = (3, 8)  # what pyproject.toml asks for
 
 
@@ -28,7 +28,7 @@ def check(name: str) -> None:
     """
     _check_charts()
     if name == "-":
-        raise click.UsageError("--html names a file; standard output has the text")
+        raise click.UsageError("--html needs a file name; standard output gets the text")
     path = Path(name)
     if not path.parent.is_dir():
         raise click.UsageError(f"--html {name}: the folder {path.parent} does not exist")
@@ -56,9 +56,9 @@ def _check_charts() -> None:
 
         import tfgpu_doctor.render.html.charts.speeds  # noqa: F401 - what a broken installation fails at
     except ImportError as error:
-        raise click.UsageError(f"{NEEDS}; the one that is there does not work: {error}") from error
+        raise click.UsageError(f"{NEEDS}; the installed one does not work: {error}") from error
     if matplotlib.__version_info__[:2] < OLDEST:
-        raise click.UsageError(f"{NEEDS}; the one that is there is {matplotlib.__version__}, which is too old")
+        raise click.UsageError(f"{NEEDS}; the installed version {matplotlib.__version__} is too old")
 
 
 def write(result: BenchResult, matrix: Matrix, name: str) -> None:

@@ -33,7 +33,7 @@ def find(measuring: Measuring) -> Cluster | None:
         raise click.UsageError(str(error)) from error
     if cluster and (measuring.devices or measuring.virtual or measuring.processes > 1):
         raise click.UsageError(
-            "--devices, --virtual-gpus and --processes are for one machine; TF_CONFIG or Slurm names "
+            "--devices, --virtual-gpus and --processes need a single machine; TF_CONFIG or Slurm lists "
             f"{cluster.count} workers"
         )
     return cluster
@@ -50,7 +50,7 @@ def _ask_slurm(executable: str) -> tuple[dict[str, list[str]], int]:
             worker.ask(START, do="hello")
             found = worker.ask(START, do="reference", workload="machines", task="slurm")
     except WorkerError as error:
-        click.echo(f"tfgpu: cannot tell from Slurm who takes part: {error}", err=True)
+        click.echo(f"tfgpu: cannot read the list of workers from Slurm: {error}", err=True)
         raise click.exceptions.Exit(EXIT_UNKNOWN) from error
     return found["cluster"], found["index"]
 
@@ -102,5 +102,5 @@ def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
         return EXIT_PROBLEM
     finally:
         watch.disarm()
-    click.echo(f"tfgpu: {me} took part; {cluster.name(0)} reports", err=True)
+    click.echo(f"tfgpu: {me} is done; {cluster.name(0)} prints the report", err=True)
     return EXIT_OK

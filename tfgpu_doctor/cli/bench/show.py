@@ -15,11 +15,14 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 @click.argument("file", metavar="RESULT.json|-")
 @matrix_option
 @click.option(
-    "--html", metavar="FILE.html", type=click.Path(dir_okay=False), help="Write one page with charts instead of text."
+    "--html",
+    metavar="FILE.html",
+    type=click.Path(dir_okay=False),
+    help="Write an HTML page with charts instead of text.",
 )
 @click.pass_context
 def command(context: click.Context, file: str, matrix_file: str | None, html: str | None) -> None:
-    """Print a result that --output has saved, or make the page of it; nothing is measured.
+    """Print a result saved with --output, or make an HTML page from it; nothing is measured.
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
     """

@@ -15,17 +15,17 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
 @click.option(
     "--sizes",
     metavar="LIST",
-    help="Bytes to move, as 4KiB,16MiB,1GiB.  [default: 1MiB,16MiB,256MiB, as far as they fit into memory]",
+    help="Sizes to transfer, for example 4KiB,16MiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into memory]",
 )
 @measuring_options
 @click.pass_context
 def command(context: click.Context, sizes: str | None, measuring: Measuring) -> None:
-    """Move bytes between host and GPUs, between GPUs, and sum over all of them; what arrives is verified.
+    """Transfer data between host and GPUs and between GPUs, and all-reduce over all GPUs; every result is verified.
 
-    Host to device and back from ordinary and from pinned memory, each pair of GPUs in both directions, and an
-    all-reduce over all of them, in bus bandwidth. On the CPU alone: a copy within the host's memory.
+    Measures host to device and back with pageable and with pinned memory, each pair of GPUs in both directions, and an
+    all-reduce over all GPUs (bus bandwidth). On the CPU alone: a copy within the host's memory.
 
-    Exit codes: 0 measured, 1 a result was wrong, a case failed, or GPUs that were asked for are not there,
+    Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
     from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, SizesError, Transfer, parse_sizes
