@@ -99,7 +99,7 @@ def test_without_matplotlib_it_says_what_to_install(
 def test_a_matplotlib_that_does_not_work_is_said_before_measuring(
     measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html.charts", None)
+    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html.charts.speeds", None)
     done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
     assert (done.exit_code, measured) == (2, [])
     assert "does not work" in done.stderr and "tfgpu-doctor[html]" in done.stderr
