@@ -33,15 +33,15 @@ _ROUGHLY = 0.01  # of a figure without an interval: three digits
 _LARGE = 10.0  # a change beyond this factor is no matter of per cent
 
 
-def mark(one: RunChange) -> str:
+def mark(run: RunChange) -> str:
     """The symbol of a run: one that has failed since is as bad as one that became slower."""
-    return "error" if one.lost else MARKS[one.verdict]
+    return "error" if run.lost else MARKS[run.verdict]
 
 
-def title(one: RunChange | Alone) -> tuple[str, ...]:
+def title(run: RunChange | Alone) -> tuple[str, ...]:
     """Label, type and point."""
-    point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in one.parameters.items())
-    return tuple(part for part in (one.label, one.dtype, point) if part)
+    point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
+    return tuple(part for part in (run.label, run.dtype, point) if part)
 
 
 def change(ratio: Ratio) -> str:
@@ -60,19 +60,19 @@ def _signed(value: float, ratio: Ratio) -> str:
     return text.replace("-", "−") if float(text) else text.lstrip("+-")
 
 
-def verdict(one: RunChange) -> str:
+def verdict(run: RunChange) -> str:
     """The verdict with the change; reasons stand apart."""
-    return WORDS[one.verdict] + (f": {change(one.ratio)}" if one.ratio and one.verdict != "not comparable" else "")
+    return WORDS[run.verdict] + (f": {change(run.ratio)}" if run.ratio and run.verdict != "not comparable" else "")
 
 
-def speeds(one: RunChange) -> str:
+def speeds(run: RunChange) -> str:
     """Throughput and time, before and after: "190 → 172 GFLOP/s, 25.1 → 27.6 ms per sample"; empty without both."""
-    if not one.base or not one.new or one.verdict == "not comparable":
+    if not run.base or not run.new or run.verdict == "not comparable":
         return ""
     parts = []
-    if one.base.throughput and one.new.throughput and one.base.unit and one.base.unit == one.new.unit:
-        parts.append(arrow(one.base.throughput, one.new.throughput, one.base.unit))
-    parts.append(f"{arrow(one.base.step_s, one.new.step_s, 's')} per {one.step_name}")
+    if run.base.throughput and run.new.throughput and run.base.unit and run.base.unit == run.new.unit:
+        parts.append(arrow(run.base.throughput, run.new.throughput, run.base.unit))
+    parts.append(f"{arrow(run.base.step_s, run.new.step_s, 's')} per {run.step_name}")
     return ", ".join(parts)
 
 
@@ -83,14 +83,14 @@ def arrow(base: float, new: float, unit: str) -> str:
     return f"{number if shown == after.partition(' ')[2] else before} → {after}"
 
 
-def evidence(one: RunChange) -> str:
+def evidence(run: RunChange) -> str:
     """What the verdict rests on: "5 and 5 processes, 370 and 350 samples"; empty where nothing was judged."""
-    if not one.base or not one.new or not one.ratio:
+    if not run.base or not run.new or not run.ratio:
         return ""
-    counts = _both(one.base, one.new, "processes", "process") + ", " + _both(one.base, one.new, "samples", "sample")
-    if not one.base.left_out and not one.new.left_out:
+    counts = _both(run.base, run.new, "processes", "process") + ", " + _both(run.base, run.new, "samples", "sample")
+    if not run.base.left_out and not run.new.left_out:
         return counts
-    return f"{counts}; {one.base.left_out} and {one.new.left_out} left out, because other programs used the CPUs"
+    return f"{counts}; {run.base.left_out} and {run.new.left_out} left out, because other programs used the CPUs"
 
 
 def _both(base: Measured, new: Measured, name: str, single: str) -> str:
@@ -98,15 +98,15 @@ def _both(base: Measured, new: Measured, name: str, single: str) -> str:
     return f"{before} {single if before == 1 else name} each" if before == after else f"{before} and {after} {name}"
 
 
-def figures(one: RunChange, factor: float) -> Iterator[str]:
+def figures(run: RunChange, factor: float) -> Iterator[str]:
     """Figures that moved by more than the factor."""
-    for figure in one.figures:
+    for figure in run.figures:
         if figure.ratio is None or not 1 / factor <= figure.ratio.value <= factor:
             yield _figure(figure)
 
 
-def _figure(one: FigureChange) -> str:
-    return f"{one.name} {arrow(one.base, one.new, one.unit)}"
+def _figure(figure: FigureChange) -> str:
+    return f"{figure.name} {arrow(figure.base, figure.new, figure.unit)}"
 
 
 def alone(ones: tuple[Alone, ...], name: str) -> str:
@@ -117,22 +117,22 @@ def alone(ones: tuple[Alone, ...], name: str) -> str:
 
 def summary(comparison: BenchComparison) -> str:
     """How many of each: "1 slower, 2 the same; a change counts above 5 %"."""
-    counts = {one: sum(run.verdict == one for run in comparison.runs) for one in WORDS}
+    counts = {word: sum(run.verdict == word for run in comparison.runs) for word in WORDS}
     lost = sum(run.lost for run in comparison.runs)
     counts["not comparable"] -= lost
     parts = [f"{lost} failed since"] if lost else []
-    parts += [f"{count} {WORDS[one]}" for one, count in counts.items() if count]
+    parts += [f"{count} {WORDS[word]}" for word, count in counts.items() if count]
     limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
     return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"
 
 
 def worst(comparison: BenchComparison) -> str:
     """The symbol of the whole."""
-    marks = {mark(one) for one in comparison.runs}
-    left_open = any(one.base and one.verdict == "not comparable" for one in comparison.runs)
-    if left_open or any(one.measured for one in comparison.only_base):
+    marks = {mark(run) for run in comparison.runs}
+    inconclusive = any(run.base and run.verdict == "not comparable" for run in comparison.runs)
+    if inconclusive or any(alone.measured for alone in comparison.only_base):
         marks.add("unknown")
-    return next((one for one in ("error", "unknown", "ok") if one in marks), "unknown")
+    return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
 
 
 def software(side: Side) -> str:

@@ -28,16 +28,16 @@ def of_peak(run: Run) -> str:
     return "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %"
 
 
-def ratio(one: Ratio, interval: bool = True, factor: float = 1.0) -> str:
+def ratio(quotient: Ratio, interval: bool = True, factor: float = 1.0) -> str:
     """A quotient and its interval, with the digits that the interval supports."""
-    value, low, high = (factor * number for number in (one.value, one.low, one.high))
+    value, low, high = (factor * number for number in (quotient.value, quotient.low, quotient.high))
     shown = [digits(number, low, high) for number in (value, low, high)]
     return shown[0] if not interval or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
 def point(run: Run, runs: Sequence[Run] = ()) -> str:
     """The parameters that distinguish the run from others of its label: "size 4096"; of `runs`, only what differs."""
-    alike = {name for name in run.parameters if len({one.parameters.get(name) for one in runs}) == 1}
+    alike = {name for name in run.parameters if len({other.parameters.get(name) for other in runs}) == 1}
     shown = ((name, value) for name, value in run.parameters.items() if name not in alike)
     return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in shown)
 
@@ -52,7 +52,7 @@ def value_of(name: str, value: int | float | str | None) -> str:
 def name(run: Run, runs: Sequence[Run]) -> str:
     """The label, with the type and the parameters where they distinguish it from the other runs."""
     parts = [run.label]
-    if len({one.dtype for one in runs}) > 1:
+    if len({other.dtype for other in runs}) > 1:
         parts.append(run.dtype)
     if len(runs) > 1 and (where := point(run, runs)):
         parts.append(where)
@@ -86,16 +86,16 @@ def comparisons(run: Run) -> Iterator[str]:
         yield f"efficiency {ratio(run.efficiency, factor=100)} %{how}"
 
 
-def figure(one: Figure, named: bool = True) -> str:
+def figure(item: Figure, named: bool = True) -> str:
     """A figure beside the samples: "fit 812 (805 to 820) images/s"; its value alone without `named`."""
-    factor, unit = scale_of(one.value, one.unit)
-    shown = quantity(one.value, one.unit, one.ci95)
-    if one.ci95:
-        low, high = (edge / factor for edge in one.ci95)
+    factor, unit = scale_of(item.value, item.unit)
+    shown = quantity(item.value, item.unit, item.ci95)
+    if item.ci95:
+        low, high = (edge / factor for edge in item.ci95)
         ends = (digits(low, low, high), digits(high, low, high))
         if ends[0] != ends[1]:
-            shown = f"{digits(one.value / factor, low, high)} ({ends[0]} to {ends[1]}) {unit}".rstrip()
-    return f"{one.name} {shown}" + (f": {one.note}" if one.note else "") if named else shown
+            shown = f"{digits(item.value / factor, low, high)} ({ends[0]} to {ends[1]}) {unit}".rstrip()
+    return f"{item.name} {shown}" + (f": {item.note}" if item.note else "") if named else shown
 
 
 def proof(run: Run) -> str:
@@ -170,12 +170,14 @@ def verdict(result: BenchResult) -> str:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     if result.conclusions:
         return ". ".join(result.conclusions) + (f". {bad}." if bad else ". Every result is verified.")
+    noisy = sum(bool(run.stopped) for run in good)
+    noise = f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
+    return f"{_best(good, result.runs)}. {bad or 'Every result is verified'}.{noise if noisy else ''}"
+
+
+def _best(good: Sequence[Run], runs: Sequence[Run]) -> str:
+    """The fastest run: its speed, its share of the peak, its speed-up."""
     best = max(good, key=lambda run: run.throughput.value if run.throughput else 0.0)
     share = "" if best.percent_of_peak is None else f", {of_peak(best)} of {best.peak_is or 'the peak'}"
     others = ", ".join(comparisons(best))
-    speed = f"{name(best, result.runs)}: {throughput(best)}{share}" + (f"; {others}" if others else "")
-    noisy = sum(bool(run.stopped) for run in good)
-    noise = (
-        "" if not noisy else f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
-    )
-    return f"{speed}. {bad or 'Every result is verified'}.{noise if noisy else ''}"
+    return f"{name(best, runs)}: {throughput(best)}{share}" + (f"; {others}" if others else "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tfgpu_doctor.findings.declaration import matches
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Unknown, value_or
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.records.units import memory_size
 
@@ -135,15 +135,17 @@ def _cuda(facts: Facts) -> tuple[str, Mark]:
         return toolkits.reason, "unknown"
     versions = ", ".join(dict.fromkeys(kit.version for kit in value_or(toolkits, ()) if kit.version))
     installed = f"toolkit {versions}" if versions else "no toolkit"
-    if isinstance(sonames, Unknown) and any(kit.via == "stated" for kit in value_or(toolkits, ())):
+    if isinstance(sonames, Known):
+        wanted = [soname for soname in sonames.value if soname.component not in ("cudnn", "driver")]
+        return _libraries(wanted, installed) if wanted else (installed, "ok")
+    if any(kit.via == "stated" for kit in value_or(toolkits, ())):
         return f"{versions} (as stated)", "ok"
-    if isinstance(sonames, Unknown):
-        return f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown"
-    wanted = [s for s in sonames.value if s.component not in ("cudnn", "driver")]
-    found = sum(s.winner is not None for s in wanted)
-    if not wanted:
-        return installed, "ok"
-    ways = {c.via for s in wanted for c in s.candidates if c.path == s.winner}
+    return f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown"
+
+
+def _libraries(wanted: list[Soname], installed: str) -> tuple[str, Mark]:
+    found = sum(soname.winner is not None for soname in wanted)
+    ways = {library.via for soname in wanted for library in soname.candidates if library.path == soname.winner}
     by = f" ({', '.join(sorted(ways))})" if ways else ""
     return f"{found} of {len(wanted)} libraries found{by}; {installed}", "ok" if found == len(wanted) else "absent"
 

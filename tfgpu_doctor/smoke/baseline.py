@@ -63,7 +63,7 @@ class Baseline:
             what = f"{new.workload} on {new.run.label}"
             return f"it has {what} in {alike[0].run.dtype}, not in {new.run.dtype}" if alike else f"it has no {what}"
         # a card is compared with itself where it can be, and the same size with the same
-        old = max(typed, key=lambda one: (_size(one) == _size(new), one.run.devices == new.run.devices))
+        old = max(typed, key=lambda old: (_size(old) == _size(new), old.run.devices == new.run.devices))
         same_names = {"label": new.run.label, "spread": new.run.spread, "parameters": new.run.parameters}
         where = {"devices": new.run.devices, "placed_on": new.run.placed_on}
         base = self.origin.result_of(old, **same_names, **where)
@@ -113,4 +113,4 @@ def _of_bench(result: BenchResult, name: str) -> Baseline:
 
 
 def _with_speed(runs: list[SmokeRun] | tuple[SmokeRun, ...]) -> tuple[SmokeRun, ...]:
-    return tuple(one for one in runs if one.run.throughput is not None and one.run.devices)
+    return tuple(run for run in runs if run.run.throughput is not None and run.run.devices)

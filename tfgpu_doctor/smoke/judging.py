@@ -49,12 +49,12 @@ def gpus_of(report: Report) -> tuple[str, ...] | None:
     devices = report.facts.tensorflow.devices
     if not isinstance(devices, Known):
         return None
-    return tuple(one.device_name or one.name for one in devices.value if one.kind == "GPU")
+    return tuple(device.device_name or device.name for device in devices.value if device.kind == "GPU")
 
 
 def import_seconds(report: Report) -> float | None:
     """How long the import took in the doctor's process, the first of all; None where it did not end well."""
-    phase = next((one for one in report.facts.tensorflow.phases if one.name == "import"), None)
+    phase = next((phase for phase in report.facts.tensorflow.phases if phase.name == "import"), None)
     return phase.seconds if phase is not None and phase.outcome == "ok" else None
 
 
@@ -71,10 +71,10 @@ def too_old(report: Report) -> str | None:
 
 def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> SmokeCheck:
     """The verdict; where no GPU is required and TensorFlow lists none, findings about GPUs do not count."""
-    errors = [one for one in report.findings if one.severity is Severity.ERROR and one.root_cause]
+    errors = [finding for finding in report.findings if finding.severity is Severity.ERROR and finding.root_cause]
     on_cpu = options.require_gpus == 0 and gpus_of(report) == ()
     if on_cpu:
-        errors = [one for one in errors if not matches(one.id, ABOUT_GPUS)]
+        errors = [finding for finding in errors if not matches(finding.id, ABOUT_GPUS)]
     check = SmokeCheck(
         name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
     )
@@ -84,7 +84,7 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         return _with(check, status="failed", saw="", why=f"{errors[0].title} ({errors[0].id}){more}", passed=0)
     if report.verdict == "unknown":
-        reason = next((one.reason for one in report.undetermined), "no further information")
+        reason = next((item.reason for item in report.undetermined), "no further information")
         return _with(check, status="unknown", saw="", why=reason, passed=0, ran=0)
     return check
 
@@ -101,7 +101,7 @@ def judge_import(report: Report, seconds: Sequence[float], options: SmokeOptions
 
 
 def _why_no_import(report: Report) -> str:
-    phase = next((one for one in report.facts.tensorflow.phases if one.name == "import"), None)
+    phase = next((phase for phase in report.facts.tensorflow.phases if phase.name == "import"), None)
     if phase is None or phase.outcome == "skipped":
         return "TensorFlow could not be started"
     if phase.outcome == "timeout":
@@ -159,7 +159,7 @@ def _why_not(step: Step, run: Run, options: SmokeOptions, compared: RunChange | 
 
 def worst(outcomes: Sequence[Outcome], options: SmokeOptions) -> SmokeCheck:
     """One line for the rounds of one step: the worst of them, and how many ended well."""
-    shown = min(outcomes, key=lambda one: (WORST_FIRST.index(one.status), _speed(one)))
+    shown = min(outcomes, key=lambda outcome: (WORST_FIRST.index(outcome.status), _speed(outcome)))
     run = shown.run.run if shown.run else None
     return SmokeCheck(
         name=shown.step.workload,
@@ -167,9 +167,9 @@ def worst(outcomes: Sequence[Outcome], options: SmokeOptions) -> SmokeCheck:
         status=shown.status,
         saw=_found(shown, options),
         why=shown.why,
-        seconds=round(sum(one.seconds for one in outcomes), 3),
-        passed=sum(one.status == "ok" for one in outcomes),
-        ran=sum(one.status in ("ok", "failed") for one in outcomes),
+        seconds=round(sum(outcome.seconds for outcome in outcomes), 3),
+        passed=sum(outcome.status == "ok" for outcome in outcomes),
+        ran=sum(outcome.status in ("ok", "failed") for outcome in outcomes),
         rounds=options.rounds,
         throughput=run.throughput if run and not run.virtual else None,
     )
@@ -213,13 +213,13 @@ def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline) -> SmokeChec
     """Whether everything that has a speed could be compared; a slower run is reported in its own line."""
     ratios: list[float] = []
     reasons: list[str] = []
-    for one in outcomes:
-        if isinstance(one.compared, RunChange) and one.compared.verdict in JUDGED and one.compared.ratio:
-            ratios.append(one.compared.ratio.value)
-        elif isinstance(one.compared, RunChange):
-            reasons.append(f"{WORDS[one.compared.verdict]}: {', '.join(one.compared.reasons)}")
-        elif isinstance(one.compared, str):
-            reasons.append(one.compared)
+    for outcome in outcomes:
+        if isinstance(outcome.compared, RunChange) and outcome.compared.verdict in JUDGED and outcome.compared.ratio:
+            ratios.append(outcome.compared.ratio.value)
+        elif isinstance(outcome.compared, RunChange):
+            reasons.append(f"{WORDS[outcome.compared.verdict]}: {', '.join(outcome.compared.reasons)}")
+        elif isinstance(outcome.compared, str):
+            reasons.append(outcome.compared)
     check = SmokeCheck(name="baseline", on="", status="ok", passed=1, ran=1)
     if reasons:
         why = f"{baseline.name}: {'; '.join(dict.fromkeys(reasons))}"

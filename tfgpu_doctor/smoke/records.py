@@ -81,11 +81,12 @@ def redacted(smoke: Smoke) -> Smoke:
 
     redactor = Redactor(smoke.report)
     runs = tuple(
-        msgspec.structs.replace(one, run=msgspec.structs.replace(one.run, failure=redactor.apply(one.run.failure)))
-        for one in smoke.runs
+        msgspec.structs.replace(run, run=msgspec.structs.replace(run.run, failure=redactor.apply(run.run.failure)))
+        for run in smoke.runs
     )
     checks = tuple(
-        msgspec.structs.replace(one, saw=redactor.apply(one.saw), why=redactor.apply(one.why)) for one in smoke.checks
+        msgspec.structs.replace(check, saw=redactor.apply(check.saw), why=redactor.apply(check.why))
+        for check in smoke.checks
     )
     parameters = {name: redactor.apply(value) for name, value in smoke.parameters.items()}
     return msgspec.structs.replace(

@@ -176,8 +176,8 @@ class Smoking:
             judging.judge_gpus(gpus, self.options),
         ]
         by_step: dict[Step, list[Outcome]] = {}
-        for one in self.outcomes:
-            by_step.setdefault(one.step, []).append(one)
+        for outcome in self.outcomes:
+            by_step.setdefault(outcome.step, []).append(outcome)
         checks += [judging.worst(rounds, self.options) for rounds in by_step.values()]
         if not by_step:
             why = "TensorFlow cannot be used" if gpus is None else "there is no GPU"
@@ -208,13 +208,13 @@ class Smoking:
             software=judging.software_of(self.report),
             gpus=judging.gpus_of(self.report) or (),
             checks=checks,
-            runs=tuple(one.run for one in self.outcomes if one.run is not None),
+            runs=tuple(outcome.run for outcome in self.outcomes if outcome.run is not None),
             report=self.report,
         )
 
 
 def _of_its_devices(run: Run) -> Run:
     """Without the telemetry of GPUs that took no part."""
-    own = tuple(one for one in run.gpu if one.device in run.devices)
-    throttled = run.throttled_samples if any(one.throttled for one in own) else ()
+    own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)
+    throttled = run.throttled_samples if any(gpu.throttled for gpu in own) else ()
     return msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)

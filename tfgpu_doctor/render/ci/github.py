@@ -30,7 +30,10 @@ class Annotation(NamedTuple):
 
 def commands(annotations: Iterable[Annotation]) -> str:
     """The workflow commands, one a line."""
-    return "".join(f"::{one.level} title={_property(one.title)}::{_message(one)}\n" for one in annotations)
+    return "".join(
+        f"::{annotation.level} title={_property(annotation.title)}::{_message(annotation)}\n"
+        for annotation in annotations
+    )
 
 
 def _message(annotation: Annotation) -> str:
@@ -60,9 +63,9 @@ def render(report: Report, fail_on: FailOn = "error") -> str:
 
 def of_report(report: Report, fail_on: FailOn = "error") -> Iterator[Annotation]:
     """One for each root cause, the gravest first; one more where there is no verdict."""
-    titles = {one.id: one.title for one in report.findings}
+    titles = {finding.id: finding.title for finding in report.findings}
     order = list(_LEVELS)
-    for finding in sorted(report.findings, key=lambda one: order.index(one.severity)):
+    for finding in sorted(report.findings, key=lambda finding: order.index(finding.severity)):
         if finding.root_cause:
             name = f"{finding.title} ({finding.id})"
             yield Annotation(_LEVELS[finding.severity], name, tuple(lines_of(finding, titles)))

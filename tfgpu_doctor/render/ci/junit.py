@@ -107,7 +107,7 @@ def render(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = ()
 
 def _suites(report: Report, fail_on: FailOn, checked: Iterable[str] | None) -> tuple[Suite, ...]:
     """One suite for each layer, and one for the verdict. A pasted text is no check of what it does not tell."""
-    wanted = {one.id for one in report.findings} | {one.id for one in report.undetermined}
+    wanted = {finding.id for finding in report.findings} | {finding.id for finding in report.undetermined}
     if report.source != "text":
         wanted |= set(pages.all_ids() if checked is None else checked)
     layers = tuple(
@@ -134,7 +134,7 @@ def _verdict(report: Report, fail_on: FailOn) -> Case:
 
 def _check(finding_id: str, layer: str, report: Report, fail_on: FailOn) -> Case:
     case = Case(finding_id, f"tfgpu.doctor.{layer}")
-    finding = next((one for one in report.findings if one.id == finding_id), None)
+    finding = next((finding for finding in report.findings if finding.id == finding_id), None)
     if finding is not None:
         return _found(case, finding, report, fail_on)
     reason = next((item.reason for item in report.undetermined if item.id == finding_id), None)
@@ -147,10 +147,12 @@ def _check(finding_id: str, layer: str, report: Report, fail_on: FailOn) -> Case
 
 
 def _found(case: Case, finding: Finding, report: Report, fail_on: FailOn) -> Case:
-    titles = {one.id: one.title for one in report.findings}
+    titles = {finding.id: finding.title for finding in report.findings}
     lines = tuple(lines_of(finding, titles))
     if not finding.root_cause:
-        above = next((one.id for one in report.findings if finding.id in one.consequences), "another finding")
+        above = next(
+            (finding.id for finding in report.findings if finding.id in finding.consequences), "another finding"
+        )
         message = f"follows from {above}: {finding.title}"
         return case._replace(outcome="skipped", kind="consequence", message=message, details=lines)
     failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())

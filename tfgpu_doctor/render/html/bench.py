@@ -104,22 +104,25 @@ def _beside(*parts: str) -> str:
 
 
 def _speed(result: BenchResult) -> Iterator[str]:
-    pictures = ""
     runs = result.runs
-    units = {run.throughput.unit for run in runs if run.throughput and not run.virtual}
-    swept = speeds.axis_of(runs, result.parameters.get("sweep")) and len(runs) > ROWS
-    if len(units) == 1 and len(runs) > 1 and not swept:
-        parts = list(chunks(runs))
-        caption = "Bars: median throughput; the line at their ends: its 95 % interval."
-        pictures = _figures_of(
-            (speeds.speed(part, runs, f"speed{number}") for number, part in enumerate(parts)), caption
-        )
     found = columns(runs)
     rows = [tuple(column.cells[number] for column in found) for number in range(len(runs))]
     numbers = [place for place, column in enumerate(found) if column.right or column.title == "speed"]
-    yield _beside(pictures, table("Speed of every run", [column.title for column in found], rows, numbers))
+    yield _beside(_bars(result), table("Speed of every run", [column.title for column in found], rows, numbers))
     failed = [(words.name(run, runs), run.failure or "not measured") for run in runs if not run.throughput]
     yield table("Runs without a speed", ("run", "why"), failed)
+
+
+def _bars(result: BenchResult) -> str:
+    """Bars of all runs, where they have one unit and are no sweep, which has a picture of its own."""
+    runs = result.runs
+    units = {run.throughput.unit for run in runs if run.throughput and not run.virtual}
+    swept = speeds.axis_of(runs, result.parameters.get("sweep")) and len(runs) > ROWS
+    if len(units) != 1 or len(runs) < 2 or swept:
+        return ""
+    caption = "Bars: median throughput; the line at their ends: its 95 % interval."
+    parts = enumerate(chunks(runs))
+    return _figures_of((speeds.speed(part, runs, f"speed{number}") for number, part in parts), caption)
 
 
 def _alike(advised: Sequence[Run], runs: Sequence[Run]) -> Iterator[str]:
@@ -170,7 +173,7 @@ def _sweep(result: BenchResult) -> Iterator[str]:
     picture = _figures_of([speeds.sweep(result.runs, axis, "sweep")], "Vertical lines: 95 % intervals.")
     points = sorted({_point(run, axis) for line in lines.values() for run in line})
     by_point = {title: {_point(run, axis): words.throughput(run) for run in line} for title, line in lines.items()}
-    rows = [(words.value_of(axis, one), *(by_point[title].get(one, "") for title in lines)) for one in points]
+    rows = [(words.value_of(axis, point), *(by_point[title].get(point, "") for title in lines)) for point in points]
     head = (axis.replace("_", " "), *lines)
     yield _beside(picture, table("The same in numbers", head, rows, range(1, len(lines) + 1)))
 
@@ -213,9 +216,9 @@ def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _figures(result: BenchResult) -> Iterator[str]:
     rows = [
-        (words.name(run, result.runs), one.name, words.figure(one, named=False), one.note or "")
+        (words.name(run, result.runs), figure.name, words.figure(figure, named=False), figure.note or "")
         for run in result.runs
-        for one in run.figures
+        for figure in run.figures
     ]
     yield table("Figures", ("run", "what", "value (95 %)", "note"), rows, (2,))
 

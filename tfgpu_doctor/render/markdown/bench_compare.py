@@ -20,8 +20,8 @@ def render(comparison: BenchComparison) -> str:
         f"{escape(new.workload)}: {escape(new.title)}, {escape(base.name)} → {escape(new.name)}",
     ]
     rows, room = [], LONGEST // 2
-    for one in comparison.runs:
-        rows.append(_row(one))
+    for run in comparison.runs:
+        rows.append(_row(run))
         room -= len(table(_HEAD, rows[-1:]))
         if room < 0:
             rows.pop()
@@ -40,23 +40,23 @@ def render(comparison: BenchComparison) -> str:
     return "\n\n".join(page) + "\n"
 
 
-def _row(one: RunChange) -> tuple[str, ...]:
-    title = " ".join(words.title(one))
-    because = "; ".join(one.reasons)
+def _row(run: RunChange) -> tuple[str, ...]:
+    title = " ".join(words.title(run))
+    because = "; ".join(run.reasons)
     return (
-        MARKS[words.mark(one)].markdown,
+        MARKS[words.mark(run)].markdown,
         title,
-        words.verdict(one) + (f": {because}" if because else ""),
-        words.speeds(one),
+        words.verdict(run) + (f": {because}" if because else ""),
+        words.speeds(run),
     )
 
 
 def _notes(comparison: BenchComparison) -> Iterator[str]:
     """What does not fit into the table."""
     yield from comparison.notes
-    for one in comparison.runs:
-        for text in (*one.notes, *words.figures(one, comparison.factor)):
-            yield f"{' '.join(words.title(one))}: {text}"
+    for run in comparison.runs:
+        for text in (*run.notes, *words.figures(run, comparison.factor)):
+            yield f"{' '.join(words.title(run))}: {text}"
     for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
         if alone := words.alone(ones, side.name):
             yield alone

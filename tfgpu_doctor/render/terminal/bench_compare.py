@@ -23,8 +23,8 @@ def render(comparison: BenchComparison, console: Console) -> None:
         marked("note", note, console, indent=2)
     console.print()
     short = len(comparison.runs) > _MANY
-    for one in comparison.runs:
-        _run(one, comparison.factor, short and one.verdict == "same", console)
+    for run in comparison.runs:
+        _run(run, comparison.factor, short and run.verdict == "same", console)
     for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
         if alone := words.alone(ones, side.name):
             marked("absent", alone, console)
@@ -35,24 +35,24 @@ def _side(side: Side) -> Text:
     return Text.assemble(clean(side.name), (clean(f"  {side.created}  {words.software(side)}"), "dim"))
 
 
-def _run(one: RunChange, factor: float, short: bool, console: Console) -> None:
-    mark = words.mark(one)
+def _run(run: RunChange, factor: float, short: bool, console: Console) -> None:
+    mark = words.mark(run)
     symbol = Text(f"{marks(console)[mark]} ", STYLES[mark])
-    title = Text("  ".join(map(clean, words.title(one))) + "  ", "bold")
-    text = Text(clean(words.verdict(one)), STYLES[mark] if mark in ("error", "unknown") else "")
+    title = Text("  ".join(map(clean, words.title(run))) + "  ", "bold")
+    text = Text(clean(words.verdict(run)), STYLES[mark] if mark in ("error", "unknown") else "")
     if len(symbol) + len(title) + len(text) > console.width and len(title) > console.width // 3:
         hanging(symbol, title, console)
         symbol, title = Text("    "), Text("")
     hanging(Text.assemble(symbol, title), text, console)
     indent = Text("    ")
-    for reason in one.reasons:
+    for reason in run.reasons:
         hanging(indent, Text(clean(reason)), console)
     if short:
         return
-    for line in (words.speeds(one), *words.figures(one, factor)):
+    for line in (words.speeds(run), *words.figures(run, factor)):
         if line:
             hanging(indent, Text(clean(line)), console)
-    if evidence := words.evidence(one):
+    if evidence := words.evidence(run):
         hanging(indent, Text(clean(evidence), "dim"), console)
-    for note in one.notes:
+    for note in run.notes:
         marked("note", note, console, indent=4)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import clean, marks
 
@@ -33,34 +33,52 @@ class Column:
         return max(map(cell_len, (self.title, *self.cells)))
 
 
+def _times(ratio: Ratio | None) -> str:
+    return words.ratio(ratio, interval=False) if ratio else ""
+
+
+def _efficiency(run: Run) -> str:
+    return words.ratio(run.efficiency, interval=False, factor=100) + " %" if run.efficiency else ""
+
+
+def _verified(run: Run) -> str:
+    return "yes" if run.verified and run.verified.ok else "no"
+
+
+# heading, cell, `need` and `right` of the columns that every workload has
+_FIXED: tuple[tuple[str, Callable[[Run], str], int, bool], ...] = (
+    ("speed", words.throughput, 0, False),
+    ("vs CPU", lambda run: _times(run.speedup_vs_cpu), 2, True),
+    ("vs 1 GPU", lambda run: _times(run.speedup_vs_1gpu) if len(run.devices) > 1 else "", 3, True),
+    ("efficiency", _efficiency, 4, True),
+    ("of peak", words.of_peak, 5, True),
+    ("verified", _verified, 6, False),
+)
+
+
 def columns(runs: Sequence[Run]) -> list[Column]:
-    """What there is to say of the runs beside each other; a column that would say nothing is left out."""
-
-    def column(title: str, cells: Sequence[str], need: int, right: bool = True) -> Column:
-        return Column(title, tuple(map(clean, cells)), right, need)
-
-    several = [run for run in runs if len(run.devices) > 1]
-    found = [column("run", [run.label for run in runs], 0, right=False)]
+    """The runs beside each other; a column that would be empty or the same for all is left out."""
+    found = [_column("run", [run.label for run in runs])]
     if len({run.dtype for run in runs}) > 1:
-        found.append(column("type", [run.dtype for run in runs], 0, right=False))
+        found.append(_column("type", [run.dtype for run in runs]))
+    found += _parameters(runs)
+    for title, cell, need, right in _FIXED:
+        cells = [cell(run) for run in runs]
+        if any(cells):
+            found.append(_column(title, cells, need, right))
+    return found
+
+
+def _column(title: str, cells: Sequence[str], need: int = 0, right: bool = False) -> Column:
+    return Column(title, tuple(map(clean, cells)), right, need)
+
+
+def _parameters(runs: Sequence[Run]) -> Iterator[Column]:
+    """Those in which the runs differ."""
     for key in dict.fromkeys(key for run in runs for key in run.parameters):
         cells = [words.value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
         if len(set(cells)) > 1:
-            found.append(column(key.replace("_", " "), cells, 0, right=_are_numbers(runs, key)))
-    found.append(column("speed", [words.throughput(run) for run in runs], 0, right=False))
-    quotients = (
-        ("vs CPU", 2, [run.speedup_vs_cpu for run in runs]),
-        ("vs 1 GPU", 3, [run.speedup_vs_1gpu if run in several else None for run in runs]),
-    )
-    found += [
-        column(title, [words.ratio(one, interval=False) if one else "" for one in quotient], need)
-        for title, need, quotient in quotients
-    ]
-    shares = [words.ratio(run.efficiency, interval=False, factor=100) + " %" if run.efficiency else "" for run in runs]
-    found.append(column("efficiency", shares, 4))
-    found.append(column("of peak", [words.of_peak(run) for run in runs], 5))
-    found.append(column("verified", ["yes" if run.verified and run.verified.ok else "no" for run in runs], 6, False))
-    return [one for one in found if one.need in (0, 6) or any(one.cells)]
+            yield _column(key.replace("_", " "), cells, right=_are_numbers(runs, key))
 
 
 def _are_numbers(runs: Sequence[Run], key: str) -> bool:

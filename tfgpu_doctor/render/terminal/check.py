@@ -41,7 +41,7 @@ def render(
         )
     for finding in report.findings:
         show_block(block(finding, {}), console)
-    for line in dict.fromkeys(one.reason for one in report.undetermined):
+    for line in dict.fromkeys(item.reason for item in report.undetermined):
         console.print()
         marked("unknown", line, console)
     show_verdict(report, _MEANING[report.verdict], console)
@@ -58,9 +58,9 @@ def _read(seen: PlannedEnvironment) -> Iterator[str]:
     if seen.environment.python and seen.pythons:
         yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")
     inside = seen.base.image.reference if seen.base else None
-    for one in (*seen.cudas, *seen.cudnns):
-        if one.text != inside:
-            yield one.text
+    for version in (*seen.cudas, *seen.cudnns):
+        if version.text != inside:
+            yield version.text
     if seen.environment.gpu:
         yield seen.environment.gpu.text
 

@@ -28,16 +28,16 @@ _REAL = ("changed", "added", "removed")
 def render(comparison: Comparison, console: Console, *, everything: bool = False) -> None:
     """Print the comparison; `everything` includes what differs from minute to minute."""
     _head(comparison, console)
-    shown = [one for one in comparison.changes if everything or one.weight != "noise"]
-    if any(one.status in _REAL for one in shown):
+    shown = [change for change in comparison.changes if everything or change.weight != "noise"]
+    if any(change.status in _REAL for change in shown):
         console.print()
         console.print(Text("What changed", "bold"))
-        _changes(comparison, [one for one in shown if one.status in _REAL], console, everything)
+        _changes(comparison, [change for change in shown if change.status in _REAL], console, everything)
     for side, status in (("good", "unexamined"), ("bad", "lost")):
-        _unexamined(comparison, [one for one in shown if one.status == status], side, console)
-    for one in _shown(comparison):
-        if one.status != "remains":
-            show_block(_block(comparison, one), console)
+        _unexamined(comparison, [change for change in shown if change.status == status], side, console)
+    for finding in _shown(comparison):
+        if finding.status != "remains":
+            show_block(_block(comparison, finding), console)
     _remaining(comparison, console)
     mark, summary = _summary(comparison, shown)
     conclude(mark, Text(summary, "bold"), console)
@@ -64,25 +64,26 @@ def _head(comparison: Comparison, console: Console) -> None:
 
 
 def _changes(comparison: Comparison, changes: list[Change], console: Console, everything: bool) -> None:
-    layers = list(dict.fromkeys(one.layer for one in changes))
+    layers = list(dict.fromkeys(change.layer for change in changes))
     widest = max(map(len, layers))
-    new = {one.id for one in comparison.findings if one.status == "new"}
+    new = {finding.id for finding in comparison.findings if finding.status == "new"}
     for layer in layers:
         label = f"{layer:{widest}}"
-        ranked = sorted((one for one in changes if one.layer == layer), key=lambda one: _RANKS.get(one.weight, 2))
-        most = len(ranked) if everything else max(_MOST, sum(one.weight == "explains" for one in ranked))
-        for one in ranked[:most]:
-            hanging(_marked(one, label, new, console), Text(clean(one.text)), console)
+        ranked = [change for change in changes if change.layer == layer]
+        ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
+        most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
+        for change in ranked[:most]:
+            hanging(_marked(change, label, new, console), Text(clean(change.text)), console)
             label = " " * widest
         if len(ranked) > most:
             rest = f"and {len(ranked) - most} more, which --all lists"
             hanging(Text(f"  {label}   "), Text(rest, "dim"), console)
 
 
-def _marked(one: Change, label: str, new: set[str], console: Console) -> Text:
+def _marked(change: Change, label: str, new: set[str], console: Console) -> Text:
     """A change that explains something has its mark: of a problem, or of a repair."""
-    mark = "absent" if one.weight != "explains" else "error" if new & set(one.findings) else "ok"
-    symbol = marks(console)[mark] if one.weight == "explains" else " "
+    mark = "absent" if change.weight != "explains" else "error" if new & set(change.findings) else "ok"
+    symbol = marks(console)[mark] if change.weight == "explains" else " "
     return Text.assemble("  ", (label, "bold"), " ", (symbol, STYLES[mark]), " ")
 
 
@@ -91,7 +92,7 @@ def _unexamined(comparison: Comparison, changes: list[Change], side: str, consol
         return
     name = (comparison.good if side == "good" else comparison.bad).name
     console.print()
-    text = "; ".join(one.text for one in changes[:_MOST])
+    text = "; ".join(change.text for change in changes[:_MOST])
     more = f"; and {len(changes) - _MOST} more" if len(changes) > _MOST else ""
     marked("unknown", f"Not examined in {name}, so not compared: {text}{more}", console)
 
@@ -101,38 +102,38 @@ def _unexamined(comparison: Comparison, changes: list[Change], side: str, consol
 
 def _shown(comparison: Comparison) -> list[FindingChange]:
     """All but consequences that cannot be compared: their causes are shown."""
-    return [one for one in comparison.findings if one.status != "unjudged" or not one.follows_from]
+    return [finding for finding in comparison.findings if finding.status != "unjudged" or not finding.follows_from]
 
 
-def _block(comparison: Comparison, one: FindingChange) -> Block:
-    gone = one.inside == "good"
-    mark = "ok" if gone else one.severity.value
-    return Block(mark, one.title, tuple(_lines(comparison, one, gone)), (one.id,))
+def _block(comparison: Comparison, finding: FindingChange) -> Block:
+    gone = finding.inside == "good"
+    mark = "ok" if gone else finding.severity.value
+    return Block(mark, finding.title, tuple(_lines(comparison, finding, gone)), (finding.id,))
 
 
-def _lines(comparison: Comparison, one: FindingChange, gone: bool) -> Iterator[Line]:
+def _lines(comparison: Comparison, finding: FindingChange, gone: bool) -> Iterator[Line]:
     word = "gone" if gone else "new"
-    if one.status == "unjudged":
+    if finding.status == "unjudged":
         other = comparison.bad if gone else comparison.good
         yield Line("status", f"unknown whether it is {word}: {other.name} lacks the facts that decide it")
     else:
         yield Line("status", word)
-    explanation = next((found for found in comparison.explanations if found.finding == one.id), None)
+    explanation = next((found for found in comparison.explanations if found.finding == finding.id), None)
     if explanation:
         yield from _explained(comparison, explanation, gone)
-    elif one.follows_from:
-        yield Line("cause", f"a consequence of {one.follows_from}")
+    elif finding.follows_from:
+        yield Line("cause", f"a consequence of {finding.follows_from}")
 
 
 def _explained(comparison: Comparison, explanation: Explanation, gone: bool) -> Iterator[Line]:
-    texts = {one.id: one.text for one in comparison.changes}
+    texts = {change.id: change.text for change in comparison.changes}
     named = _named(texts, explanation.changes)
     if explanation.how == "undone":
         yield Line("cause", named)
         yield Line("", _verified(comparison, explanation, gone))
         yield from (Line("or", _named(texts, other)) for other in explanation.alternatives)
         return
-    near = [one.text for one in comparison.changes if _is_suspect(one, explanation)]
+    near = [change.text for change in comparison.changes if _is_suspect(change, explanation)]
     if explanation.how == "seen":
         yield Line("evidence", named)
         yield Line("", "undoing any of the changes does not remove it")
@@ -153,13 +154,13 @@ def _verified(comparison: Comparison, explanation: Explanation, gone: bool) -> s
     return f"confirmed: {undone}{also}"
 
 
-def _is_suspect(one: Change, explanation: Explanation) -> bool:
-    connected = one.weight in ("connected", "explains") and explanation.finding in one.findings
-    return connected and one.status in _REAL and one.id not in explanation.changes
+def _is_suspect(change: Change, explanation: Explanation) -> bool:
+    connected = change.weight in ("connected", "explains") and explanation.finding in change.findings
+    return connected and change.status in _REAL and change.id not in explanation.changes
 
 
 def _named(texts: dict[str, str], ids: Iterable[str]) -> str:
-    return _joined([texts[one] for one in ids])
+    return _joined([texts[name] for name in ids])
 
 
 def _joined(texts: list[str]) -> str:
@@ -168,21 +169,21 @@ def _joined(texts: list[str]) -> str:
 
 
 def _remaining(comparison: Comparison, console: Console) -> None:
-    left = [one for one in comparison.findings if one.status == "remains" and one.root_cause]
+    left = [finding for finding in comparison.findings if finding.status == "remains" and finding.root_cause]
     if left:
         console.print()
-    for one in left:
-        before = f" (was: {one.before})" if one.before else ""
-        title = Text.assemble(clean(one.title + before), (f"  {clean(one.id)}", "dim"))
+    for finding in left:
+        before = f" (was: {finding.before})" if finding.before else ""
+        title = Text.assemble(clean(finding.title + before), (f"  {clean(finding.id)}", "dim"))
         hanging(Text("= still there: ", "dim"), title, console)
 
 
 def _summary(comparison: Comparison, shown: list[Change]) -> tuple[str, str]:
     """A mark and a sentence."""
     counts = dict.fromkeys(("new", "gone", "unjudged", "remains"), 0)
-    for one in _shown(comparison):
-        counts[one.status] += one.status != "remains" or one.root_cause
-    changes = sum(one.status in _REAL for one in shown)
+    for finding in _shown(comparison):
+        counts[finding.status] += finding.status != "remains" or finding.root_cause
+    changes = sum(change.status in _REAL for change in shown)
     parts = [count(counts[status], word) + where for status, (word, where) in _COUNTED.items() if counts[status]]
     if changes or counts["new"] or counts["gone"] or counts["unjudged"]:
         return _gravest(comparison), f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
@@ -191,7 +192,7 @@ def _summary(comparison: Comparison, shown: list[Change]) -> tuple[str, str]:
 
 def _gravest(comparison: Comparison) -> str:
     """The gravest of what is new."""
-    new = {one.severity.value for one in comparison.findings if one.status == "new"}
+    new = {finding.severity.value for finding in comparison.findings if finding.status == "new"}
     graver = next((style for style in ("error", "warning", "note") if style in new), None)
-    unclear = any(one.status == "unjudged" and one.inside == "bad" for one in _shown(comparison))
+    unclear = any(finding.status == "unjudged" and finding.inside == "bad" for finding in _shown(comparison))
     return graver or ("unknown" if unclear else "ok")

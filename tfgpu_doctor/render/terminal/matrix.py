@@ -54,14 +54,17 @@ def _release_columns(rows: Sequence[Release]) -> dict[str, list[str]]:
         columns["platform"] = [row.platform for row in rows]
     columns["Python"] = [_span(row.python) for row in rows]
     if any(row.gpu for row in rows):
-        columns["CUDA"] = [row.cuda or "-" for row in rows]
-        columns["cuDNN"] = [row.cudnn or ("?" if row.gpu else "-") for row in rows]
-        columns["driver"] = [min_driver(row) or ("?" if row.gpu else "-") for row in rows]
-        columns["SASS"] = [" ".join(row.sass) or ("?" if row.gpu else "-") for row in rows]
-        columns["PTX"] = [" ".join(row.ptx) or "-" for row in rows]
+        cells = zip(*map(_gpu_cells, rows), strict=True)
+        columns.update(zip(("CUDA", "cuDNN", "driver", "SASS", "PTX"), map(list, cells), strict=True))
     else:
-        columns["GPU"] = ["no" for _ in rows]
+        columns["GPU"] = ["no"] * len(rows)
     return columns
+
+
+def _gpu_cells(row: Release) -> tuple[str, ...]:
+    unknown = "?" if row.gpu else "-"
+    known = (row.cudnn, min_driver(row), " ".join(row.sass))
+    return (row.cuda or "-", *(cell or unknown for cell in known), " ".join(row.ptx) or "-")
 
 
 def release(matrix: Matrix, row: Release, console: Console) -> None:
@@ -174,12 +177,12 @@ def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
 def cudas(answers: Sequence[CudaAnswer], console: Console) -> None:
     """Print all toolkits, newest first."""
     columns = {
-        "CUDA": [one.version for one in answers],
-        "Linux driver": [one.min_driver_linux or "?" for one in answers],
-        "at least": [one.minor_compat_min_linux or one.min_driver_linux or "?" for one in answers],
-        "Windows driver": [one.min_driver_windows or "?" for one in answers],
+        "CUDA": [answer.version for answer in answers],
+        "Linux driver": [answer.min_driver_linux or "?" for answer in answers],
+        "at least": [answer.minor_compat_min_linux or answer.min_driver_linux or "?" for answer in answers],
+        "Windows driver": [answer.min_driver_windows or "?" for answer in answers],
         "SASS for": [
-            f"{one.first_compute_capability or '?'} to {one.last_compute_capability or '?'}" for one in answers
+            f"{answer.first_compute_capability or '?'} to {answer.last_compute_capability or '?'}" for answer in answers
         ],
     }
     show_table(columns, console)
@@ -218,10 +221,10 @@ def _cudnn_lines(answer: CudnnAnswer) -> Iterator[tuple[str, str]]:
 def cudnns(answers: Sequence[CudnnAnswer], console: Console) -> None:
     """Print all cuDNN lines, newest first."""
     columns = {
-        "cuDNN": [one.version for one in answers],
-        "CUDA": [", ".join(one.cuda_majors) for one in answers],
-        "cards from": [_floors(one) for one in answers],
-        "last for": [", ".join(one.last_for) for one in answers],
+        "cuDNN": [answer.version for answer in answers],
+        "CUDA": [", ".join(answer.cuda_majors) for answer in answers],
+        "cards from": [_floors(answer) for answer in answers],
+        "last for": [", ".join(answer.last_for) for answer in answers],
     }
     show_table(columns, console)
 
@@ -262,8 +265,8 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
             "by PTX",
             f"{minor_ranges(answer.tensorflow_ptx)}: the driver would compile every kernel at first use",
         )
-    for one in answer.broken:
-        yield "broken", f"{minor_ranges(one.tensorflow)}: {one.title} ({one.id})"
+    for issue in answer.broken:
+        yield "broken", f"{minor_ranges(issue.tensorflow)}: {issue.title} ({issue.id})"
     if answer.peak:
         rates = ", ".join(f"{name} {rate:g}" for name, rate in answer.peak.items())
         yield "peak", f"FLOP per clock cycle and multiprocessor: {rates}"

@@ -64,28 +64,30 @@ def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
         yield Note("No release satisfies this, nor would any with a single filter lifted.")
         return
     yield Note("No release satisfies all of this. Lifting a single filter would give:")
-    for one in lifted:
-        yield Note(_without(one, filters), f"  without {_OPTIONS[one.filter]} {one.value}  ")
+    for lifted_filter in lifted:
+        yield Note(
+            _without(lifted_filter, filters), f"  without {_OPTIONS[lifted_filter.filter]} {lifted_filter.value}  "
+        )
 
 
-def _without(one: Lifted, filters: Filters) -> str:
-    newest = one.rows[0]
+def _without(lifted_filter: Lifted, filters: Filters) -> str:
+    newest = lifted_filter.rows[0]
     name = f"{newest.package} {newest.version}"
-    where = f" for {newest.platform}" if filters.platform is None or one.filter == "platform" else ""
-    more = len({(row.package, row.version) for row in one.rows}) - 1
+    where = f" for {newest.platform}" if filters.platform is None or lifted_filter.filter == "platform" else ""
+    more = len({(row.package, row.version) for row in lifted_filter.rows}) - 1
     others = f" and {more} other{'s' * (more != 1)}" if more else ""
-    return f"{name}{where}{others}{_because(one)}"
+    return f"{name}{where}{others}{_because(lifted_filter)}"
 
 
-def _because(one: Lifted) -> str:
+def _because(lifted_filter: Lifted) -> str:
     """What the rows have instead of what was asked for."""
-    rows = one.rows
-    if one.filter == "python":
+    rows = lifted_filter.rows
+    if lifted_filter.filter == "python":
         return f"; wheels for Python {_listed(python for row in rows for python in row.python)}"
-    if one.filter in ("cuda", "cudnn"):
-        name = "CUDA" if one.filter == "cuda" else "cuDNN"
-        return f"; built for {name} {_listed(built for row in rows if (built := getattr(row, one.filter)))}"
-    if one.filter == "driver":
+    if lifted_filter.filter in ("cuda", "cudnn"):
+        name = "CUDA" if lifted_filter.filter == "cuda" else "cuDNN"
+        return f"; built for {name} {_listed(built for row in rows if (built := getattr(row, lifted_filter.filter)))}"
+    if lifted_filter.filter == "driver":
         needed = sorted({driver for row in rows if (driver := min_driver(row))}, key=numbers)
         return f"; from driver {needed[0]} on" if needed else "; the driver they need is unknown"
     return ""
@@ -142,7 +144,7 @@ def minor_ranges(versions: Iterable[str]) -> str:
     every = list(dict.fromkeys(versions))
     if len(every) == 1:
         return every[0]
-    minors = sorted({Version(one).release[:2] for one in every}, reverse=True)
+    minors = sorted({Version(version).release[:2] for version in every}, reverse=True)
     spans: list[list[tuple[int, ...]]] = []
     for minor in minors:
         if spans and spans[-1][-1] == (minor[0], minor[1] + 1):

@@ -64,7 +64,7 @@ def target_line(target: Target) -> str:
         else f"compute capability {gpu.compute_capability}"
         for gpu in target.gpus
     ]
-    counted = [f"{cards.count(one)} × {one}" if cards.count(one) > 1 else one for one in dict.fromkeys(cards)]
+    counted = [f"{cards.count(card)} × {card}" if cards.count(card) > 1 else card for card in dict.fromkeys(cards)]
     parts = [
         " and ".join(counted) or "GPU not given",
         f"driver {target.driver}" if target.driver else "driver not given",
@@ -119,17 +119,19 @@ def _ruled_out(plan: Plan, console: Console) -> None:
     """One line for neighbours that the same decisive reasons rule out; JSON has every reason of each."""
     console.print(Text("Ruled out", "bold"))
     together: list[tuple[list[str], tuple[Violation, ...]]] = []
-    for _, found in itertools.groupby(plan.ruled_out, lambda group: [_clause(one) for one in _decisive(group)]):
+    for _, found in itertools.groupby(
+        plan.ruled_out, lambda group: [_clause(violation) for violation in _decisive(group)]
+    ):
         groups = list(found)
         together.append(([version for group in groups for version in group.versions], _decisive(groups[0])))
     shown = together[:GROUPS_SHOWN]
     width = max(len(_versions(versions)) for versions, _ in shown)
     for versions, reasons in shown:
         text = Text()
-        for index, one in enumerate(reasons):
-            text.append(("; " if index else "") + clean(_clause(one)))
-            if one.constraint == "known-issue" and one.source.startswith("https:"):
-                text.append(f" {marks(console)['from']} {clean(one.source)}", "dim")
+        for index, violation in enumerate(reasons):
+            text.append(("; " if index else "") + clean(_clause(violation)))
+            if violation.constraint == "known-issue" and violation.source.startswith("https:"):
+                text.append(f" {marks(console)['from']} {clean(violation.source)}", "dim")
         hanging(Text(f"   {_versions(versions):{width}}  "), text, console)
     rest = [version for versions, _ in together[GROUPS_SHOWN:] for version in versions]
     if rest:
@@ -144,19 +146,19 @@ def _versions(versions: list[str]) -> str:
 def _decisive(group: RuledOut) -> tuple[Violation, ...]:
     """Where the card or the build is ruled out, nothing else matters."""
     found = group.violations
-    return next(((one,) for one in found if one.constraint in ("tensorflow", "build", "gpu")), found)
+    return next(((violation,) for violation in found if violation.constraint in ("tensorflow", "build", "gpu")), found)
 
 
-def _clause(one: Violation) -> str:
-    match one.constraint:
+def _clause(violation: Violation) -> str:
+    match violation.constraint:
         case "gpu":
-            return f"no {one.need}"
+            return f"no {violation.need}"
         case "known-issue" | "yanked" | "build":
-            return one.saw
+            return violation.saw
         case "tensorflow":
             return "not asked for"
         case _:
-            return f"needs {one.need}"
+            return f"needs {violation.need}"
 
 
 def _answer(plan: Plan, console: Console) -> None:

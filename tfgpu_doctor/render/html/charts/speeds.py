@@ -19,7 +19,7 @@ from tfgpu_doctor.render.html.svg import COLOUR, CYCLE, drawing, svg
 def speed(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
     """Bars of throughput with their intervals; one unit for all."""
     measured = [run.throughput for run in everything if run.throughput and not run.virtual]
-    best = max(one.value for one in measured)
+    best = max(speed.value for speed in measured)
     factor, unit = scale_of(best, measured[0].unit)
     with drawing(0.55 + 0.42 * len(runs)) as figure:
         axes = figure.subplots()
@@ -30,7 +30,7 @@ def speed(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
                 axes.plot([low / factor, high / factor], [place, place], color=COLOUR["ink"], linewidth=1.6)
         titles = [(short(words.name(run, everything)), short(words.throughput(run), 22)) for run in runs]
         label_rows(axes, titles)
-        axes.set_xlim(0, 1.02 * max(one.ci95[1] for one in measured) / factor)
+        axes.set_xlim(0, 1.02 * max(speed.ci95[1] for speed in measured) / factor)
         axes.set_xlabel(unit)
         axes.grid(visible=False, axis="y")
         return svg(figure, name, f"Speed of {len(runs)} runs in {unit}: {described(titles)}")
@@ -58,7 +58,7 @@ def scaling(runs: Sequence[Run], name: str) -> str:
         lower.set_ylim(0, max(112.0, *(108 * run.efficiency.high for run in several if run.efficiency)))
         lower.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside lower center", ncols=2)
-        values = "; ".join(f"{run.label} {words.ratio(one)}" for run in several if (one := run.speedup_vs_1gpu))
+        values = "; ".join(f"{run.label} {words.ratio(ratio)}" for run in several if (ratio := run.speedup_vs_1gpu))
         return svg(figure, name, f"Speed-up over one GPU against the number of GPUs: {values}")
 
 
@@ -74,9 +74,9 @@ def _scaling_lines(several: Sequence[Run]) -> dict[str, list[Run]]:
 
 def _line(axes: Axes, counts: list[int], ratios: Sequence[Ratio | None], whole: float, style: dict[str, Any]) -> None:
     """One line from (1 GPU, `whole`) on, with the interval of each quotient."""
-    known = [one for one in ratios if one]
-    axes.plot([1, *counts], [whole, *(whole * one.value for one in known)], **style)
-    low, high = [whole * one.low for one in known], [whole * one.high for one in known]
+    known = [ratio for ratio in ratios if ratio]
+    axes.plot([1, *counts], [whole, *(whole * ratio.value for ratio in known)], **style)
+    low, high = [whole * ratio.low for ratio in known], [whole * ratio.high for ratio in known]
     axes.vlines(counts, low, high, color=style["color"])
 
 
@@ -120,27 +120,33 @@ def sweep(runs: Sequence[Run], axis: str, name: str) -> str:
     lines = sweep_lines(runs, axis)
     if not lines:
         return ""
-    best = max((run.throughput for line in lines.values() for run in line if run.throughput), key=lambda one: one.value)
-    factor, unit = scale_of(best.value, best.unit)
-    points = sorted({_number(run, axis) for line in lines.values() for run in line})
+    drawn = [run for line in lines.values() for run in line]
+    speeds = [run.throughput for run in drawn if run.throughput]
+    factor, unit = scale_of(max(speed.value for speed in speeds), speeds[0].unit)
     with drawing(3.1 + 0.2 * -(-len(lines) // 2)) as figure:
         axes = figure.subplots()
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         for (title, line), style in zip(lines.items(), styles(), strict=False):
-            found = [(_number(run, axis), run.throughput) for run in line if run.throughput]
-            places = [point for point, _ in found]
-            axes.plot(places, [one.value / factor for _, one in found], label=short(title), **style)
-            low, high = ([one.ci95[side] / factor for _, one in found] for side in (0, 1))
-            axes.vlines(places, low, high, color=style["color"])
+            _points(axes, line, axis, factor, {**style, "label": short(title)})
+        points = sorted({_number(run, axis) for run in drawn})
         shown = points[:: -(-len(points) // 7)]
-        axes.set_xticks(shown, [words.value_of(axis, int(one) if one == int(one) else one) for one in shown])
+        axes.set_xticks(shown, [words.value_of(axis, int(at) if at == int(at) else at) for at in shown])
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        _between_decades(axes, [one.value for line in lines.values() for run in line if (one := run.throughput)])
+        _between_decades(axes, [speed.value for speed in speeds])
         axes.set_xlabel(short(axis.replace("_", " ")))
         axes.set_ylabel(unit)
         figure.legend(loc="outside lower center", ncols=2)
-        points_of = "; ".join(f"{title}: {len(line)} points" for title, line in lines.items())
-        about = f"Throughput in {unit} against {axis.replace('_', ' ')}, both logarithmic: {points_of}"
+        counts = "; ".join(f"{title}: {len(line)} points" for title, line in lines.items())
+        about = f"Throughput in {unit} against {axis.replace('_', ' ')}, both logarithmic: {counts}"
         return svg(figure, name, clean(about))
+
+
+def _points(axes: Axes, line: Sequence[Run], axis: str, factor: float, style: dict[str, Any]) -> None:
+    """One line of a sweep, with the interval of each point."""
+    found = [(_number(run, axis), run.throughput) for run in line if run.throughput]
+    places = [place for place, _ in found]
+    axes.plot(places, [speed.value / factor for _, speed in found], **style)
+    low, high = ([speed.ci95[side] / factor for _, speed in found] for side in (0, 1))
+    axes.vlines(places, low, high, color=style["color"])

@@ -116,11 +116,11 @@ def telemetry(run: Run, name: str) -> str:
         stacked: list[Any] = list(figure.subplots(len(panels), 1, sharex=True, squeeze=False).flat)
         for axes, (field, (title, factor)) in zip(stacked, panels.items(), strict=True):
             for gpu, style in zip(run.gpu, styles(), strict=False):
-                found = _thinned([one for one in gpu.readings if getattr(one, field) is not None])
+                found = _thinned([reading for reading in gpu.readings if getattr(reading, field) is not None])
                 marker = {"marker": "o"} if len(found) < 3 else {"marker": ""}
                 axes.plot(
-                    [one.t for one in found],
-                    [getattr(one, field) / factor for one in found],
+                    [reading.t for reading in found],
+                    [getattr(reading, field) / factor for reading in found],
                     label=short(gpu.device, 12),
                     **{**style, **marker, "linewidth": 1.1},
                 )
