@@ -150,9 +150,7 @@ def _found(case: Case, finding: Finding, report: Report, fail_on: FailOn) -> Cas
     titles = {finding.id: finding.title for finding in report.findings}
     lines = tuple(lines_of(finding, titles))
     if not finding.root_cause:
-        above = next(
-            (finding.id for finding in report.findings if finding.id in finding.consequences), "another finding"
-        )
+        above = next((cause.id for cause in report.findings if finding.id in cause.consequences), "another finding")
         message = f"follows from {above}: {finding.title}"
         return case._replace(outcome="skipped", kind="consequence", message=message, details=lines)
     failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
