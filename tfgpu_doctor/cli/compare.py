@@ -87,7 +87,7 @@ class CompareOptions(NamedTuple):
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "slower", "faster", "change", "never"]),
-    help="What makes the exit code 1.  [default: error in reports, slower in bench results]",
+    help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
 @output_options(*_KINDS)
 @click.pass_context

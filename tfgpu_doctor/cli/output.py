@@ -30,7 +30,7 @@ fail_on_option = click.option(
     type=click.Choice(["error", "warning", "never"]),
     default="error",
     show_default=True,
-    help="What makes the exit code 1.",
+    help="Lowest severity for which the exit code is 1.",
 )
 
 
@@ -51,7 +51,7 @@ def output_options(*kinds: str) -> Callable[[_Function], _Function]:
         "formats",
         type=click.Choice(choices(*kinds)),
         multiple=True,
-        help="May be repeated.  [default: text]",
+        help="Output format; may be repeated.  [default: text]",
     )
     files = click.option(
         "--output",
@@ -59,7 +59,7 @@ def output_options(*kinds: str) -> Callable[[_Function], _Function]:
         metavar="FILE",
         type=click.Path(dir_okay=False),
         multiple=True,
-        help="File for the format of the same position; - is standard output.",
+        help="Output file; one for each --format, in the same order. - is standard output.",
     )
     return lambda function: chosen(files(function))
 

@@ -95,7 +95,9 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.IntRange(min=2, max=16),
     help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
 )
-@click.option("--python", "executable", metavar="EXE", help="Python interpreter with TensorFlow.  [default: this one]")
+@click.option(
+    "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
+)
 @matrix_option
 @redact_option
 @output_options("smoke")
