@@ -65,7 +65,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENTS))
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["text", pytest.param("json", marks=pytest.mark.full)])
 def test_environments(name: str, form: str) -> None:
     done = run("--no-import", "--format", form, environ=ENVIRONMENTS[name])
     assert done.returncode in ANSWERS, done.stderr

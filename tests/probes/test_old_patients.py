@@ -50,12 +50,12 @@ def interpreters() -> list[Path]:
     return [one for one in found if int(one.parts[-3].split(".")[1]) >= 6]
 
 
-@pytest.mark.parametrize("python", interpreters(), ids=lambda path: path.parts[-3])
-def test_every_interpreter_is_examined(python: Path) -> None:
-    report = doctor(python, "--no-import")
-    version = report["facts"]["python"]["version"]
-    assert version["value"].startswith(python.parts[-3].rpartition(".")[0])
-    assert report["findings"]
+def test_every_interpreter_is_examined() -> None:
+    for python in interpreters() or pytest.skip("no Python of pyenv"):
+        report = doctor(python, "--no-import")
+        version = report["facts"]["python"]["version"]
+        assert version["value"].startswith(python.parts[-3].rpartition(".")[0])
+        assert report["findings"]
 
 
 def environment(name: str) -> Path:
