@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
+from tests.guard import guarded
 from tests.manifests.test_more_readers import FILES, GROUPS, OFFICIAL, POETRY
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, PYPROJECT
 from tfgpu_doctor.manifests import ManifestError
@@ -45,6 +45,5 @@ LARGE = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_files_are_read_soon(kind: str) -> None:
-    started = time.process_time()
-    survives(LARGE[kind], kind)
-    assert time.process_time() - started < 10  # a second or two; quadratic code takes minutes
+    with guarded(20.0):
+        survives(LARGE[kind], kind)

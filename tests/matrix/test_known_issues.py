@@ -90,11 +90,9 @@ def test_a_bad_specifier_is_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("issue", MATRIX.data.known_issues, ids=lambda issue: issue.id)
-def test_a_row_says_what_to_do_in_words_that_can_be_pasted(issue: KnownIssue) -> None:
-    for command in issue.commands:
-        assert shlex.split(command), command
-        assert not re.search(r"<\w+>|\.\.\.|/path/to", command), f"a gap to fill in: {command}"
-    for text in (issue.title, issue.symptom, issue.fix):
-        assert "!" not in text.replace("!=", ""), text
-        assert "\n" not in text, text
+def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
+    issues = MATRIX.data.known_issues
+    commands = [command for issue in issues for command in issue.commands]
+    assert [one for one in commands if not shlex.split(one) or re.search(r"<\w+>|\.\.\.|/path/to", one)] == []
+    texts = [text for issue in issues for text in (issue.title, issue.symptom, issue.fix)]
+    assert [text for text in texts if "!" in text.replace("!=", "") or "\n" in text] == []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-import time
 
 import pytest
 
+from tests.guard import guarded
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
 from tfgpu_doctor.parsers.tools.pip_install import Event, parse
 
@@ -78,15 +78,14 @@ def test_tags_of_wheels() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", range(32, 120, 3))
-def test_uv_at_any_width_of_the_terminal(width: int) -> None:
+def test_uv_at_any_width_of_the_terminal() -> None:
     """uv breaks its lines at spaces, so any of its words may stand on the next line."""
     printed = [line.text for line in capture("pip_install", "uv_of_2026.txt")]
-    text = "\n".join(textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
-    assert [(one.kind, one.version, one.tags) for one in parse(lines(text))] == [
-        ("uv-no-wheels", "2.9.1", ("cp311",)),
-        ("uv-offers", "2.9.1", ("cp37m", "cp38", "cp39", "cp310")),
-    ]
+    expected = [("uv-no-wheels", "2.9.1", ("cp311",)), ("uv-offers", "2.9.1", ("cp37m", "cp38", "cp39", "cp310"))]
+    for width in range(32, 120, 3):
+        wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
+        found = [(one.kind, one.version, one.tags) for one in parse(lines("\n".join(wrapped)))]
+        assert found == expected, width
 
 
 def test_every_capture_is_listed_with_its_making() -> None:
@@ -151,7 +150,6 @@ def test_long_lines_are_quick(unit: str) -> None:
         "Ignored the following versions", "Requirement already satisfied: a in ", "no wheels ", "nothing provides ",
     ]  # fmt: skip
     long = (unit * 100_000)[:100_000]
-    begin = time.process_time()
-    for start in starts:
-        parse(lines(f"{start}{long[:3900]}\n{long[:3900]} which is incompatible\n{start}{long}"))
-    assert time.process_time() - begin < 0.9
+    with guarded(5.0):
+        for start in starts:
+            parse(lines(f"{start}{long[:3900]}\n{long[:3900]} which is incompatible\n{start}{long}"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from tests.guard import guarded
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
 from tfgpu_doctor.parsers.tools.pip_list import parse
 
@@ -152,7 +151,6 @@ def test_bad_pastes_do_not_hurt() -> None:
 )
 def test_long_lines_are_quick(unit: str) -> None:
     long = (unit * 100_000)[:100_000]
-    begin = time.process_time()
-    for start in ("", "pip list\n", "dependencies:\n", "conda list\n", "numpy @ file:///"):
-        parse(lines(f"{start}{long[:390]}\n{long[:390]}x\n{start}{long}"))
-    assert time.process_time() - begin < 0.5
+    with guarded(5.0):
+        for start in ("", "pip list\n", "dependencies:\n", "conda list\n", "numpy @ file:///"):
+            parse(lines(f"{start}{long[:390]}\n{long[:390]}x\n{start}{long}"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from tests.guard import guarded
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
 from tfgpu_doctor.parsers.text.statements import issue_form, values
 
@@ -261,7 +260,6 @@ def test_bad_pastes_do_not_hurt() -> None:
 )
 def test_long_lines_are_quick(unit: str) -> None:
     long = (unit * 100_000)[:100_000]
-    begin = time.process_time()
-    for start in ("", "CUDA/cuDNN version: ", "GPU: ", "### "):
-        issue_form.parse(lines(f"{start}{long[:390]}\n{start}{long}"))
-    assert time.process_time() - begin < 0.5
+    with guarded(5.0):
+        for start in ("", "CUDA/cuDNN version: ", "GPU: ", "### "):
+            issue_form.parse(lines(f"{start}{long[:390]}\n{start}{long}"))

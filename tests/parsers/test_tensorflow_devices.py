@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from tests.guard import guarded
 from tests.parsers.pasted import CAPTURES, capture, every_capture, lines, mangled
 from tfgpu_doctor.parsers.tools import tensorflow_devices
 from tfgpu_doctor.parsers.tools.tensorflow_devices import device_facts, gpu_facts, parse
@@ -203,7 +202,6 @@ def test_bad_pastes_do_not_hurt() -> None:
 )
 def test_long_lines_are_quick(unit: str) -> None:
     long = (unit * 100_000)[:100_000]
-    begin = time.process_time()
-    for start in ("", "Found device 0 with properties:\n", "is_built_with_cuda", "'cuda_compute_capabilities': ["):
-        tensorflow_devices.parse(lines(f"{start}{long[:3900]}\n{start}{long}"))
-    assert time.process_time() - begin < 0.5
+    with guarded(5.0):
+        for start in ("", "Found device 0 with properties:\n", "is_built_with_cuda", "'cuda_compute_capabilities': ["):
+            tensorflow_devices.parse(lines(f"{start}{long[:3900]}\n{start}{long}"))
