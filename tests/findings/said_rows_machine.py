@@ -85,6 +85,11 @@ FIRES: dict[str, dict[str, str]] = {
             log("1.0", DRIVER, "failed call to cuInit: CUDA_ERROR_UNKNOWN"),
             log("1.0", DIAGNOSTICS, "kernel reported version is: 340.101.0", "I"),
         ),
+        "older in the third part of its version alone": text(
+            log("1.15", LOADER, "Successfully opened dynamic library libcudart.so.11.0", "I"),
+            log("2.4", DRIVER, "failed call to cuInit: CUDA_ERROR_INVALID_VALUE"),
+            log("2.4", DIAGNOSTICS, "kernel reported version is: 450.36.5", "I"),
+        ),
         "1.12": (
             "tensorflow.python.framework.errors_impl.InternalError: cudaGetDevice() failed. Status: "
             "CUDA driver version is insufficient for CUDA runtime version"
@@ -385,6 +390,11 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "WSL2 has two numbers": text("Ubuntu 22.04 on WSL2", smi(tool="530.41.01", driver="531.79")),
     },
     "driver.too-old": {
+        "the oldest driver of CUDA 11, without its zero": text(
+            log("1.15", LOADER, "Successfully opened dynamic library libcudart.so.11.0", "I"),
+            log("2.4", DRIVER, "failed call to cuInit: CUDA_ERROR_INVALID_VALUE"),
+            log("2.4", DIAGNOSTICS, "kernel reported version is: 450.36.6", "I"),
+        ),
         "CUDA 8 over a driver that knows it": text(
             "successfully opened CUDA library libcublas.so.8.0 locally",
             log("1.0", DRIVER, "failed call to cuInit: CUDA_ERROR_UNKNOWN"),

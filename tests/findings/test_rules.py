@@ -209,6 +209,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "driver.too-old": [
         ("470 under CUDA 12", {"driver.version": known("470.256.02")}),
+        ("older in the third part of its version alone", {"driver.version": known("525.60.12")}),
         ("forward compatibility refused", {"driver.cuda_init": call(804, "forward compatibility was attempted")}),
         ("Windows driver under WSL2", {**WSL, "driver.version": known("511.65")}),
     ],
@@ -623,7 +624,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("loaded", {}),
         ("the driver answers all the same", {"driver.kernel_module_loaded": known(False)}),
     ],
-    "driver.too-old": [("minor-version compatibility", {"driver.version": known("525.60.13")})],
+    "driver.too-old": [
+        ("minor-version compatibility", {"driver.version": known("525.60.13")}),
+        ("a version that cannot be read", {"driver.version": known("JetPack")}),
+    ],
     "container.no-gpu": [
         ("with the GPU", {"host.container": known("docker")}),
         ("without a bus", {**CONTAINER, **NO_DRIVER, "host.pci_gpus": known(())}),

@@ -1,258 +1,78 @@
-"""Findings about driver."""
+"""Findings about the NVIDIA driver: whether it is installed, loaded, consistent, and responds."""
 
 from __future__ import annotations
 
 import re
 
-from packaging.version import InvalidVersion, Version
-
+from tfgpu_doctor.findings import driver_answers as answers
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import MISMATCH
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import at_least
-from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
-
-# CUresult (cuda.h) → why, what to do. The codes with a finding of their own are left out: 34, -1, 803, 804.
-_UVM = Fix(
-    text="Load the module that CUDA needs besides the display driver, and see whether its device node is there",
-    commands=("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia-uvm"),
-)
-
-
-_RELOAD = Fix(
-    text="After suspend or a crash in the driver: reload nvidia-uvm, while nothing uses the GPU",
-    commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",),
-)
-
-
-_LOG = Fix(text="See what the kernel says", commands=("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",))
-
-
-_CRASH = (
-    Fix(
-        text="See which packages the driver's libraries come from",
-        commands=("ldconfig -p | grep -E 'libcuda|nvidia-ml'",),
-    ),
-)
-
-
-_KNOWN: dict[int, tuple[str, tuple[Fix, ...]]] = {
-    3: (
-        "the driver could not start: its device nodes or the module nvidia-uvm are missing or out of reach",
-        (_UVM, _LOG),
-    ),
-    100: (
-        "the driver lists a GPU, but CUDA gets none: no permission for /dev/nvidia*, or no nvidia-uvm",
-        (Fix(text="See who may use the device nodes", commands=("ls -l /dev/nvidia*", "id")), _UVM),
-    ),
-    101: ("a device that was asked for does not exist, or is a MIG slice that is gone", (_LOG,)),
-    802: (
-        "the NVSwitch fabric is not up: a machine with NVSwitch needs the Fabric Manager of the driver's very version",
-        (
-            Fix(
-                text="Start the Fabric Manager",
-                commands=("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
-            ),
-        ),
-    ),
-    999: (
-        "the driver failed inside: mostly nvidia-uvm after suspend or an update, sometimes the hardware",
-        (_RELOAD, Fix(text="Or restart the machine", commands=("sudo reboot",)), _LOG),
-    ),
-}
-
-
-NVML_LIB_RM_VERSION_MISMATCH = 18  # nvml.h, nvmlReturn_t
-
-
-CUDA_STUB_LIBRARY, CUDA_SYSTEM_DRIVER_MISMATCH, CUDA_COMPAT_NOT_SUPPORTED = 34, 803, 804  # cuda.h, CUresult
-
-
-RELEASE_NOTES = "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html"
-
-
-COMPATIBILITY = "https://docs.nvidia.com/deploy/cuda-compatibility/index.html"
-
-
-BLOCKED = "calls into the driver block in the kernel: a GPU has fallen off the bus or hangs, or the driver does"
-
-
-LOOK_FOR_XID = Fix(
-    text="Look for Xid errors in the kernel log", commands=("sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",)
-)
-
-
-RESTART = Fix(text="Restart the machine; if it comes back, look the Xid number up", commands=("sudo reboot",))
-
-
-def _differ(module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None) -> bool:
-    """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
-    winner = libcuda[0] if libcuda else None
-    if module is None or winner is None or winner.version is None or init is None:
-        return False
-    if init.code in (0, CUDA_COMPAT_NOT_SUPPORTED) or "compat" in winner.path:
-        return False
-    return _numbers(module) != _numbers(winner.version)
-
-
-def _numbers(version: str) -> list[int]:
-    """The parts as numbers: "450.80.2", as TensorFlow writes it, is 450.80.02."""
-    return [int(part) for part in version.split(".") if part.isdecimal()]
-
-
-def restart_fixes(context: Context) -> tuple[Fix, ...]:
-    """Let one version of the driver be loaded everywhere."""
-    remedies = context.remedies
-    if remedies.os == "wsl2":
-        return (Fix(text="Restart WSL from Windows", commands=("wsl.exe --shutdown",)),)
-    return (
-        Fix(text="Restart the machine", commands=("sudo reboot",)),
-        Fix(
-            text="Or, when nothing uses the GPU, load the new module without a restart",
-            commands=("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
-        ),
-    )
-
-
-def _older(version: str, minimum: str) -> bool:
-    try:
-        return Version(version) < Version(minimum)
-    except InvalidVersion:  # a vendor's own numbering (Jetson) says nothing about the branch
-        return False
-
-
-_LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
-
-
-_DRIVERLESS = ("library-not-opened", "loader-error")
-
-
-_NO_DRIVER_IN_HOOK = re.compile(r"driver not loaded|load library failed|nvml error", re.IGNORECASE)
-
-
-OTHER_IN_HOOK = re.compile(r"version mismatch|unsatisfied condition|timed out|timeout", re.IGNORECASE)
-
-
-STUB = (34, -1)
-
-
-_MODULE_GUIDE = "https://us.download.nvidia.com/XFree86/Linux-x86_64/latest/README/commonproblems.html"
-
-
-DECIDE = Fix(text="To decide, run this on the machine itself, outside any container", commands=("nvidia-smi",))
-
-
-def no_libcuda(said: MessageLog) -> tuple[str, ...]:
-    """Lines in which the driver's library could not be opened."""
-    of_cudnn = {m.line for m in said.all("cudnn-part-missing")}  # it asks for libcuda.so without a number
-    named = [m.text for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name) and m.line not in of_cudnn]
-    return (*named, *(m.text for m in said.all("libcuda-not-loaded", "nvml-not-found")))
-
-
-def driver_fails(said: MessageLog, init: CallResult | None) -> bool:
-    """Whether the driver could not be used at all, whatever the reason."""
-    kinds = (
-        "kernel-driver-not-running",
-        "no-cuda-device",
-        "cuinit-failed",
-        "ngc-no-driver",
-        "smi-no-driver",
-        "nvml-blocked",
-    )
-    silent = said.has(*kinds)
-    return bool(no_libcuda(said)) or silent or (init is not None and init.code != 0)
-
-
-def about_driver(said: MessageLog) -> tuple[Message, ...]:
-    lost = [m for name, m in said.libraries(*_DRIVERLESS) if _LIBCUDA.search(name)]
-    kinds = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
-    return (*lost, *said.all(*kinds, "smi-not-found", "smi-no-libcuda", "ngc-no-driver"))
-
-
-# the kernel's part for CUDA, nvidia-uvm or the NVSwitch fabric, is not ready although the display driver is
-UVM = (3, 304, 802, 999)
-
-
-def _uvm(said: MessageLog) -> Problem:
-    commands = ("ls -l /dev/nvidia*", "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm", "sudo nvidia-modprobe -u -c=0")
-    fabric = Fix(
-        text="On a machine with NVSwitch: start the Fabric Manager of the driver's very version",
-        commands=("sudo systemctl enable --now nvidia-fabricmanager",),
-    )
-    return Problem(
-        title="The driver's module for CUDA, nvidia-uvm, is not usable",
-        cause="the display driver runs, and CUDA cannot start over it: nvidia-uvm is not loaded, broke at "
-        "suspend or at "
-        "an update, or its device node is out of this user's reach; sometimes it is the hardware",
-        evidence=message_evidence(*said.all("cuinit-failed", "kernel-version")),
-        fixes=(
-            Fix(text="Load it anew, while nothing uses the GPU", commands=commands),
-            fabric,
-            Fix(text="Or restart the machine", commands=("sudo reboot",)),
-        ),
-    )
-
-
-_PERSIST = Fix(
-    text="Where starting the driver takes long (many GPUs, nothing that keeps them awake): keep it loaded",
-    commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),
-)
-
+from tfgpu_doctor.records.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
+from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.versions import parts
 
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
     severity=Severity.ERROR,
-    title="The NVIDIA driver does not answer",
+    title="The NVIDIA driver does not respond",
+    cause="calls into the driver block in the kernel: a GPU has failed or left the PCI bus, or the driver hangs",
+    fixes=lambda _: (answers.KERNEL_LOG, answers.RESTART),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
 
 @UNRESPONSIVE.sign
-def unresponsive(context: Context, unresponsive: tuple[str, ...]) -> Problem | None:
+def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Problem | None:
     """A call into the driver blocked until the deadline."""
     if not unresponsive:
         return None
     where = context.source("driver.unresponsive")
-    return Problem(
-        cause=BLOCKED,
-        evidence=tuple(evidence(f"{call} did not answer", where, "an answer") for call in unresponsive),
-        fixes=(LOOK_FOR_XID, RESTART),
-    )
+    return Problem(evidence=tuple(evidence(f"{call} did not return", where, "a result") for call in unresponsive))
 
 
 @UNRESPONSIVE.sign
-def unresponsive_reported(messages: MessageLog) -> Problem | None:
+def hung_task_message(messages: MessageLog) -> Problem | None:
     """nvidia-smi hangs, or the kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
-    slow = [
-        m for m in messages.all("container-hook-failed") if re.search("timed out|timeout", m.values.get("why", m.text))
-    ]
-    seen = (*messages.all("smi-hangs"), *hung, *slow)
-    if not seen:
-        return None
-    return Problem(
-        cause=BLOCKED,
-        evidence=message_evidence(*seen),
-        fixes=(LOOK_FOR_XID, *((_PERSIST,) if slow else ()), RESTART),
+    slow = answers.hook_failures(messages, "timed out|timeout")
+    seen = message_evidence(*messages.all("smi-hangs"), *hung, *slow)
+    keep_loaded = Fix(
+        text="If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
+        commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),
     )
+    fixes = (answers.KERNEL_LOG, keep_loaded, answers.RESTART) if slow else None
+    return Problem(evidence=seen, fixes=fixes) if seen else None
+
+
+def _restart(context: Context) -> tuple[Fix, ...]:
+    """Let the same version of the driver be loaded everywhere."""
+    if context.remedies.os == "wsl2":
+        return (Fix(text="Restart WSL from Windows", commands=("wsl.exe --shutdown",)),)
+    reload = Fix(
+        text="Or, while nothing uses the GPU, load the new module without a restart",
+        commands=("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
+    )
+    return (answers.RESTART, reload)
 
 
 VERSION_MISMATCH = finding(
     "driver.version-mismatch",
     layer="Driver",
     severity=Severity.ERROR,
-    title="The loaded kernel module and the driver libraries are of different versions",
+    title="The loaded NVIDIA kernel module and the driver libraries have different versions",
+    cause="the driver was updated while the old kernel module stayed loaded; a restart loads the new one",
+    fixes=_restart,
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
 )
+_NVML_MISMATCH, _CUDA_MISMATCH = 18, 803  # nvmlReturn_t (nvml.h), CUresult (cuda.h)
 
 
 @VERSION_MISMATCH.sign
-def version_mismatch(
+def versions_differ(
     context: Context,
     nvml_init: CallResult | None = None,
     cuda_init: CallResult | None = None,
@@ -261,43 +81,54 @@ def version_mismatch(
     libcuda: tuple[LibraryFile, ...] | None = None,
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
-    seen: list[Evidence] = []
-    if nvml_init and nvml_init.code == NVML_LIB_RM_VERSION_MISMATCH:
-        seen.append(
-            evidence(f"nvmlInit: {nvml_init.message} ({nvml_init.code})", context.source("driver.nvml_init"), "success")
-        )
-    if cuda_init and cuda_init.code == CUDA_SYSTEM_DRIVER_MISMATCH:
-        seen.append(
-            evidence(f"cuInit: {cuda_init.message} ({cuda_init.code})", context.source("driver.cuda_init"), "success")
-        )
+    found = []
+    if nvml_init and nvml_init.code == _NVML_MISMATCH:
+        found.append(answers.returned("nvmlInit", nvml_init, "driver.nvml_init", context))
+    if cuda_init and cuda_init.code == _CUDA_MISMATCH:
+        found.append(answers.returned("cuInit", cuda_init, "driver.cuda_init", context))
     if nvidia_smi and MISMATCH in nvidia_smi.output.lower():
-        seen.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
-    if not seen and not _differ(kernel_module, libcuda, cuda_init):
+        found.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
+    if not found and not _differ(kernel_module, libcuda, cuda_init):
         return None
     if kernel_module:
-        library = next((one for one in libcuda or () if one.version), None)
-        need = f"{library.version}, the version of {library.path}" if library else None
-        seen.append(evidence(f"kernel module {kernel_module}", context.source("driver.kernel_module"), need))
-    return Problem(
-        cause="the driver was updated while the old kernel module stayed loaded; only a restart loads the new one",
-        evidence=tuple(seen),
-        fixes=restart_fixes(context),
-    )
+        library = next((file for file in libcuda or () if file.version), None)
+        expected = f"{library.version}, the version of {library.path}" if library else None
+        found.append(evidence(f"kernel module {kernel_module}", context.source("driver.kernel_module"), expected))
+    return Problem(evidence=tuple(found))
+
+
+def _differ(module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None) -> bool:
+    """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
+    if (
+        not libcuda
+        or init is None
+        or answers.has_code(init, 0, answers.COMPATIBILITY_REFUSED)
+        or "compat" in libcuda[0].path
+    ):
+        return False
+    kernel, library = parts(module), parts(libcuda[0].version)  # TensorFlow writes 450.80.02 as "450.80.2"
+    return kernel is not None and library is not None and kernel != library
 
 
 @VERSION_MISMATCH.sign
-def version_mismatch_reported(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
-    """NVML, the kernel and TensorFlow each have a sentence for it; nvidia-smi's own version may differ, too."""
-    tools = [
-        m for m in messages.all("smi-version") if m.values["tool"].split(".")[0] != m.values["driver"].split(".")[0]
-    ]
-    seen = (*messages.all("nvml-mismatch", "driver-versions-differ"), *(tools if os != "wsl2" else ()))
-    if not seen:
-        return None
-    return Problem(
-        cause="the driver was updated while the old kernel module stayed loaded; only a restart loads the new one",
-        evidence=message_evidence(*seen),
-        fixes=restart_fixes(context),
+def mismatch_message(messages: MessageLog, os: str | None = None) -> Problem | None:
+    """NVML, the kernel and TensorFlow each report it; nvidia-smi's own version may differ, too, except under WSL2."""
+    tables = () if os == "wsl2" else messages.all("smi-version")
+    tools = [m for m in tables if (parts(m.values["tool"]) or ())[:1] != (parts(m.values["driver"]) or ())[:1]]
+    found = message_evidence(*messages.all("nvml-mismatch", "driver-versions-differ"), *tools)
+    return Problem(evidence=found) if found else None
+
+
+def _remove_stubs(context: Context) -> tuple[Fix, ...]:
+    path = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
+    kept = ":".join(part for part in path.split(":") if part and "stubs" not in part)
+    show = ("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH")
+    return (
+        Fix(
+            text="Remove directories named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d",
+            commands=(f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if "stubs" in path else show,
+        ),
+        Fix(text="In a container without a GPU: start it with access to one", commands=("docker run --gpus all ...",)),
     )
 
 
@@ -306,72 +137,40 @@ STUB_LOADED = finding(
     layer="Driver",
     severity=Severity.ERROR,
     title="The CUDA toolkit's stub libcuda is loaded instead of the driver's",
+    cause="a directory of stub libraries, which exist for linking only, is on the loader's path; every call into the "
+    "stub returns an error",
+    fixes=_remove_stubs,
     pointless_after=("container.no-gpu",),
     docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
 )
 
 
 @STUB_LOADED.sign
-def stub_loaded(
-    context: Context,
-    libcuda: tuple[LibraryFile, ...],
-    cuda_init: CallResult | None = None,
-    variables: dict[str, str] | None = None,
+def stub_found_first(
+    context: Context, libcuda: tuple[LibraryFile, ...], cuda_init: CallResult | None = None
 ) -> Problem | None:
-    """cuInit answers 34 or -1, or the winning libcuda lies in a folder named stubs."""
-    winner = libcuda[0] if libcuda else None
-    answered = cuda_init is not None and cuda_init.code in (CUDA_STUB_LIBRARY, -1)
-    is_stub = winner is not None and ("/stubs/" in winner.path or (winner.problem or "").startswith("stub"))
-    if not answered and not is_stub:
+    """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
+    first = libcuda[0] if libcuda else None
+    in_stubs = first is not None and ("/stubs/" in first.path or (first.problem or "").startswith("stub"))
+    if not in_stubs and not answers.has_code(cuda_init, *answers.STUB_LIBRARY):
         return None
-    seen = []
-    if winner:
-        seen.append(evidence(winner.path, context.source("driver.libcuda"), "the driver's own libcuda.so.1"))
-    if cuda_init and answered:
-        seen.append(
-            evidence(f"cuInit: {cuda_init.message} ({cuda_init.code})", context.source("driver.cuda_init"), "success")
-        )
-    path = (variables or {}).get("LD_LIBRARY_PATH", "")
-    stubs = [part for part in path.split(":") if "stubs" in part]
-    kept = ":".join(part for part in path.split(":") if part and "stubs" not in part)
-    commands = (f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if stubs else ()
-    return Problem(
-        cause="a folder of link-time stubs stands on the loader's path; the stub answers every call with an error",
-        evidence=tuple(seen),
-        fixes=(
-            Fix(text="Take the stubs folder off LD_LIBRARY_PATH and the ldconfig configuration", commands=commands),
-        ),
-    )
+    found = [evidence(first.path, context.source("driver.libcuda"), "the driver's libcuda.so.1")] if first else []
+    if cuda_init and answers.has_code(cuda_init, *answers.STUB_LIBRARY):
+        found.append(answers.returned("cuInit", cuda_init, "driver.cuda_init", context))
+    return Problem(evidence=tuple(found))
 
 
 @STUB_LOADED.sign(unless=("wsl.setup",))
-def stub_loaded_reported(
+def stub_message(
     context: Context, messages: MessageLog, cuda_init: CallResult, variables: dict[str, str] | None = None
 ) -> Problem | None:
-    """cuInit answers 34 or -1."""
-    if cuda_init.code not in STUB:
+    """The result of cuInit in a log, and a stubs directory on the path that is shown beside it."""
+    if not answers.has_code(cuda_init, *answers.STUB_LIBRARY):
         return None
-    path = (variables or {}).get("LD_LIBRARY_PATH", "")
-    stubs = [
-        evidence(f"LD_LIBRARY_PATH has {one}", context.source("variables"))
-        for one in path.split(":")
-        if "/stubs" in one
-    ]
-    return Problem(
-        cause="a folder of link-time stubs stands on the loader's path, or no driver is there (a container without a "
-        "GPU); the stub answers every call with an error",
-        evidence=(*message_evidence(*messages.all("cuinit-failed", "stub-library")), *stubs),
-        fixes=(
-            Fix(
-                text="See which libcuda is found first",
-                commands=("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH"),
-            ),
-            Fix(
-                text="Take folders named stubs off LD_LIBRARY_PATH and /etc/ld.so.conf.d; in a container, "
-                "start it with --gpus all"
-            ),
-        ),
-    )
+    path = (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
+    where = context.source("variables")
+    stubs = [evidence(f"LD_LIBRARY_PATH contains {part}", where) for part in path if "/stubs" in part]
+    return Problem(evidence=(*message_evidence(*messages.all("cuinit-failed", "stub-library")), *stubs))
 
 
 MISSING = finding(
@@ -379,13 +178,15 @@ MISSING = finding(
     layer="Driver",
     severity=Severity.ERROR,
     title="This machine has an NVIDIA GPU but no NVIDIA driver",
+    cause="TensorFlow uses the GPU through the NVIDIA driver, which is not installed",
+    fixes=lambda context: (context.remedies.install_driver(),),
     pointless_after=("container.no-gpu", "wsl.setup", "driver.unresponsive"),
     docs="https://www.tensorflow.org/install/pip",
 )
 
 
 @MISSING.sign
-def missing(
+def neither_library_nor_module(
     context: Context,
     has_gpu: bool,
     libcuda: tuple[LibraryFile, ...],
@@ -396,22 +197,16 @@ def missing(
     """A GPU on the bus, no libcuda.so.1 and no kernel module."""
     if not has_gpu or libcuda or kernel_module_loaded:
         return None
-    seen = [
-        evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", context.source("host.pci_gpus"))
-        for gpu in pci_gpus or ()
-    ]
-    seen.append(evidence("no libcuda.so.1", context.source("driver.libcuda"), "the driver's libcuda.so.1"))
+    bus = context.source("host.pci_gpus")
+    found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus or ()]
+    found.append(evidence("no libcuda.so.1", context.source("driver.libcuda"), "the driver's libcuda.so.1"))
     if nouveau_loaded:
-        seen.append(evidence("nouveau drives the GPU", context.source("host.nouveau_loaded"), "the nvidia module"))
-    return Problem(
-        cause="TensorFlow reaches the GPU through the NVIDIA driver, which is not installed",
-        evidence=tuple(seen),
-        fixes=(context.remedies.install_driver(),),
-    )
+        found.append(evidence("nouveau uses the GPU", context.source("host.nouveau_loaded"), "the module nvidia"))
+    return Problem(evidence=tuple(found))
 
 
 @MISSING.sign(unless=("gpu.none", "tf.cpu-build", "driver.stub-loaded"))
-def missing_reported(
+def libcuda_message(
     context: Context,
     messages: MessageLog,
     kernel_module_loaded: bool | None = None,
@@ -419,41 +214,64 @@ def missing_reported(
     nvidia_smi: SmiResult | None = None,
     cuda_init: CallResult | None = None,
 ) -> Problem | None:
-    """libcuda cannot be opened; the kernel's half may be there all the same."""
+    """libcuda cannot be opened; the kernel module may be loaded all the same."""
     absent = (
-        bool(no_libcuda(messages))
+        answers.no_libcuda(messages)
         or messages.has("smi-no-libcuda")
-        or (cuda_init is not None and cuda_init.code == 303)
+        or answers.has_code(cuda_init, answers.LIBCUDA_NOT_OPENED)
     )
     if not absent and not (messages.has("smi-not-found") and messages.has("cuinit-failed", "no-cuda-device")):
         return None
-    works = nvidia_smi is not None and nvidia_smi.exit_code == 0
-    title, cause = (
-        None,
-        "TensorFlow reaches the GPU through the NVIDIA driver, which is not installed, or a container hides it",
-    )
-    fixes: tuple[Fix, ...] = (context.remedies.install_driver(), DECIDE)
-    if kernel_module_loaded or works:
-        what = f"kernel module {kernel_module}" if kernel_module else "driver"
-        title = f"The {what} runs, but its library libcuda.so.1 is not found"
-        cause = "the driver's user-space half is not installed, or lies where this Python's loader does not look"
-        fixes = (
+    found = message_evidence(*answers.driver_messages(messages))
+    if not kernel_module_loaded and not answers.smi_works(nvidia_smi):
+        return Problem(evidence=found, fixes=(context.remedies.install_driver(), answers.RUN_ON_HOST))
+    running = f"kernel module {kernel_module} is loaded" if kernel_module else "driver is loaded"
+    return Problem(
+        title=f"The {running}, but its library libcuda.so.1 is not found",
+        cause="the driver's libraries are not installed, or are in a directory that the loader does not search",
+        evidence=found,
+        fixes=(
             Fix(
-                text="See where it is, if anywhere",
+                text="Search for the library",
                 commands=("ldconfig -p | grep libcuda", "find / -name 'libcuda.so*' 2>/dev/null"),
             ),
             Fix(
-                text="Install the same driver's compute libraries (Debian: libcuda1; Ubuntu: libnvidia-compute-BRANCH)"
+                text="Install the compute libraries of the same driver version (Debian: libcuda1; Ubuntu: "
+                "libnvidia-compute-BRANCH)"
             ),
-        )
-    return Problem(title=title, cause=cause, evidence=message_evidence(*about_driver(messages)), fixes=fixes)
+        ),
+    )
 
+
+_LOAD = Fix(
+    text="Load the module, and read in the kernel log why it fails",
+    commands=("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
+)
+_REBUILD = Fix(text="After a kernel update, build the module again", commands=("sudo dkms autoinstall", "sudo reboot"))
+_DISABLE_NOUVEAU = Fix(
+    text="Disable nouveau",
+    commands=(
+        "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf",
+        "sudo update-initramfs -u 2>/dev/null || sudo dracut --force",
+        "sudo reboot",
+    ),
+)
+_ENROL_KEY = Fix(
+    text="Enrol the key that signs the module; the firmware asks for the password at the next restart",
+    commands=("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der", "sudo reboot"),
+)
+_SWITCH_ON = Fix(
+    text="On a laptop with two GPUs: switch on NVIDIA's", commands=("sudo prime-select on-demand", "sudo reboot")
+)
 
 NOT_LOADED = finding(
     "driver.not-loaded",
     layer="Driver",
     severity=Severity.ERROR,
     title="The NVIDIA driver is installed, but its kernel module is not loaded",
+    cause="nouveau uses the GPU, Secure Boot rejects the module, it was not built for the running kernel, or a laptop "
+    "has switched off its NVIDIA GPU; the kernel log says which",
+    fixes=lambda _: (_LOAD, _REBUILD, _SWITCH_ON),
     pointless_after=("container.no-gpu", "wsl.setup", "driver.stub-loaded"),
     symptoms=(symptoms.NO_DEVICE_NODE,),
     docs="https://us.download.nvidia.com/XFree86/Linux-x86_64/latest/README/commonproblems.html",
@@ -461,7 +279,7 @@ NOT_LOADED = finding(
 
 
 @NOT_LOADED.sign
-def not_loaded(
+def libraries_without_module(
     context: Context,
     has_gpu: bool,
     libcuda: tuple[LibraryFile, ...],
@@ -472,263 +290,61 @@ def not_loaded(
     kernel_module_on_disk: tuple[str, ...] | None = None,
     host_kernel: str | None = None,
 ) -> Problem | None:
-    """User-space libraries are there, the module is not: nouveau, Secure Boot or DKMS."""
+    """The driver's libraries are installed, the module is not loaded: nouveau, Secure Boot or DKMS."""
     if context.remedies.os != "linux" or not has_gpu or not libcuda or kernel_module_loaded or driver_speaks:
         return None
-    seen = [
-        evidence(
-            "nvidia is not among the loaded modules", context.source("driver.kernel_module_loaded"), "nvidia loaded"
-        ),
+    found = [
+        evidence("nvidia is not a loaded module", context.source("driver.kernel_module_loaded"), "nvidia loaded"),
         evidence(libcuda[0].path, context.source("driver.libcuda")),
     ]
+    modules = kernel_module_on_disk
     if nouveau_loaded:
-        seen.append(evidence("nouveau is loaded", context.source("host.nouveau_loaded"), "nouveau blacklisted"))
-        cause = "the open-source driver nouveau holds the GPU"
-        commands: tuple[str, ...] = (
-            "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n'"
-            " | sudo tee /etc/modprobe.d/blacklist-nouveau.conf",
-            "sudo update-initramfs -u 2>/dev/null || sudo dracut --force",
-            "sudo reboot",
-        )
-    elif (
-        kernel_module_on_disk is not None
-        and host_kernel
-        and not any(f"/{host_kernel}/" in path for path in kernel_module_on_disk)
-    ):
-        seen.append(
-            evidence(
-                f"no nvidia.ko for kernel {host_kernel}",
-                context.source("driver.kernel_module_on_disk"),
-                "one built for it",
-            )
-        )
-        cause = "the module was not built for the running kernel (after a kernel update, DKMS did not rebuild it)"
-        commands = ("sudo dkms autoinstall", "sudo modprobe nvidia", "nvidia-smi")
+        found.append(evidence("nouveau is loaded", context.source("host.nouveau_loaded"), "nouveau disabled"))
+        cause, fix = "the open-source driver nouveau uses the GPU", _DISABLE_NOUVEAU
+    elif modules is not None and host_kernel and not any(f"/{host_kernel}/" in path for path in modules):
+        source = context.source("driver.kernel_module_on_disk")
+        found.append(evidence(f"no nvidia.ko for kernel {host_kernel}", source, "one built for it"))
+        cause, fix = "the module was not built for the running kernel: DKMS did not rebuild it", _REBUILD
     elif secure_boot:
-        seen.append(evidence("Secure Boot is on", context.source("host.secure_boot"), "a signed and enrolled module"))
-        cause = "Secure Boot refuses a kernel module whose signing key is not enrolled"
-        commands = ("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der", "sudo reboot")
+        found.append(evidence("Secure Boot is on", context.source("host.secure_boot"), "a module with an enrolled key"))
+        cause, fix = "Secure Boot rejects a kernel module whose signing key is not enrolled", _ENROL_KEY
     else:
-        cause = "the module is not loaded; the kernel says why when it is asked to load it"
-        commands = ("sudo modprobe nvidia", "sudo dmesg | grep -i nvidia | tail -n 20")
-    return Problem(cause=cause, evidence=tuple(seen), fixes=(Fix(text="Load the kernel module", commands=commands),))
+        cause, fix = "the module is not loaded; the kernel log says why it cannot be", _LOAD
+    return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
+
+
+# results of cuInit while the display driver runs: nvidia-uvm or the NVSwitch fabric is not ready
+_CUDA_MODULE_FAILS = (3, 304, 802, 999)
 
 
 @NOT_LOADED.sign(unless=("driver.missing", "driver.version-mismatch", "driver.too-old", "gpu.none"))
-def not_loaded_reported(
+def module_message(
     messages: MessageLog,
     kernel_module: str | None = None,
     nvidia_smi: SmiResult | None = None,
     cuda_init: CallResult | None = None,
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
-    seen = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    works = nvidia_smi is not None and nvidia_smi.exit_code == 0
-    if cuda_init is not None and cuda_init.code in UVM and not messages.has("gpu-lost", "xid"):
-        return _uvm(messages)
-    if not seen or kernel_module or works or messages.has("gpu-lost", "xid"):
+    if messages.has("gpu-lost", "xid"):
         return None
-    commands = (
-        "lsmod | grep -E 'nvidia|nouveau'",
-        "sudo modprobe nvidia",
-        "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20",
-    )
+    if answers.has_code(cuda_init, *_CUDA_MODULE_FAILS):
+        return _uvm_fails(messages)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+    if not absent or kernel_module or answers.smi_works(nvidia_smi):
+        return None
+    return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
+
+
+def _uvm_fails(messages: MessageLog) -> Problem:
     return Problem(
-        cause="nouveau holds the card, Secure Boot refuses the module, it was not built for the running kernel, or a "
-        "hybrid laptop runs on its other GPU; the kernel says which",
-        evidence=message_evidence(*seen, *messages.all("cuinit-failed")),
+        title="The kernel module nvidia-uvm, which CUDA requires, does not work",
+        cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend or an "
+        "update, or this user has no permission for its device node; sometimes it is the hardware",
+        evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
         fixes=(
-            Fix(text="Load the module, and see why it does not load", commands=commands),
-            Fix(text="After a kernel update: build it anew", commands=("sudo dkms autoinstall", "sudo reboot")),
-            Fix(
-                text="On a laptop with two GPUs: switch the NVIDIA one on",
-                commands=("sudo prime-select on-demand", "sudo reboot"),
-            ),
+            answers.DEVICE_NODES,
+            answers.RELOAD_UVM,
+            answers.FABRIC_MANAGER,
+            answers.RESTART,
         ),
-    )
-
-
-TOO_OLD = finding(
-    "driver.too-old",
-    layer="Driver",
-    severity=Severity.ERROR,
-    title="The NVIDIA driver is older than TensorFlow's CUDA needs",
-    pointless_after=("driver.version-mismatch", "driver.stub-loaded"),
-    symptoms=(symptoms.OLD_DRIVER,),
-    docs="https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html",
-)
-
-
-@TOO_OLD.sign
-def too_old(
-    context: Context,
-    driver_version: str,
-    gpu_release: Release,
-    cuda_init: CallResult | None = None,
-    cuda_supported: str | None = None,
-    os: str | None = None,
-) -> Problem | None:
-    """Older than the CUDA major's minimum, or the forward-compatibility libcuda was refused (804)."""
-    toolkit = context.matrix.cuda(gpu_release.cuda) if gpu_release.cuda else None
-    if toolkit is None:
-        return None
-    windows = os in ("windows", "wsl2")
-    minimum = toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
-    refused = cuda_init is not None and cuda_init.code == CUDA_COMPAT_NOT_SUPPORTED
-    if minimum is None or not (refused or _older(driver_version, minimum)):
-        return None
-    if refused and cuda_init and not _older(driver_version, minimum):
-        seen = [
-            evidence(f"cuInit: {cuda_init.message} ({cuda_init.code})", context.source("driver.cuda_init"), "success")
-        ]
-        cause = "CUDA's forward-compatibility libcuda works on data-centre cards only; this card needs a newer driver"
-        seen.append(evidence(f"driver {driver_version}", context.source("driver.version")))
-        apart = Fix(text="Or take the forward-compatibility package (cuda-compat) and its folder off the loader's path")
-        return Problem(
-            cause=cause, evidence=tuple(seen), fixes=(context.remedies.install_driver(toolkit.min_driver_linux), apart)
-        )
-    else:
-        seen = [
-            evidence(
-                f"driver {driver_version}" + (f" (supports CUDA up to {cuda_supported})" if cuda_supported else ""),
-                context.source("driver.version"),
-                f"{minimum} or newer for CUDA {gpu_release.cuda}",
-                "compat_matrix.yaml, CUDA toolkits",
-            )
-        ]
-        cause = f"TensorFlow {gpu_release.version} is built for CUDA {gpu_release.cuda}, which this driver cannot run"
-        title = f"Driver {driver_version} is too old for CUDA {gpu_release.cuda} of TensorFlow {gpu_release.version}"
-    preferred = (toolkit.min_driver_windows if windows else toolkit.min_driver_linux) or minimum
-    older = context.remedies.reinstall_best("the newest release that this driver runs")
-    return Problem(
-        cause=cause, evidence=tuple(seen), fixes=(context.remedies.install_driver(preferred), *older), title=title
-    )
-
-
-@TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))
-def too_old_reported(
-    context: Context,
-    messages: MessageLog,
-    cuda_init: CallResult | None = None,
-    driver_version: str | None = None,
-    cuda_in_use: str | None = None,
-) -> Problem | None:
-    """The runtime says so itself, or forward compatibility was refused."""
-    seen = messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility", "possibly-old-driver")
-    hook = [m for m in messages.all("container-hook-failed") if "unsatisfied" in m.values.get("why", m.text)]
-    refused = cuda_init is not None and cuda_init.code == 804
-    toolkit = context.matrix.cuda(cuda_in_use) if cuda_in_use else None
-    windows = context.remedies.os in ("windows", "wsl2")
-    minimum = (toolkit.min_driver_windows if windows else toolkit.min_driver_linux) if toolkit else None
-    oldest = (toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux) if toolkit else None
-    fails = messages.all("cuinit-failed", "no-cuda-device")
-    below = fails if driver_version and oldest and not at_least(driver_version, ".".join(oldest.split(".")[:2])) else ()
-    only_possible = not hook and not refused and not below and all(m.kind == "possibly-old-driver" for m in seen)
-    if not (seen or hook or refused or below) or only_possible:
-        return None
-    need = f"{minimum} or newer for CUDA {cuda_in_use}" if minimum else None
-    cause = (
-        f"CUDA {cuda_in_use} needs a newer driver" if cuda_in_use else "the CUDA runtime in use needs a newer driver"
-    )
-    fixes = [context.remedies.install_driver(minimum)]
-    if refused:
-        cause = "CUDA's forward-compatibility libcuda works on data-centre cards only; this card needs a newer driver"
-        fixes.append(
-            Fix(
-                text="Or keep the forward-compatibility folder (cuda-compat) off the loader's path, and take "
-                "an image of an older CUDA"
-            )
-        )
-    else:
-        fixes += context.remedies.reinstall_best("the newest release that this driver runs") if driver_version else ()
-    return Problem(
-        title=f"Driver {driver_version} is too old for CUDA {cuda_in_use}"
-        if driver_version and cuda_in_use and not refused
-        else None,
-        cause=cause,
-        evidence=message_evidence(
-            *seen,
-            *hook,
-            *(messages.all("cuinit-failed") if refused else below),
-            *(messages.all("kernel-version") if below else ()),
-            need=need,
-        ),
-        fixes=tuple(fixes),
-    )
-
-
-INIT_FAILED = finding(
-    "driver.init-failed",
-    layer="Driver",
-    severity=Severity.ERROR,
-    title="The driver is loaded, but CUDA cannot be initialised",
-    pointless_after=(
-        "driver.version-mismatch",
-        "driver.stub-loaded",
-        "driver.not-loaded",
-        "driver.missing",
-        "driver.unresponsive",
-        "container.no-gpu",
-        "wsl.setup",
-        "gpu.hidden",
-        "gpu.mig",
-        "gpu.fault",
-    ),
-    docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
-)
-
-
-@INIT_FAILED.sign
-def init_failed(context: Context, cuda_init: CallResult, has_gpu: bool) -> Problem | None:
-    """cuInit answered something that no other rule speaks about."""
-    if cuda_init.code in (0, 34, -1, 803, 804) or not has_gpu:
-        return None
-    if cuda_init.code < 0:
-        why = "the driver's own library crashes: its files are damaged or mixed from several versions"
-        seen = evidence(cuda_init.message, context.source("driver.cuda_init"), "an answer")
-        return Problem(
-            cause=f"{why}; TensorFlow dies with it",
-            evidence=(seen,),
-            fixes=(context.remedies.install_driver(), *_CRASH),
-        )
-    why, fixes = _KNOWN.get(cuda_init.code, ("the CUDA driver refuses to start; the kernel log may say more", (_LOG,)))
-    name = f"{cuda_init.name}: " if cuda_init.name else ""
-    seen = evidence(
-        f"cuInit: {name}{cuda_init.message} ({cuda_init.code})", context.source("driver.cuda_init"), "success (0)"
-    )
-    return Problem(
-        title=f"CUDA cannot be initialised: {cuda_init.message} ({cuda_init.code})",
-        cause=why,
-        evidence=(seen,),
-        fixes=fixes,
-    )
-
-
-@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
-def init_failed_reported(messages: MessageLog, cuda_init: CallResult) -> Problem | None:
-    """cuInit answered something for which the text gives no reason."""
-    if cuda_init.code in (0, 34, -1, 100, 303, 803, 804, *UVM):
-        return None
-    hidden = Fix(
-        text="See whether a variable hides the GPU, and whether the driver lists one",
-        commands=("env | grep VISIBLE_DEVICES", "nvidia-smi -L"),
-    )
-    device = Fix(
-        text="See whether the device nodes and the module nvidia-uvm are there",
-        commands=("ls -l /dev/nvidia*", "sudo modprobe nvidia-uvm"),
-    )
-    reload = Fix(
-        text="After suspend or an update: reload the module, or restart",
-        commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",),
-    )
-    why = {
-        101: "a device is asked for that does not exist, or is a MIG instance that is gone",
-        46: "the device is in use by another process, and in a mode that allows one only",
-        2: "no memory of the GPU is left even to start; another process holds it",
-    }.get(cuda_init.code, "the CUDA driver refuses to start; the kernel log may say more")
-    return Problem(
-        title=f"CUDA cannot be initialised: {cuda_init.name or f'error {cuda_init.code}'}",
-        cause=why,
-        evidence=message_evidence(*messages.all("cuinit-failed", "no-cuda-device")),
-        fixes=(hidden, device) if cuda_init.code in (101, 46) else (reload, device),
     )

@@ -5,11 +5,19 @@ from __future__ import annotations
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.driver import DECIDE, OTHER_IN_HOOK, STUB, about_driver, driver_fails, no_libcuda
+from tfgpu_doctor.findings.driver_answers import (
+    RUN_ON_HOST,
+    STUB_LIBRARY,
+    driver_messages,
+    driver_unusable,
+    hook_failures,
+    no_libcuda,
+)
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import CallResult, Gpu, LibraryFile, Message, PciGpu, SmiResult
 from tfgpu_doctor.records.report import Fix, Severity
 
+_OTHER_REASONS = "version mismatch|unsatisfied condition|timed out|timeout"
 TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 
 
@@ -70,7 +78,7 @@ def _nothing_inside(
     asked = not said.has("image-build") and _asked(said)
     # the stub of CUDA's images answers, and the kernel has no driver either: nothing was handed in
     nothing = said.has("kernel-driver-not-running", "no-device-node")
-    stubbed = init is not None and init.code in STUB and nothing
+    stubbed = init is not None and init.code in STUB_LIBRARY and nothing
     # whoever hands a GPU in hands nvidia-smi in with it
     entered = min((m.line for m in said.all("container-start")), default=None)
     bare = [
@@ -80,7 +88,7 @@ def _nothing_inside(
     ]
     # with GPUs that were asked for it starts only over a working driver; a libcuda that is lost was not handed in
     lost = bool(no_libcuda(said)) and (init is None or init.code == _NO_LIBCUDA)
-    fails = (started or not works) and (lost if asked else driver_fails(said, init))
+    fails = (started or not works) and (lost if asked else driver_unusable(said, init))
     half = said.all("smi-no-libcuda") if started and not wsl else ()
     blocked = said.all("nvml-blocked")
     shown = (*blocked, *(bare if container else ()), *half)
@@ -231,13 +239,13 @@ def container_no_gpu(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """Docker says so itself, or a driver is missing in a container whose command asks for no GPU."""
-    hook = [m for m in messages.all("container-hook-failed") if not OTHER_IN_HOOK.search(m.values.get("why", m.text))]
+    hook = hook_failures(messages, f"^(?!.*(?:{_OTHER_REASONS}))")
     plain = messages.all(
         "docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver"
     )
     if messages.has("driver-versions-differ", "nvml-mismatch"):
         return None  # both halves of a driver are there
-    if cuda_init and cuda_init.code in STUB and "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", ""):
+    if cuda_init and cuda_init.code in STUB_LIBRARY and "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", ""):
         return None  # the stub is found first, whatever was handed in
     inside = _nothing_inside(
         messages,
@@ -250,11 +258,11 @@ def container_no_gpu(
         return None
     kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     building = (_AT_RUN_TIME,) if messages.has("image-build") else ()
-    about = (*messages.all("image-build", "container-start"), *about_driver(messages))
+    about = (*messages.all("image-build", "container-start"), *driver_messages(messages))
     return Problem(
         cause=_why(messages, bool(hook)),
         evidence=message_evidence(*plain, *hook, *(inside or ()), *about),
-        fixes=(*building, container_fix(kind), *((DECIDE,) if hook else ())),
+        fixes=(*building, container_fix(kind), *((RUN_ON_HOST,) if hook else ())),
     )
 
 
@@ -312,7 +320,7 @@ def wsl(
     messages: MessageLog, os: str, cuda_init: CallResult | None = None, host_container: str | None = None
 ) -> Problem | None:
     """Under WSL2 the driver is Windows'; what fails there is how it comes in."""
-    fails = driver_fails(messages, cuda_init) or messages.has(*_FAIL_IN_WSL)
+    fails = driver_unusable(messages, cuda_init) or messages.has(*_FAIL_IN_WSL)
     if messages.has("stub-library"):
         return None  # a program says that the toolkit's stub is found before WSL's own libcuda
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
@@ -344,7 +352,7 @@ def wsl(
         cause="WSL2 takes libcuda from /usr/lib/wsl/lib and the card through /dev/dxg; one of them is "
         "missing, old or shadowed",
         evidence=message_evidence(
-            *old, *inside, *messages.all("container-hook-failed", "smi-no-libcuda"), *about_driver(messages)
+            *old, *inside, *messages.all("container-hook-failed", "smi-no-libcuda"), *driver_messages(messages)
         ),
         fixes=tuple(fixes),
     )

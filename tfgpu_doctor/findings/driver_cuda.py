@@ -1,0 +1,208 @@
+"""Findings about the NVIDIA driver as CUDA uses it: whether it is recent enough, and whether CUDA starts."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.findings import driver_answers as answers
+from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem, finding
+from tfgpu_doctor.findings.declaration import evidence as line
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import CallResult
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least
+
+TOO_OLD = finding(
+    "driver.too-old",
+    layer="Driver",
+    severity=Severity.ERROR,
+    title="The NVIDIA driver is too old for the CUDA version in use",
+    cause="the CUDA version in use requires a newer driver",
+    pointless_after=("driver.version-mismatch", "driver.stub-loaded"),
+    symptoms=(symptoms.OLD_DRIVER,),
+    docs="https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html",
+)
+
+
+def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None]:
+    """The oldest driver that runs a CUDA at all, and the one that its toolkit was published with."""
+    toolkit = context.matrix.cuda(cuda) if cuda else None
+    if toolkit is None:
+        return None, None
+    if context.remedies.os in ("windows", "wsl2"):
+        return toolkit.oldest_driver_windows, toolkit.min_driver_windows or toolkit.oldest_driver_windows
+    return toolkit.oldest_driver_linux, toolkit.min_driver_linux or toolkit.oldest_driver_linux
+
+
+def _is_older(driver: str | None, oldest: str | None) -> bool:
+    """Whether a driver is certainly older; one whose version cannot be read is not."""
+    return oldest is not None and at_least(driver, oldest) is False
+
+
+def _problem(
+    context: Context, evidence: tuple[Evidence, ...], cuda: str | None, driver: str | None, *, used_by: str = ""
+) -> Problem:
+    """A newer driver, or an older TensorFlow."""
+    oldest, published = _drivers(context, cuda)
+    older = context.remedies.reinstall_best("the newest release that this driver supports") if driver else ()
+    return Problem(
+        title=f"Driver {driver} is too old for CUDA {cuda}{used_by}" if driver and cuda else None,
+        cause=f"CUDA {cuda}{used_by} requires driver {oldest} or newer" if oldest else None,
+        evidence=evidence,
+        fixes=(context.remedies.install_driver(published), *older),
+    )
+
+
+def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], cuda: str | None) -> Problem:
+    return Problem(
+        cause="CUDA's forward-compatibility libcuda works on data-centre GPUs only; this GPU needs a newer driver",
+        evidence=evidence,
+        fixes=(
+            context.remedies.install_driver(_drivers(context, cuda)[1]),
+            Fix(
+                text="Or remove the forward-compatibility package (cuda-compat) and its directory from the loader's "
+                "path, or use an image with an older CUDA"
+            ),
+        ),
+    )
+
+
+@TOO_OLD.sign
+def below_minimum(
+    context: Context,
+    driver_version: str,
+    gpu_release: Release,
+    cuda_init: CallResult | None = None,
+    cuda_supported: str | None = None,
+) -> Problem | None:
+    """Older than the minimum for the CUDA major version, or the forward-compatibility libcuda was refused."""
+    cuda = gpu_release.cuda
+    oldest, _ = _drivers(context, cuda)
+    supports = f" (supports CUDA up to {cuda_supported})" if cuda_supported else ""
+    expected = (f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits")
+    if _is_older(driver_version, oldest):
+        found = line(f"driver {driver_version}{supports}", context.source("driver.version"), *expected)
+        return _problem(context, (found,), cuda, driver_version, used_by=f" of TensorFlow {gpu_release.version}")
+    if cuda_init is None or cuda_init.code != answers.COMPATIBILITY_REFUSED or oldest is None:
+        return None
+    init = answers.returned("cuInit", cuda_init, "driver.cuda_init", context)
+    found = line(f"driver {driver_version}", context.source("driver.version"))
+    return _compatibility_refused(context, (init, found), cuda)
+
+
+@TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))
+def insufficient_driver_message(
+    context: Context,
+    messages: MessageLog,
+    cuda_init: CallResult | None = None,
+    driver_version: str | None = None,
+    cuda_in_use: str | None = None,
+) -> Problem | None:
+    """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
+    oldest, published = _drivers(context, cuda_in_use)
+    certain = [
+        *messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility"),
+        *answers.hook_failures(messages, "unsatisfied"),
+    ]
+    refused = answers.has_code(cuda_init, answers.COMPATIBILITY_REFUSED)
+    failed = messages.all("cuinit-failed", "no-cuda-device")
+    if failed and not refused and _is_older(driver_version, oldest):
+        certain += [*failed, *messages.all("kernel-version")]
+    if not certain and not refused:
+        return None
+    evidence = message_evidence(
+        *certain,
+        *messages.all("possibly-old-driver"),  # not conclusive on its own
+        *(failed if refused else ()),
+        need=f"{published} or newer for CUDA {cuda_in_use}" if published else None,
+    )
+    if refused:
+        return _compatibility_refused(context, evidence, cuda_in_use)
+    return _problem(context, evidence, cuda_in_use, driver_version)
+
+
+_VISIBLE = Fix(
+    text="Check whether an environment variable hides the GPU, and whether the driver lists it",
+    commands=("env | grep VISIBLE_DEVICES", "nvidia-smi -L"),
+)
+# CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
+_RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
+    2: (
+        "not even the memory to start is free on the GPU; another process uses it",
+        (answers.RELOAD_UVM, answers.DEVICE_NODES),
+    ),
+    3: (
+        "the driver could not start: device nodes or the module nvidia-uvm are missing",
+        (answers.DEVICE_NODES, answers.KERNEL_LOG),
+    ),
+    46: ("another process uses the GPU, whose compute mode allows only one", (_VISIBLE, answers.DEVICE_NODES)),
+    100: (
+        "the driver lists a GPU that CUDA cannot use: no permission for /dev/nvidia*, or no nvidia-uvm",
+        (answers.DEVICE_NODES,),
+    ),
+    101: (
+        "a device was requested that does not exist, or a MIG instance that no longer exists",
+        (_VISIBLE, answers.KERNEL_LOG),
+    ),
+    802: (
+        "the NVSwitch fabric is not ready: the machine requires the Fabric Manager of exactly the driver's version",
+        (answers.FABRIC_MANAGER,),
+    ),
+    999: (
+        "an internal error of the driver: usually nvidia-uvm after suspend or an update, sometimes the hardware",
+        (answers.RELOAD_UVM, answers.RESTART, answers.KERNEL_LOG),
+    ),
+}
+
+INIT_FAILED = finding(
+    "driver.init-failed",
+    layer="Driver",
+    severity=Severity.ERROR,
+    title="The driver is loaded, but CUDA cannot be initialised",
+    cause="the CUDA driver cannot start; the kernel log may say why",
+    fixes=lambda _: (answers.KERNEL_LOG, answers.RELOAD_UVM, answers.DEVICE_NODES),
+    pointless_after=(
+        *("driver.version-mismatch", "driver.stub-loaded", "driver.not-loaded", "driver.missing"),
+        *("driver.unresponsive", "container.no-gpu", "wsl.setup", "gpu.hidden", "gpu.mig", "gpu.fault"),
+    ),
+    docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+)
+_OTHER_FINDINGS = (
+    0,
+    *answers.STUB_LIBRARY,
+    803,
+    answers.COMPATIBILITY_REFUSED,
+)  # 803: driver.version-mismatch
+
+
+def _init_problem(result: CallResult, evidence: tuple[Evidence, ...]) -> Problem:
+    cause, fixes = _RESULTS.get(result.code, (None, None))
+    name = result.name or f"error {result.code}"
+    return Problem(title=f"CUDA cannot be initialised: {name}", cause=cause, evidence=evidence, fixes=fixes)
+
+
+@INIT_FAILED.sign
+def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool) -> Problem | None:
+    """cuInit answers.returned an error that is the subject of no other finding, or crashed."""
+    if not has_gpu or answers.has_code(cuda_init, *_OTHER_FINDINGS):
+        return None
+    if cuda_init.code > 0:
+        return _init_problem(cuda_init, (answers.returned("cuInit", cuda_init, "driver.cuda_init", context),))
+    packages = Fix(
+        text="Check which packages the driver's libraries come from",
+        commands=("ldconfig -p | grep -E 'libcuda|nvidia-ml'",),
+    )
+    return Problem(
+        cause="the driver's library crashes, and TensorFlow with it: its files are damaged, or of several versions",
+        evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
+        fixes=(context.remedies.install_driver(), packages),
+    )
+
+
+@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
+def cuinit_message(messages: MessageLog, cuda_init: CallResult) -> Problem | None:
+    """A log shows an error of cuInit, and nothing that would explain it."""
+    if cuda_init.code in (*_OTHER_FINDINGS, 100, answers.LIBCUDA_NOT_OPENED):
+        return None
+    return _init_problem(cuda_init, message_evidence(*messages.all("cuinit-failed", "no-cuda-device")))
