@@ -105,7 +105,7 @@ def test_figures_beside_the_samples() -> None:
 
 
 def test_what_a_workload_says_of_its_figures_is_told() -> None:
-    answer = {"figures": [], "said": ["no figure for fit: it raised"]}
+    answer = {"figures": [], "remarks": ["no figure for fit: it raised"]}
     worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == "figures" else None)
     (one,) = runs([CPU], [worker], of=job(figures=True))
     assert one.advice == ("no figure for fit: it raised",)

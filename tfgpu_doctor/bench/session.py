@@ -51,7 +51,7 @@ class Group:
 
 
 class Plan(Protocol):
-    """What a workload decides: the cases, the sizes, and what is said of the result."""
+    """What a workload decides: the cases, the sizes, and the notes about the result."""
 
     @property
     def workload(self) -> str:
@@ -77,7 +77,7 @@ class Plan(Protocol):
         ...
 
     def notes(self, runs: Sequence[Run]) -> Sequence[str]:
-        """What has to be said of all of them."""
+        """Notes that qualify the result."""
         ...
 
     def advice(self, run: Run, runs: Sequence[Run]) -> Sequence[str]:

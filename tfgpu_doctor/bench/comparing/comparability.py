@@ -86,8 +86,8 @@ def _cards(result: BenchResult) -> tuple[Gpu, ...]:
 
 def _each(result: BenchResult, read: Callable[[Gpu], str | None]) -> str | None:
     """What all cards of the machine say, each thing once; None where none says anything."""
-    said = {text for gpu in _cards(result) if (text := read(gpu))}
-    return ", ".join(sorted(said)) or None
+    texts = {text for gpu in _cards(result) if (text := read(gpu))}
+    return ", ".join(sorted(texts)) or None
 
 
 def _models(result: BenchResult) -> str | None:
@@ -100,15 +100,15 @@ def _power(result: BenchResult) -> str | None:
     """What an administrator sets: "700 W, 1980 MHz, ECC on, MIG off"."""
 
     def settings(gpu: Gpu) -> str | None:
-        said = []
+        texts = []
         if isinstance(gpu.power_limit, Known):
-            said.append(f"{gpu.power_limit.value:.0f} W")
+            texts.append(f"{gpu.power_limit.value:.0f} W")
         if isinstance(gpu.sm_clock_max, Known):
-            said.append(f"{gpu.sm_clock_max.value} MHz")
+            texts.append(f"{gpu.sm_clock_max.value} MHz")
         for name, fact in (("ECC", gpu.ecc_mode), ("MIG", gpu.mig_mode)):
             if isinstance(fact, Known):
-                said.append(f"{name} {'on' if fact.value else 'off'}")
-        return ", ".join(said) or None
+                texts.append(f"{name} {'on' if fact.value else 'off'}")
+        return ", ".join(texts) or None
 
     return _each(result, settings)
 

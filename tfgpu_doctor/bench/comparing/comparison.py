@@ -1,4 +1,4 @@
-"""Two bench results beside each other: what became slower, what faster, and of what that cannot be said. Pure."""
+"""Two bench results compared: which runs became slower or faster, and which are inconclusive. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def compare_benches(
 
 
 def exit_code(comparison: BenchComparison, fail_on: FailOnSpeed) -> int:
-    """0 all that BASE measured was judged, and passes; 1 a run fails the gate; 3 of some run that cannot be said.
+    """0 all that BASE measured was judged, and passes; 1 a run fails the gate; 3 a run is inconclusive.
 
     A run that had a speed in BASE and has failed in NEW fails the gates for what is slower and for any change.
     """
@@ -151,8 +151,8 @@ def _compare(
         notes=(*(f"across {one.text}" for one in obstacles if one.across in across), *asides_of_run(base, new, pair)),
     )
     if reasons or not samples[0] or not samples[1]:
-        told = [measured(run, one, one) if one else None for run, one in zip(pair, samples, strict=True)]
-        return msgspec.structs.replace(change, base=told[0], new=told[1])
+        sides = [measured(run, one, one) if one else None for run, one in zip(pair, samples, strict=True)]
+        return msgspec.structs.replace(change, base=sides[0], new=sides[1])
     judged = judge(pair, (samples[0], samples[1]), factor)
     return msgspec.structs.replace(
         change,

@@ -18,7 +18,7 @@ from tfgpu_doctor.bench.comparing.records import Measured, Verdict
 from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.statistics import median
 
-FEWEST = 5  # samples of a run, below which nothing is said of its spread
+FEWEST = 5  # samples of a run, below which its spread is unknown
 SHORTEST, LONGEST = 1e-12, 1e12  # seconds; a step beyond them is no time that anybody took
 ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
 ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
@@ -109,7 +109,7 @@ def verdict_of(found: Shift, factor: float) -> Verdict:
 
 
 def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
-    """The samples that count, and what has to be said of them.
+    """The samples that count, and notes about them.
 
     On GPUs those that others disturbed count where no others are left: a CPU launches their kernels, and does not
     compute.

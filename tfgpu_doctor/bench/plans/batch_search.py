@@ -44,21 +44,23 @@ class BatchSearch:
     @property
     def largest(self) -> Try | None:
         """The largest that fits."""
-        return max((one for one in self.tries if one.fits), key=lambda one: one.batch, default=None)
+        return max((attempt for attempt in self.tries if attempt.fits), key=lambda attempt: attempt.batch, default=None)
 
     @property
     def failed(self) -> Try | None:
         """The smallest that does not."""
-        return min((one for one in self.tries if not one.fits), key=lambda one: one.batch, default=None)
+        return min(
+            (attempt for attempt in self.tries if not attempt.fits), key=lambda attempt: attempt.batch, default=None
+        )
 
     def peaks(self) -> dict[int, int]:
         """Bytes at most, by batch, where known."""
-        return {one.batch: one.peak for one in self.tries if one.fits and one.peak is not None}
+        return {attempt.batch: attempt.peak for attempt in self.tries if attempt.fits and attempt.peak is not None}
 
     @property
     def spent(self) -> float:
         """Seconds that the steps of all tries took."""
-        return sum(STEPS_A_TRY * one.seconds for one in self.tries)
+        return sum(STEPS_A_TRY * attempt.seconds for attempt in self.tries)
 
     def next(self) -> int | None:
         """The batch to try next; None when the search has ended (see `bound`)."""

@@ -185,7 +185,7 @@ class Cnn(PlanBase):
         )
 
     def explain(self, why: str, each: int) -> str:
-        """Why a case failed: a batch that is too large is told as that, whichever way it ended."""
+        """Why a case failed; a batch that is too large is reported as that, whichever way the process ended."""
         if not any(sign in why for sign in NO_MEMORY):
             return why
         advice = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"

@@ -98,9 +98,9 @@ class Inference(PlanBase):
         count = len(case.devices)
         if count == 1 or (batch >= count and not self.found.get("fixed")):
             return True
-        said = f"batch {batch} cannot be split over {count} devices"
-        if said not in self.left_out:
-            self.left_out.append(said)
+        reason = f"batch {batch} cannot be split over {count} devices"
+        if reason not in self.left_out:
+            self.left_out.append(reason)
         return False
 
     # ------------------------------------------------------------------ what is made before anything is measured
@@ -211,8 +211,8 @@ def latencies(runs: Sequence[Run]) -> Iterator[str]:
         if run.throughput is None or run.virtual or "p50" not in found:
             continue
         last = f", p99 {_latency(found['p99'])}" if "p99" in found else ""
-        told = f"{run.parameters['batch']}: {_latency(found['p50'])}{last}, {run.throughput.value:.3g}/s"
-        lines.setdefault((run.label, run.dtype), []).append(told)
+        latency = f"{run.parameters['batch']}: {_latency(found['p50'])}{last}, {run.throughput.value:.3g}/s"
+        lines.setdefault((run.label, run.dtype), []).append(latency)
     for (label, dtype), points in lines.items():
         if len(points) > 1:
             yield f"Latency and throughput by batch, {label}, {dtype}: {'; '.join(points)}."

@@ -1,6 +1,6 @@
 """What pipelines and trainings show beside each other: is the training input-bound, by how much, what helps. Pure.
 
-Input waits for the share of a step that a training with its data on the device does not need: 1 - fed / appetite, both
+Training waits for the share of a step that one with its data on the device does not need: 1 - fed / alone, both
 in images a second. Its interval follows from theirs.
 
 A difference counts when its interval leaves 1 outside and it is larger than MARGIN and than the spread of the samples:
@@ -25,17 +25,17 @@ RESIDENT = "data on the device"  # the input of a training that needs none
 
 
 @dataclass
-class Found:
+class RunsByInput:
     """The runs that have a speed, by what they measure."""
 
     alone: dict[str, Run] = field(default_factory=dict)  # by pipeline
-    appetite: dict[str, Run] = field(default_factory=dict)  # by label
+    training: dict[str, Run] = field(default_factory=dict)  # by label
     fed: dict[str, dict[str, Run]] = field(default_factory=dict)  # by label, then pipeline
 
 
-def sort(runs: Sequence[Run]) -> Found:
+def sort(runs: Sequence[Run]) -> RunsByInput:
     """Put each run in its place; virtual devices have no speed that means anything."""
-    found = Found()
+    found = RunsByInput()
     for run in runs:
         if run.throughput is None or run.virtual:
             continue
@@ -43,16 +43,16 @@ def sort(runs: Sequence[Run]) -> Found:
         if run.parameters["measured"] == ALONE:
             found.alone[pipeline] = run
         elif run.parameters["measured"] == MODEL:
-            found.appetite[run.label] = run
+            found.training[run.label] = run
         else:
             found.fed.setdefault(run.label, {})[pipeline] = run
     return found
 
 
-def waits(fed: Run, appetite: Run) -> Ratio:
+def waits(fed: Run, training: Run) -> Ratio:
     """The share of the step for which input waits, 0 to 1."""
-    assert fed.throughput is not None and appetite.throughput is not None
-    part = ratio(fed.throughput, appetite.throughput)
+    assert fed.throughput is not None and training.throughput is not None
+    part = ratio(fed.throughput, training.throughput)
     return Ratio(value=max(1 - part.value, 0.0), low=max(1 - part.high, 0.0), high=max(1 - part.low, 0.0))
 
 
@@ -67,26 +67,26 @@ def _faster(new: Run, base: Run) -> Ratio | None:
     return effect if effect.low > 1 and effect.value > 1 + _margin(new, base) else None
 
 
-def _is_bound(fed: Run, appetite: Run) -> bool:
+def _is_bound(fed: Run, training: Run) -> bool:
     """Whether input clearly waits."""
-    return waits(fed, appetite).low > BOUND and _faster(appetite, fed) is not None
+    return waits(fed, training).low > BOUND and _faster(training, fed) is not None
 
 
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
     """For each device whether its training is input-bound, and by how much."""
     found = sort(runs)
-    for label, appetite in found.appetite.items():
+    for label, training in found.training.items():
         fed = {name: found.fed[label][name] for name in FEEDING if name in found.fed.get(label, {})}
         if fed:
-            yield f"{label}: {_verdict(fed, appetite)}"
+            yield f"{label}: {_verdict(fed, training)}"
 
 
-def _verdict(fed: Mapping[str, Run], appetite: Run) -> str:
-    share = {name: waits(run, appetite) for name, run in fed.items()}
+def _verdict(fed: Mapping[str, Run], training: Run) -> str:
+    share = {name: waits(run, training) for name, run in fed.items()}
     best = max(fed, key=lambda name: _speed(fed[name]))
     plain = next(iter(fed))
-    alone = f"training alone consumes {_rate(appetite)}"
-    bound = {name: _is_bound(run, appetite) for name, run in fed.items()}
+    alone = f"training alone consumes {_rate(training)}"
+    bound = {name: _is_bound(run, training) for name, run in fed.items()}
     if bound[best]:
         return f"input-bound with every pipeline; {alone}, and {_rate(fed[best])} with {best}: {_waits(share[best])}"
     if share[best].high > UNCLEAR:
@@ -98,7 +98,7 @@ def _verdict(fed: Mapping[str, Run], appetite: Run) -> str:
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:
-    """Which knobs help, the largest effect first: of the pipeline alone, and of each training that is fed."""
+    """Which options help, the largest effect first: of the pipeline alone, and of each training that is fed."""
     found = sort(runs)
     if len(found.alone) > 1:
         yield f"options of the pipeline alone: {_ranked(found.alone)}"
@@ -137,10 +137,10 @@ def _base(name: str, measured: Mapping[str, Run]) -> str | None:
 def advice(run: Run, runs: Sequence[Run]) -> Iterator[str]:
     """What a training that waits for its input should be given."""
     found = sort(runs)
-    if run.parameters["measured"] != FED or run.throughput is None or run.virtual or run.label not in found.appetite:
+    if run.parameters["measured"] != FED or run.throughput is None or run.virtual or run.label not in found.training:
         return
-    share = waits(run, found.appetite[run.label])
-    if not _is_bound(run, found.appetite[run.label]):
+    share = waits(run, found.training[run.label])
+    if not _is_bound(run, found.training[run.label]):
         return
     fed = found.fed[run.label]
     better = max(fed, key=lambda name: _speed(fed[name]))
@@ -148,7 +148,7 @@ def advice(run: Run, runs: Sequence[Run]) -> Iterator[str]:
         yield f"{_waits(share)}: try {better}, {_times(gain)} as fast"
         return
     fastest = max(found.alone, key=lambda name: _speed(found.alone[name]), default=None)
-    if fastest is not None and _speed(found.alone[fastest]) < _speed(found.appetite[run.label]):
+    if fastest is not None and _speed(found.alone[fastest]) < _speed(found.training[run.label]):
         most = f"the best pipeline alone gives {_rate(found.alone[fastest])}"
         yield f"{_waits(share)}: {most}; try more or faster CPUs, smaller images, or already decoded images"
     else:

@@ -29,7 +29,7 @@ NO_ROOM = ("NoRoomError", "MemoryError", "ArrayMemoryError", "_ArrayMemoryError"
 
 
 @dataclass
-class Found:
+class CaseSearch:
     """The search of one case."""
 
     case: Case
@@ -53,7 +53,7 @@ class Memory(PlanBase):
 
     workload = "memory"
     model: str = "mnist"
-    found: list[Found] = field(default_factory=list)
+    found: list[CaseSearch] = field(default_factory=list)
 
     def title(self) -> str:
         """What is looked for."""
@@ -88,12 +88,12 @@ class Memory(PlanBase):
 
     # ------------------------------------------------------------------ the search
 
-    def _search(self, session: Session, case: Case, dtype: str) -> Found:
+    def _search(self, session: Session, case: Case, dtype: str) -> CaseSearch:
         """Try batches until it is known which is the largest that fits."""
         free = int(session.free([case])[HOST])
         on_cpu = not case.gpus
         deadline = session.rule.deadline / 2 if on_cpu else PATIENT * session.rule.deadline
-        found = Found(case, dtype, BatchSearch(int(SHARE * free) if on_cpu else None, deadline), free)
+        found = CaseSearch(case, dtype, BatchSearch(int(SHARE * free) if on_cpu else None, deadline), free)
         tries = _Tries(session.start_worker)
         try:
             while (batch := found.search.next()) is not None:
@@ -128,7 +128,7 @@ class Memory(PlanBase):
             virtual_memory_mib=VIRTUAL_MIB,
         )
 
-    def _measured(self, found: Found, batch: int) -> Job:
+    def _measured(self, found: CaseSearch, batch: int) -> Job:
         """The job of a point, with what the search knows of it beside the samples."""
         figures = tuple(_figures(found, batch))
         job = self._job(found.dtype, batch, found.case, int(GUARD * found.free))
@@ -187,26 +187,26 @@ class _Tries:
         self._worker, self._used = None, False
 
 
-def no_room(said: str) -> str | None:
+def no_room(error: str) -> str | None:
     """Why a try did not fit, in words; None when the error has nothing to do with memory.
 
     A process that ends is taken for one that lacked memory: XLA aborts, and the system kills, without saying so.
     """
-    if said.partition(":")[0] in NO_ROOM:
+    if error.partition(":")[0] in NO_ROOM:
         return "out of memory"
-    if not said.startswith("the worker "):
+    if not error.startswith("the worker "):
         return None
-    how, _, last = said.partition(": ")  # what it wrote last
+    how, _, last = error.partition(": ")  # what it wrote last
     return f"{how}, out of memory" if any(word in last for word in NO_MEMORY) else how
 
 
-def _step(found: Found, batch: int) -> float:
+def _step(found: CaseSearch, batch: int) -> float:
     """Seconds of a step, by the tries."""
     largest = found.search.largest
     return largest.seconds * batch / largest.batch if largest else 0.0
 
 
-def _figures(found: Found, batch: int) -> Iterator[Figure]:
+def _figures(found: CaseSearch, batch: int) -> Iterator[Figure]:
     """What the search knows of a point."""
     search = found.search
     if search.largest and batch == search.largest.batch:
@@ -221,7 +221,7 @@ def _peak_of(case: Case) -> str:
     return "of TensorFlow's allocator" if case.gpus else "resident set, including the process itself"
 
 
-def verdict(found: Found) -> str:
+def verdict(found: CaseSearch) -> str:
     """The answer of a search, as a sentence without its end."""
     largest, failed = found.search.largest, found.search.failed
     if found.trouble:
@@ -234,7 +234,7 @@ def verdict(found: Found) -> str:
     return f"a batch of {largest.batch} fits{peak}; {bound(found)}"
 
 
-def bound(found: Found) -> str:
+def bound(found: CaseSearch) -> str:
     """What keeps the batch from being larger."""
     search = found.search
     if search.bound == batch_search.BUDGET:

@@ -38,7 +38,7 @@ class Measurement:
     placed_on: tuple[str, ...] = ()
     verified: Judgement | None = None
     figures: tuple[Figure, ...] = ()
-    said: tuple[str, ...] = ()  # by the workload, for people
+    remarks: tuple[str, ...] = ()  # of the workload, for people
     steps: int = 1
     failure: str | None = None
     telemetry: Telemetry | None = None
@@ -95,67 +95,69 @@ class Measurement:
             self.telemetry.close()
 
 
-def to_run(one: Measurement, rule: StoppingRule) -> Run:
+def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
     """Turn a measurement into a result. What is not verified carries no speed."""
-    job, case = one.job, one.case
+    job, case = measurement.job, measurement.case
     flop, moved = job.flop(case), job.bytes_moved(case)
     run = Run(
         label=case.label,
         devices=case.devices,
-        dtype=one.dtype,
+        dtype=measurement.dtype,
         spread=case.spread,
         virtual=case.virtual,
-        placed_on=one.placed_on,
+        placed_on=measurement.placed_on,
         parameters=dict(job.point),
-        steps=one.steps,
+        steps=measurement.steps,
         step_name=job.step_name,
         scaling=job.scaling(case),
-        flop=None if flop is None else flop * one.steps,
-        bytes_moved=None if moved is None else moved * one.steps,
-        cold_start_s=one.cold,
-        verified=_record(one),
-        gpu=one.telemetry.summary() if one.telemetry else (),
-        failure=one.failure,
+        flop=None if flop is None else flop * measurement.steps,
+        bytes_moved=None if moved is None else moved * measurement.steps,
+        cold_start_s=measurement.cold,
+        verified=_record(measurement),
+        gpu=measurement.telemetry.summary() if measurement.telemetry else (),
+        failure=measurement.failure,
     )
-    if one.failure or one.verified is None or not one.verified.ok or not one.samples:
+    if measurement.failure or measurement.verified is None or not measurement.verified.ok or not measurement.samples:
         return run
-    low, high = _interval(one)
-    middle = median(one.samples)
-    work = job.work(case) * one.steps
+    low, high = _interval(measurement)
+    middle = median(measurement.samples)
+    work = job.work(case) * measurement.steps
     return msgspec.structs.replace(
         run,
-        computed_in=one.verified.computed_in or one.dtype,
-        warmup_s=tuple(one.warmup),
-        samples_s=tuple(one.samples),
-        processes=tuple(count for count in one.processes() if count),
-        cpu_load=tuple(round(load, 3) for load in one.loads),
-        cpu_wait=tuple(round(wait, 3) for wait in one.waits) if len(one.waits) == len(one.samples) else (),
-        throttled_samples=tuple(one.throttled),
-        others_cpus=one.others.cpus(),
+        computed_in=measurement.verified.computed_in or measurement.dtype,
+        warmup_s=tuple(measurement.warmup),
+        samples_s=tuple(measurement.samples),
+        processes=tuple(count for count in measurement.processes() if count),
+        cpu_load=tuple(round(load, 3) for load in measurement.loads),
+        cpu_wait=tuple(round(wait, 3) for wait in measurement.waits)
+        if len(measurement.waits) == len(measurement.samples)
+        else (),
+        throttled_samples=tuple(measurement.throttled),
+        others_cpus=measurement.others.cpus(),
         median_s=middle,
         ci95_s=(low, high),
-        spread_iqr=iqr_spread(one.samples),
+        spread_iqr=iqr_spread(measurement.samples),
         throughput=Throughput(value=work / middle, unit=job.unit, ci95=(work / high, work / low)),
-        figures=(*job.derive(case, one.samples), *one.figures),
-        advice=one.said,
-        stopped=rule.unmet(one.samples) or one.disturbed(rule),
+        figures=(*job.derive(case, measurement.samples), *measurement.figures),
+        advice=measurement.remarks,
+        stopped=rule.unmet(measurement.samples) or measurement.disturbed(rule),
     )
 
 
-def _interval(one: Measurement) -> tuple[float, float]:
+def _interval(measurement: Measurement) -> tuple[float, float]:
     """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
     processes say, since samples of one process are not independent."""
-    low, high = median_interval(one.samples)
-    edges = (*one.begun, len(one.samples))
-    parts = [tuple(one.samples[before:after]) for before, after in pairwise(edges) if before < after]
+    low, high = median_interval(measurement.samples)
+    edges = (*measurement.begun, len(measurement.samples))
+    parts = [tuple(measurement.samples[before:after]) for before, after in pairwise(edges) if before < after]
     if len(parts) < 2:
         return low, high
     least, most = interval(Samples(tuple(parts)))
     return min(low, least), max(high, most)
 
 
-def _record(one: Measurement) -> Verified | None:
-    found = one.verified
+def _record(measurement: Measurement) -> Verified | None:
+    found = measurement.verified
     if found is None:
         return None
     return Verified(
@@ -165,6 +167,6 @@ def _record(one: Measurement) -> Verified | None:
         method=found.method,
         worst_row=found.worst_row,
         row_tolerance=found.row_tolerance,
-        samples=len(one.samples) + 1,
+        samples=len(measurement.samples) + 1,
         checks=tuple(Check(name=check.name, ok=check.ok, saw=check.saw) for check in found.checks),
     )

@@ -100,135 +100,143 @@ class _Turns:
     profile: Path | None
     clock: Clock
 
-    def start(self, one: Measurement) -> None:
+    def start(self, measurement: Measurement) -> None:
         """Start the process of a case, warm it up, and verify its result."""
-        patience = max(self.patience, one.job.patience)
+        patience = max(self.patience, measurement.job.patience)
         try:
-            one.worker = self.workers.take(one.key)
-            _warm_up(one, one.worker, patience, self.warm_ups)
-            _verify(one, one.worker, patience)
+            measurement.worker = self.workers.take(measurement.key)
+            _warm_up(measurement, measurement.worker, patience, self.warm_ups)
+            _verify(measurement, measurement.worker, patience)
         except WorkerError as error:
-            one.fail(one.job.explain(str(error)))
-            self._end(one)
+            measurement.fail(measurement.job.explain(str(error)))
+            self._end(measurement)
 
-    def take(self, one: Measurement) -> None:
+    def take(self, measurement: Measurement) -> None:
         """Let a case take a block of samples; it ends when it has enough."""
-        assert one.worker is not None
-        rule, patience = self.rule, max(self.patience, one.job.patience)
-        typical = median(one.samples) if one.samples else median(one.warmup) * one.steps
-        count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(one.current), 500))
+        assert measurement.worker is not None
+        rule, patience = self.rule, max(self.patience, measurement.job.patience)
+        typical = median(measurement.samples) if measurement.samples else median(measurement.warmup) * measurement.steps
+        count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(measurement.current), 500))
         started = self.clock()
         try:
-            _take(one, one.worker, count, patience, one.samples, one.loads)
-            one.elapsed += self.clock() - started
-            if rule.done(one.current, one.elapsed) and not self._goes_on(one):
-                if one.last:
-                    _finish(one, one.worker, patience, self.profile)
-                one.end()
+            _take(measurement, measurement.worker, count, patience, measurement.samples, measurement.loads)
+            measurement.elapsed += self.clock() - started
+            if rule.done(measurement.current, measurement.elapsed) and not self._goes_on(measurement):
+                if measurement.last:
+                    _finish(measurement, measurement.worker, patience, self.profile)
+                measurement.end()
         except WorkerError as error:
-            one.fail(one.job.explain(str(error)))
-        if one.done:
-            self._end(one)
+            measurement.fail(measurement.job.explain(str(error)))
+        if measurement.done:
+            self._end(measurement)
 
-    def _goes_on(self, one: Measurement) -> bool:
+    def _goes_on(self, measurement: Measurement) -> bool:
         """Whether a case with enough samples takes more, because other programs disturbed too many of them."""
-        disturbed = one.disturbed(self.rule, one.begun[-1])
-        return bool(disturbed) and one.elapsed < self.rule.deadline and len(one.current) < self.rule.max_samples
+        disturbed = measurement.disturbed(self.rule, measurement.begun[-1])
+        return (
+            bool(disturbed)
+            and measurement.elapsed < self.rule.deadline
+            and len(measurement.current) < self.rule.max_samples
+        )
 
-    def _end(self, one: Measurement) -> None:
+    def _end(self, measurement: Measurement) -> None:
         """End the process of a case, unless it is needed again."""
-        one.end()
-        if one.failure or one.key not in self.keep or not one.last:
-            self.workers.drop(one.key)
+        measurement.end()
+        if measurement.failure or measurement.key not in self.keep or not measurement.last:
+            self.workers.drop(measurement.key)
 
 
-def _name(one: Measurement) -> str:
-    point = ", ".join(f"{name} {value}" for name, value in one.job.point.items())
-    return " ".join(part for part in (one.case.label, one.dtype, point) if part)
+def _name(measurement: Measurement) -> str:
+    point = ", ".join(f"{name} {value}" for name, value in measurement.job.point.items())
+    return " ".join(part for part in (measurement.case.label, measurement.dtype, point) if part)
 
 
-def _warm_up(one: Measurement, worker: Worker, patience: float, count: int) -> None:
+def _warm_up(measurement: Measurement, worker: Worker, patience: float, count: int) -> None:
     """Put the inputs on the devices and compute what need not be quick yet."""
-    cold = dict(prepare(worker, one.case, one.job)["cold"])
+    cold = dict(prepare(worker, measurement.case, measurement.job)["cold"])
     warmup: list[float] = []
-    steps, one.steps = one.steps, 1
+    steps, measurement.steps = measurement.steps, 1
     for _ in range(count):
-        _take(one, worker, 1, patience, warmup, [])
-    if len(one.begun) > 1:  # what is told of the start is that of the first process, and all samples have its steps
-        one.steps = steps
+        _take(measurement, worker, 1, patience, warmup, [])
+    if len(measurement.begun) > 1:  # the start-up times are those of the first process, and all samples have its steps
+        measurement.steps = steps
         return
-    one.cold, one.warmup = cold, warmup
-    if one.job.blocks:
-        one.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
-    one.telemetry = Telemetry(bus_ids(worker.log()) if one.case.gpus else {})
+    measurement.cold, measurement.warmup = cold, warmup
+    if measurement.job.blocks:
+        measurement.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
+    measurement.telemetry = Telemetry(bus_ids(worker.log()) if measurement.case.gpus else {})
 
 
-def _take(one: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]) -> None:
+def _take(
+    measurement: Measurement, worker: Worker, count: int, patience: float, into: list[float], loads: list[float]
+) -> None:
     """Take a block of samples, of the warm-up or of those that count."""
-    telemetry = one.telemetry if into is one.samples else None
+    telemetry = measurement.telemetry if into is measurement.samples else None
     if telemetry:
         telemetry.start()
     throttled: tuple[str, ...] = ()
     started, busy = time.monotonic(), busy_seconds()
     try:
         # not by count: several samples are asked for only where all of them take about BLOCK seconds
-        answer = worker.ask(patience, do="sample", count=count, steps=one.steps)
+        answer = worker.ask(patience, do="sample", count=count, steps=measurement.steps)
     finally:
         if telemetry:
             throttled = telemetry.pause()
     elapsed, everybody = time.monotonic() - started, busy_seconds() - busy
     if "busy" in answer:
-        one.others.add(elapsed, everybody, answer["busy"])
-    one.placed_on = tuple(answer["placed_on"])
-    if answer["misplaced"] or set(one.placed_on) != set(one.case.devices):
-        raise WorkerError(answer["misplaced"] or f"computed on {', '.join(one.placed_on)}")
+        measurement.others.add(elapsed, everybody, answer["busy"])
+    measurement.placed_on = tuple(answer["placed_on"])
+    if answer["misplaced"] or set(measurement.placed_on) != set(measurement.case.devices):
+        raise WorkerError(answer["misplaced"] or f"computed on {', '.join(measurement.placed_on)}")
     for found in answer["rechecked"]:
-        _judge(one, found)
+        _judge(measurement, found)
     if throttled:
-        one.throttled += range(len(into), len(into) + len(answer["samples"]))
+        measurement.throttled += range(len(into), len(into) + len(answer["samples"]))
     into += answer["samples"]
     loads += answer["loads"]
-    if into is one.samples and answer.get("waited") is not None:
+    if into is measurement.samples and answer.get("waited") is not None:
         # threads also wait for one another, so that it is at most what others used meanwhile
         others = max(everybody - answer["busy"], 0.0) / elapsed
-        one.waits += [min(answer["waited"], others)] * len(answer["samples"])
+        measurement.waits += [min(answer["waited"], others)] * len(answer["samples"])
 
 
-def _verify(one: Measurement, worker: Worker, patience: float) -> None:
+def _verify(measurement: Measurement, worker: Worker, patience: float) -> None:
     """Judge the last result; later ones must be the same, or right themselves."""
-    asked = one.job.verify(partial(worker.ask, patience), one.case)
-    _judge(one, worker.ask(patience, do="verify", **asked))
+    asked = measurement.job.verify(partial(worker.ask, patience), measurement.case)
+    _judge(measurement, worker.ask(patience, do="verify", **asked))
 
 
-def _judge(one: Measurement, answer: dict[str, Any]) -> None:
-    one.verified = one.job.judge(answer, one.dtype, one.job.parameters)
-    if not one.verified.ok:
-        raise WorkerError(f"the result is wrong: {one.verified.why}")
+def _judge(measurement: Measurement, answer: dict[str, Any]) -> None:
+    measurement.verified = measurement.job.judge(answer, measurement.dtype, measurement.job.parameters)
+    if not measurement.verified.ok:
+        raise WorkerError(f"the result is wrong: {measurement.verified.why}")
 
 
-def _finish(one: Measurement, worker: Worker, patience: float, profile: Path | None) -> None:
+def _finish(measurement: Measurement, worker: Worker, patience: float, profile: Path | None) -> None:
     """What is asked behind the last sample: figures, a trace, and to tell others that this is the end."""
-    if one.job.figures:
+    if measurement.job.figures:
         answer = worker.ask(patience, do="figures")
-        one.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
-        one.said = tuple(answer.get("said", ()))
+        measurement.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
+        measurement.remarks = tuple(answer.get("remarks", ()))
     if profile is not None:
-        folder = profile / _SEPARATORS.sub("-", _name(one)).strip("-")
+        folder = profile / _SEPARATORS.sub("-", _name(measurement)).strip("-")
         try:
-            files = worker.ask(patience, do="profile", folder=str(folder), steps=min(one.steps, PROFILED))["files"]
+            files = worker.ask(patience, do="profile", folder=str(folder), steps=min(measurement.steps, PROFILED))[
+                "files"
+            ]
             why = "" if any(file.endswith(TRACE) for file in files) else f"no {TRACE} was written"
         except WorkerError as error:  # what was measured stands
             why = str(error)
         if why:
-            one.said = (*one.said, f"no profile: {why}")
-    if one.job.farewell:
+            measurement.remarks = (*measurement.remarks, f"no profile: {why}")
+    if measurement.job.farewell:
         worker.ask(patience, do="farewell")
 
 
-def _share(one: Measurement, rule: StoppingRule) -> float:
+def _share(measurement: Measurement, rule: StoppingRule) -> float:
     """How far a case is, from 0 to 1."""
-    if one.done:
+    if measurement.done:
         return 1.0
-    by_count = len(one.current) / rule.min_samples
-    by_time = sum(one.current) / rule.min_seconds
-    return min(max(min(by_count, by_time), one.elapsed / rule.deadline), 0.99)
+    by_count = len(measurement.current) / rule.min_samples
+    by_time = sum(measurement.current) / rule.min_seconds
+    return min(max(min(by_count, by_time), measurement.elapsed / rule.deadline), 0.99)

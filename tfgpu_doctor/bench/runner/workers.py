@@ -39,7 +39,7 @@ class Workers:
         self._spare: list[Worker] = []  # started and greeted, not used for any case yet
 
     def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
-        """Start one, and say what it told of itself.
+        """Start one, and say its versions and the GPUs that it lists.
 
         Raises:
             WorkerError: TensorFlow cannot be imported there.

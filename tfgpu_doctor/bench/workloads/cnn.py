@@ -215,9 +215,9 @@ class Workload:
         announce = partial(self.lead, REDUCE)
         found = shares(self.training, self.data, announce) if len(self.devices) > 1 else []
         if self.machines:
-            return {"figures": found, "said": [NO_FIT]}
+            return {"figures": found, "remarks": [NO_FIT]}
         fitted, why = fit(self.training, self.each, self.step_s)
-        return {"figures": found + fitted, "said": why}
+        return {"figures": found + fitted, "remarks": why}
 
     def follow(self) -> str:
         """On machines other than the first: wait for what that wants, do it, and say what it was.

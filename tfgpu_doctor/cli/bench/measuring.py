@@ -62,7 +62,7 @@ _OPTIONS = (
         "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
     ),
     matrix_option,
-    click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True),
     click.option(
         "--output",
         metavar="FILE.json",
@@ -96,7 +96,7 @@ class Measuring:
     processes: int
     executable: str | None
     matrix_file: str | None
-    form: str
+    output_format: str
     output: str | None
     html: str | None
     profile: str | None = None
@@ -200,7 +200,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
             return cannot_measure(executable, error)
-    if measuring.form == "json":
+    if measuring.output_format == "json":
         sys.stdout.buffer.write(result.to_json())
         sys.stdout.buffer.flush()
     else:
