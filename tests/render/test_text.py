@@ -15,8 +15,12 @@ import pytest
 from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.stack import layers_of, stack
 from tfgpu_doctor.render.terminal.report import render
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -83,6 +87,19 @@ def test_fits_the_width_and_wraps_no_command_nor_link(name: str, columns: int, m
 
 def test_healthy_fits_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(printed(healthy(), monkeypatch).splitlines()) <= 24
+
+
+def test_a_failure_of_nccl_marks_a_layer() -> None:
+    """`tfgpu explain` of it showed a tick on every layer."""
+    text = text_to_facts.read(lines.read([b"INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error"]))
+    report = make_report(text, MATRIX, source="text", timings={})
+    assert "nccl.error" in {finding.id for finding in report.findings}
+    assert "error" in {layer.mark for layer in layers_of(report)}
+
+
+def test_every_finding_has_a_layer_that_the_stack_shows() -> None:
+    shown = {layer.name for layer in stack(make_report(healthy(), MATRIX, source="live", timings={}))}
+    assert [finding.id for finding in DECLARATIONS.values() if finding.layer not in shown] == []
 
 
 def test_no_control_character_survives(monkeypatch: pytest.MonkeyPatch) -> None:

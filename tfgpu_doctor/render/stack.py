@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.records.units import memory_size
@@ -24,37 +25,9 @@ class Layer:
     text: str
 
 
-# which findings speak about which layer
-_ABOUT: dict[str, tuple[str, ...]] = {
-    "Machine": ("tf.import-avx", "tf.glibc-too-old", "container.*", "wsl.*", "shm.*"),
-    "GPU": ("gpu.none", "gpu.arch-*", "gpu.fault", "gpu.mig", "gpu.throttled", "memory.*"),
-    "Driver": ("driver.*",),
-    "CUDA": ("cuda.*", "xla.*"),
-    "cuDNN": ("cudnn.*",),
-    "Python": (
-        "tf.python-unsupported",
-        "tf.wrong-env",
-        "tf.abi-*",
-        "tf.package-conflict",
-        "tf.package-removed",
-        "env.*",
-    ),
-    "TensorFlow": (
-        "tf.not-installed",
-        "tf.cpu-build",
-        "tf.windows-native",
-        "tf.shadowed",
-        "tf.import-*",
-        "tf.known-bug",
-    ),
-    "Devices": ("gpu.not-visible", "gpu.hidden", "gpu.fewer-than-required"),
-    "Compute": ("compute.*", "tf.run-failed", "perf.*"),
-}
-
-
 def stack(report: Report) -> tuple[Layer, ...]:
     """Describe every layer."""
-    return tuple(_layer(name, report.facts, report.findings) for name in _ABOUT)
+    return tuple(_layer(name, report.facts, report.findings) for name in LAYERS)
 
 
 def layers_of(report: Report) -> tuple[Layer, ...]:
@@ -68,10 +41,11 @@ def layers_of(report: Report) -> tuple[Layer, ...]:
 
 def _layer(name: str, facts: Facts, findings: tuple[Finding, ...]) -> Layer:
     text, mark = _DESCRIBE[name](facts)
-    about = [finding for finding in findings if matches(finding.id, _ABOUT[name])]
-    if any(finding.severity is Severity.ERROR for finding in about):
+    # a report of another version may hold an id that this one does not know
+    severities = {one.severity for one in findings if one.id in DECLARATIONS and DECLARATIONS[one.id].layer == name}
+    if Severity.ERROR in severities:
         mark = "error"
-    elif any(finding.severity is Severity.WARNING for finding in about) and mark == "ok":
+    elif Severity.WARNING in severities and mark == "ok":
         mark = "warning"
     return Layer(name, mark, text)
 

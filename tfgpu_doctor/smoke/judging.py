@@ -10,7 +10,7 @@ import msgspec
 from tfgpu_doctor.bench.comparing.comparison import JUDGED
 from tfgpu_doctor.bench.comparing.records import WORDS, RunChange
 from tfgpu_doctor.bench.results import Run, Throughput
-from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import count, quantity
@@ -20,11 +20,6 @@ from tfgpu_doctor.smoke.baseline import Baseline
 from tfgpu_doctor.smoke.plan import SmokeOptions, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status
 
-# Findings that say why TensorFlow has no GPU: no fault of a machine of which none is required.
-ABOUT_GPUS = (
-    *("gpu.*", "driver.*", "container.*", "wsl.*", "cuda.*", "cudnn.*", "xla.*", "memory.*", "nccl.*", "p2p.*"),
-    *("tf.cpu-build", "tf.windows-native"),
-)
 OLDEST = (3, 8)  # Python that the worker of the benchmarks runs in
 
 
@@ -74,7 +69,8 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
     errors = [finding for finding in report.findings if finding.severity is Severity.ERROR and finding.root_cause]
     on_cpu = options.require_gpus == 0 and gpus_of(report) == ()
     if on_cpu:
-        errors = [finding for finding in errors if not matches(finding.id, ABOUT_GPUS)]
+        # what says why TensorFlow has no GPU is no fault of a machine of which none is required
+        errors = [one for one in errors if one.id not in DECLARATIONS or not DECLARATIONS[one.id].about_gpus]
     check = SmokeCheck(
         name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
     )
