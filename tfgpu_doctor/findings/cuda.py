@@ -10,10 +10,11 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.libraries import fix_path, in_state, names, needed_by, seen_missing, seen_off_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import Cuda, at_least, gather
-from tfgpu_doctor.matrix.compatibility import known_capabilities, minor
+from tfgpu_doctor.matrix.compatibility import known_capabilities
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Nvcc, Package, Soname, TfDevice, Toolkit, value_or
 from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.versions import minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 

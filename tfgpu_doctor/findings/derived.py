@@ -13,7 +13,7 @@ from typing import Any
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.message_log import MessageLog
-from tfgpu_doctor.matrix.compatibility import capability, published_row
+from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -33,6 +33,7 @@ from tfgpu_doctor.records.facts import (
     map_fact,
     value_or,
 )
+from tfgpu_doctor.records.versions import capability
 
 # DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
 OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})

@@ -12,11 +12,11 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.inference.python_from_versions import versions_offered
-from tfgpu_doctor.matrix.compatibility import capability, minor
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import capability, minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 

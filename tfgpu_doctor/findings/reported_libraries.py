@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from tfgpu_doctor.findings.declaration import evidence
 from tfgpu_doctor.findings.libraries import needed_by
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.matrix.compatibility import minor
 from tfgpu_doctor.matrix.library_names import Library, known_library
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Message, Package, Toolkit
 from tfgpu_doctor.records.report import Evidence
+from tfgpu_doctor.records.versions import minor
 
 _IN_PATH = re.compile(r"cuda-(\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
 

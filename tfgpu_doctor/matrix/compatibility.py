@@ -10,9 +10,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.records.facts import Fact, Facts, Known, Unknown, value_or
-from tfgpu_doctor.records.versions import capability as capability
-from tfgpu_doctor.records.versions import major, numbers
-from tfgpu_doctor.records.versions import minor as minor
+from tfgpu_doctor.records.versions import capability, major, numbers
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
 _GB10 = "12.1"

@@ -14,12 +14,10 @@ from tfgpu_doctor.manifests import Environment, Requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.base_images import Base, read_base
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.distributions import CONDA_BASE, TENSORFLOW
+from tfgpu_doctor.records.versions import major
 
-# distributions that bring the module tensorflow
-TENSORFLOWS = (
-    "tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos", "tensorflow-base",
-    "tf-nightly", "tf-nightly-gpu", "tf-nightly-cpu", "intel-tensorflow",
-)  # fmt: skip
+_TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 # conda packages and what they say of CUDA
 _TOOLKITS = ("cudatoolkit", "cuda-version", "cuda-toolkit", "cuda-runtime", "cuda")
 PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
@@ -36,7 +34,7 @@ class Cuda:
     @property
     def major(self) -> str:
         """The part that the sonames carry."""
-        return self.version.split(".")[0]
+        return major(self.version)
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class PlannedEnvironment:
 def planned(environment: Environment, target: Target, matrix: Matrix) -> PlannedEnvironment:
     """Look at one environment."""
     base = read_base(environment.image, matrix)
-    named = [one for one in environment.requirements if one.name in TENSORFLOWS and _applies(one, target)]
+    named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
     found = [_together([one for one in named if one.name == name]) for name in dict.fromkeys(one.name for one in named)]
     first = next((one for one in found if one.name != "tensorflow-base"), found[0] if found else None)
     seen = PlannedEnvironment(

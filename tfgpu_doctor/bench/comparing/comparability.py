@@ -27,13 +27,13 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.records.environment_variables import changes_results
 from tfgpu_doctor.records.facts import Fact, Gpu, Known, value_or
 
 ACROSS = ("tensorflow", "keras", "python", "numpy", "driver", "cuda", "cudnn", "gpu", "power", "clocks", "cpu")
 HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
 MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU
 CLOCK_DIFFERS = 0.03  # of the median clock; it wanders by less from run to run
-_VARIABLES = re.compile(r"(TF|XLA|CUDA|CUDNN|CUBLAS|NVIDIA|NCCL|OMP|MKL|KMP|GOMP|KERAS|MALLOC)_|LD_PRELOAD$")
 
 Pair = tuple[str, str]  # of BASE, of NEW
 
@@ -211,7 +211,7 @@ def _variables(base: BenchResult, new: BenchResult) -> Iterator[str]:
         return
     before, after = facts[0].value, facts[1].value
     for name in sorted({*before, *after}):
-        if _VARIABLES.match(name) and before.get(name) != after.get(name):
+        if changes_results(name) and before.get(name) != after.get(name):
             yield differs(name, (before.get(name, "not set"), after.get(name, "not set")))
 
 
