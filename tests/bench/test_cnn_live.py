@@ -246,7 +246,7 @@ def check_training(name: str, answer: dict[str, Any]) -> None:
     found = cnn.judge(answer, RIGHT.get(name, "float32"), {})
     if name in WRONG:
         assert not found.ok
-        assert f"not {WRONG[name]}" in found.why
+        assert f"failed: {WRONG[name]}" in found.why
         return
     assert found.ok, found.why
     placed, misplaced = answer["placed"]
