@@ -20,6 +20,7 @@ from tfgpu_doctor.findings import (
     driver,
     driver_cuda,
     environment,
+    environment_machine,
     environments,
     gpu,
     gpu_arch,
@@ -59,6 +60,7 @@ FILES: tuple[ModuleType, ...] = (
     runs,
     performance,
     environment,
+    environment_machine,
     harmless,
     known_bugs,
 )

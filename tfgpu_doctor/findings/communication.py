@@ -7,10 +7,25 @@ import re
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.memory import DOCKERS_SHM, MIB, _more_shm, how_many
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.records.facts import Gpu, Message, TfDevice
+from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.report import Fix, Severity
+
+DOCKERS_SHM = 64 * 2**20  # what Docker and containerd give a container that asks for nothing
+MIB = 2**20
+
+
+def _more_shm(container: str) -> Fix:
+    if container == "kubernetes":
+        return Fix(
+            text="Mount a volume in memory there: volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}], "
+            "and volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container"
+        )
+    start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
+    return Fix(
+        text="Start the container with more",
+        commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",),
+    )
 
 
 def _only_together(said: MessageLog) -> tuple[Message, ...]:
@@ -39,15 +54,14 @@ def shm_small(
     context: Context,
     shm: int,
     host_container: str,
-    gpus: tuple[Gpu, ...] | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
+    gpu_count: int | None = None,
 ) -> Problem | None:
     """A container's 64 MiB: NCCL communicates in it, between the threads of one process too, and input pipelines do.
 
     Source: NCCL user guide, "Runtime and MPI issues: Shared memory": when it does not suffice, NCCL fails to
     initialise; --shm-size=1g --ulimit memlock=-1 is what it advises for Docker.
     """
-    count = how_many(gpus, devices)
+    count = gpu_count or 0
     if host_container == "none" or shm > DOCKERS_SHM or not count:
         return None
     several = count > 1

@@ -170,6 +170,14 @@ def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[Cu
     return Known(row, "compat_matrix.yaml") if row else Unknown(f"the matrix has no row for cuDNN {version}")
 
 
+def gpu_count(gpus: Fact[tuple[Gpu, ...]], devices: Fact[tuple[TfDevice, ...]]) -> Fact[int]:
+    """How many GPUs this machine has, by the driver or by TensorFlow, whichever knows of more."""
+    if isinstance(gpus, Unknown) and isinstance(devices, Unknown):
+        return Unknown(gpus.reason)
+    listed = sum(device.kind == "GPU" for device in value_or(devices, ()))
+    return Known(max(len(value_or(gpus, ())), listed), "GPUs")
+
+
 def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[tuple[Gpu, ...]], has_gpu: Fact[bool]) -> Fact[int]:
     """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
     if isinstance(devices, Known):
@@ -217,6 +225,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
-        *(gpus_usable, required_gpus, cuda_in_use, messages, planned),
+        *(gpu_count, gpus_usable, required_gpus, cuda_in_use, messages, planned),
     )
 }

@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.gpu import visible_devices
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, Phase, TfDevice, value_or
+from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, Phase, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 # bfc_allocator.cc, gpu_device.cc and CUDA's own name; "Dst tensor" is what a copy to a full card says
@@ -40,22 +40,11 @@ def _said(
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 
 
-NCCL_SHM = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html"
-
-
 MIB, GIB = 2**20, 2**30
 
 
 # A CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor.
 NEARLY_NOTHING = 512 * MIB
-
-
-DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
-
-
-def how_many(gpus: tuple[Gpu, ...] | None, devices: tuple[TfDevice, ...] | None) -> int:
-    """GPUs of this machine, by the driver or by TensorFlow, whoever knows of more."""
-    return max(len(gpus or ()), sum(device.kind == "GPU" for device in devices or ()))
 
 
 def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str] | None) -> tuple[Gpu, ...]:
@@ -96,19 +85,6 @@ def _holders(context: Context, gpu: Gpu) -> list[Evidence]:
     if not processes:
         seen.append(evidence("no process is named: it runs in another container, or as another user", source))
     return seen
-
-
-def _more_shm(container: str) -> Fix:
-    if container == "kubernetes":
-        return Fix(
-            text="Mount a volume in memory there: volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}], "
-            "and volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container"
-        )
-    start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
-    return Fix(
-        text="Start the container with more",
-        commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",),
-    )
 
 
 _SIZES = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

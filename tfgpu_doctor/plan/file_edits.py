@@ -61,7 +61,7 @@ class FileEdits(Fixes):
     def where_it_belongs(self, fix: Fix) -> Fix:
         """A variable is unset by taking its line out of the file."""
         for one in self._planned.environment.settings:
-            if any(command.endswith(f"unset {one.name}") for command in fix.commands):
+            if any(command.startswith("unset ") and one.name in command.split() for command in fix.commands):
                 return Fix(f"Remove {one.name} from {one.place}")
         return fix
 

@@ -59,6 +59,10 @@ class Fixes:
         """A further run of the doctor on the same interpreter."""
         return " ".join(["tfgpu doctor --python", self.python, *arguments])
 
+    def unset(self, *names: str) -> str:
+        """The command that removes environment variables in the user's shell."""
+        return " & ".join(f"set {name}=" for name in names) if self.os == "windows" else f"unset {' '.join(names)}"
+
     # -------------------------------------------------------------------- pip
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:

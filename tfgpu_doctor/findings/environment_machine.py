@@ -1,0 +1,173 @@
+"""Environment variables whose effect depends on the machine: its GPUs, libraries and packages."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.derived import Card
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Soname, value_or
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least, minor
+
+UNSET = "Unset it, unless you set it on purpose"
+AMPERE = (8, 0)  # the first compute capability with TF32
+_SLOWER_TRANSPORTS = {
+    "NCCL_P2P_DISABLE": "GPUs exchange data through the host's memory instead of NVLink or PCIe peer access",
+    "NCCL_SHM_DISABLE": "GPUs without peer access exchange data through the network stack",
+    "NCCL_IB_DISABLE": "machines exchange data over TCP instead of InfiniBand",
+}
+
+
+LD_LIBRARY_PATH = finding(
+    "env.ld-library-path",
+    layer="Python",
+    severity=Severity.WARNING,
+    title="LD_LIBRARY_PATH puts another CUDA library before the one of the wheels",
+    docs="https://man7.org/linux/man-pages/man8/ld.so.8.html",
+)
+
+
+def _of_a_wheel(candidate: Candidate) -> bool:
+    by_runpath = candidate.via in ("RUNPATH", "RPATH", "pip wheel")
+    return by_runpath and candidate.problem is None and "/nvidia/" in candidate.path
+
+
+@LD_LIBRARY_PATH.sign
+def ld_library_path(context: Context, variables: dict[str, str], sonames: tuple[Soname, ...]) -> Problem | None:
+    """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
+    seen: list[Evidence] = []
+    folders: list[str] = []
+    for library in sonames:
+        winner = next((one for one in library.candidates if one.path == library.winner), None)
+        wheel = next((one for one in library.candidates if _of_a_wheel(one)), None)
+        if winner is None or wheel is None or winner.via != "LD_LIBRARY_PATH" or winner.version == wheel.version:
+            continue
+        if not (winner.version and wheel.version):
+            continue
+        folders.append(winner.path.rsplit("/", 1)[0])
+        seen.append(evidence(f"{library.soname} {winner.version}", winner.path, wheel.version, wheel.path))
+    if not seen:
+        return None
+    path = variables.get("LD_LIBRARY_PATH", "")
+    kept = ":".join(part for part in path.split(":") if part and part.rstrip("/") not in folders)
+    command = f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}" if kept else "unset LD_LIBRARY_PATH"
+    return Problem(
+        cause="the loader searches LD_LIBRARY_PATH before the RUNPATH that leads to the wheels",
+        evidence=tuple(seen),
+        fixes=(Fix(text="Remove these folders from it", commands=(command,)),),
+    )
+
+
+LEGACY_KERAS = finding(
+    "env.legacy-keras",
+    layer="Python",
+    severity=Severity.NOTE,
+    title="tf.keras is Keras 2",
+    docs="https://keras.io/getting_started/",
+)
+
+
+@LEGACY_KERAS.sign
+def legacy_keras(
+    context: Context, variables: dict[str, str], release: Release, packages: tuple[Package, ...] | None = None
+) -> Problem | None:
+    """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
+    value = variables.get("TF_USE_LEGACY_KERAS")
+    if value not in ("1", "true", "True") or not at_least(release.version, "2.16"):
+        return None
+    missing = packages is not None and not any(package.name == "tf-keras" for package in packages)
+    seen = [evidence(f"TF_USE_LEGACY_KERAS={value}", context.source("variables"))]
+    if missing:
+        seen.append(evidence("no tf-keras", context.source("python.packages"), "tf-keras of the same minor version"))
+        package = f"tf-keras~={minor(release.version)}.0"
+        fix = Fix(text="Install it", commands=context.remedies.pip_install(package))
+    else:
+        fix = Fix(text="Unset it to use Keras 3", commands=(context.remedies.unset("TF_USE_LEGACY_KERAS"),))
+    return Problem(
+        title="tf.keras fails: TF_USE_LEGACY_KERAS asks for Keras 2, which is not installed" if missing else None,
+        cause="tf.keras is taken from the package tf-keras instead of Keras 3",
+        evidence=tuple(seen),
+        fixes=(fix,),
+        severity=Severity.WARNING if missing else Severity.NOTE,
+    )
+
+
+TF32_OVERRIDE = finding(
+    "env.tf32-override",
+    layer="Python",
+    severity=Severity.WARNING,
+    title="NVIDIA_TF32_OVERRIDE turns off TF32 for every program",
+    docs="https://docs.nvidia.com/cuda/cublas/index.html",
+)
+
+
+@TF32_OVERRIDE.sign
+def tf32_override(context: Context, variables: dict[str, str], cards: tuple[Card, ...] | None = None) -> Problem | None:
+    """NVIDIA_TF32_OVERRIDE=0 matters on Ampere and newer only."""
+    value = variables.get("NVIDIA_TF32_OVERRIDE")
+    if value != "0" or (cards and all(card.version < AMPERE for card in cards)):
+        return None
+    return Problem(
+        cause="float32 products and convolutions run without tensor cores, several times slower than with TF32",
+        evidence=(evidence("NVIDIA_TF32_OVERRIDE=0", context.source("variables"), "unset"),),
+        fixes=(
+            Fix(text=UNSET, commands=(context.remedies.unset("NVIDIA_TF32_OVERRIDE"),)),
+            Fix(text="In one program: tf.config.experimental.enable_tensor_float_32_execution(False)"),
+        ),
+    )
+
+
+CUDA_DEVICE_ORDER = finding(
+    "env.cuda-device-order",
+    layer="Python",
+    severity=Severity.WARNING,
+    title="CUDA numbers the GPUs differently from nvidia-smi",
+    docs="https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html",
+)
+
+
+@CUDA_DEVICE_ORDER.sign
+def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...]) -> Problem | None:
+    """Unless CUDA_DEVICE_ORDER is PCI_BUS_ID, the fastest GPU is number 0; that differs with unlike GPUs only."""
+    chosen = variables.get("CUDA_VISIBLE_DEVICES", "")
+    names = {value_or(gpu.name, "") for gpu in gpus}
+    by_number = any(part.strip().isdecimal() for part in chosen.split(","))
+    if not by_number or len(names) < 2 or variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+        return None
+    order = ", ".join(f"{gpu.index}: {value_or(gpu.name, 'unknown')}" for gpu in gpus)
+    return Problem(
+        cause="CUDA counts from the fastest GPU on, nvidia-smi along the PCI bus: the same number can mean another GPU",
+        evidence=(
+            evidence(f"CUDA_VISIBLE_DEVICES={chosen}", context.source("variables"), "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+            evidence(order, context.source("gpus")),
+        ),
+        fixes=(Fix(text="Number them as nvidia-smi does", commands=("export CUDA_DEVICE_ORDER=PCI_BUS_ID",)),),
+    )
+
+
+ENV_NCCL = finding(
+    "env.nccl",
+    layer="Python",
+    severity=Severity.WARNING,
+    title="An NCCL variable disables a fast transport between GPUs",
+    docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+)
+
+
+@ENV_NCCL.sign
+def nccl(
+    context: Context,
+    variables: dict[str, str],
+    gpu_count: int | None = None,
+) -> Problem | None:
+    """NCCL_*_DISABLE is set on a machine with several GPUs."""
+    slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}
+    if not slow or (gpu_count or 0) < 2:
+        return None
+    where = context.source("variables")
+    return Problem(
+        cause="; ".join(slow.values()),
+        evidence=tuple(evidence(f"{name}={variables[name]}", where, "unset") for name in slow),
+        fixes=(Fix(text=UNSET, commands=(context.remedies.unset(*slow),)),),
+    )
