@@ -16,12 +16,7 @@ _MANY = 8  # runs; of more, those without failure, advice or figures have their 
 
 def render(result: BenchResult, console: Console) -> None:
     """Print all of it."""
-    hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
-    hanging(Text(""), Text(clean(words.machine(result)), "dim"), console)
-    if result.conclusions:
-        console.print()
-    for conclusion in result.conclusions:
-        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
+    show_head(result, console)
     if len(result.runs) > 1 and any(run.throughput for run in result.runs):
         console.print()
         show_runs(result.runs, console)
@@ -37,6 +32,16 @@ def render(result: BenchResult, console: Console) -> None:
         console.print()
     for note in result.notes:
         marked("note", note, console)
+
+
+def show_head(result: BenchResult, console: Console) -> None:
+    """Print what was measured on which machine, and the conclusions."""
+    hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
+    hanging(Text(""), Text(clean(words.machine(result)), "dim"), console)
+    if result.conclusions:
+        console.print()
+    for conclusion in result.conclusions:
+        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
 
 
 def _run(run: Run, short: bool, console: Console) -> None:

@@ -15,8 +15,9 @@ from rich.text import Text
 from tfgpu_doctor.bench.advice import NOISY
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.units import digits, scale_of
-from tfgpu_doctor.render.bench_words import machine, value_of
+from tfgpu_doctor.render.bench_words import value_of
 from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.terminal.bench import show_head
 from tfgpu_doctor.render.terminal.layout import hanging, marked
 
 NARROWEST = 17  # characters of a column: a number, its mark, a blank, and a bar that still tells something
@@ -29,12 +30,7 @@ Column = dict[object, Run]  # by point
 def render_sweep(result: BenchResult, console: Console) -> None:
     """Print all of it."""
     axis = str(result.parameters["sweep"])
-    hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
-    hanging(Text(""), Text(clean(machine(result)), "dim"), console)
-    if result.conclusions:
-        console.print()
-    for conclusion in result.conclusions:
-        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
+    show_head(result, console)
     columns = _columns(result.runs, axis)
     points = sorted({point for column in columns.values() for point in column}, key=_order)
     rows = [clean(_shown(axis, point)) for point in points]
