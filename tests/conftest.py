@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,11 @@ import pytest
 from tests.lab import driver_lab
 
 __all__ = ["driver_lab"]
+
+# A shell starts what it puts into the background with Ctrl-C ignored, and every child inherits that: tests that
+# interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -105,8 +105,8 @@ def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     ("answers", "finding"),
     [
         ({"cuinit": 803, "nvml_init": 18}, "driver.version-mismatch"),
-        ({"cuinit": 999}, "driver.init-failed"),
-        ({"cuinit": "hang"}, "driver.unresponsive"),
+        pytest.param({"cuinit": 999}, "driver.init-failed", marks=pytest.mark.full),
+        pytest.param({"cuinit": "hang"}, "driver.unresponsive", marks=pytest.mark.full),
     ],
 )
 def test_faults_of_the_driver(answers: dict[str, Any], finding: str, tensorflow_python: str, driver_lab: Lab) -> None:
@@ -157,6 +157,7 @@ def test_a_machine_without_a_gpu_fails_when_one_is_required(tensorflow_python: s
     assert summary.read_text(encoding="utf-8").startswith("**✗ tfgpu smoke failed")
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_what_does_not_fit_is_not_run(tensorflow_python: str) -> None:
     arguments = ("--python", tensorflow_python, "--require-gpus", "0", "--repeat", "50", "--format", "junit")
@@ -167,7 +168,9 @@ def test_what_does_not_fit_is_not_run(tensorflow_python: str) -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full)]
+)
 def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, number: int, code: int) -> None:
     """In the middle of a measurement."""
     command = [sys.executable, "-m", "tfgpu_doctor", "smoke", "--python", tensorflow_python, "--require-gpus", "0"]
