@@ -35,7 +35,6 @@ WAITS = {
 PENDING: dict[str, tuple[str, ...]] = {
     "imports_go_up_the_list": ("records/schemas/__init__.py", "smoke/records.py"),
     "no_long_file": ("findings/",),
-    "no_test_measures_time": ("manifests/test_hostile.py", "manifests/test_reading.py", "parsers/"),
 }
 
 
@@ -218,9 +217,7 @@ def test_no_test_measures_time() -> None:
         if (file := path.relative_to(TESTS).as_posix()) not in WAITS
         for line in stop_watches(path.read_text(encoding="utf-8"))
     ]
-    assert [one for one in offenders if not one.startswith(PENDING.get("no_test_measures_time", ()))] == []
-    if offenders:
-        pytest.xfail(f"{len(offenders)} left: {'; '.join(offenders)}")
+    assert offenders == []
 
 
 def test_a_stop_watch_is_found() -> None:
