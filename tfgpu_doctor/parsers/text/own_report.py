@@ -1,4 +1,6 @@
-"""A report of tfgpu among the pasted lines, in its text or its Markdown form.
+"""A report of tfgpu among the pasted lines, as text or as Markdown.
+
+Only headings are read, so that reports with older labels (saw, need, why, so, do) are understood as well.
 
 >>> from tfgpu_doctor.parsers.text.lines import Line
 >>> text = '''$ tfgpu doctor
@@ -11,10 +13,10 @@
 ...
 ... ✗ broken: TensorFlow cannot use the GPU (1 problem)
 ... $ python train.py'''
->>> found, rest = split([Line(n, one) for n, one in enumerate(text.splitlines(), 1)])
->>> [(one.line, one.values) for one in found]
+>>> found, rest = split([Line(n, line) for n, line in enumerate(text.splitlines(), 1)])
+>>> [(message.line, message.values) for message in found]
 [(6, {'id': 'gpu.none', 'severity': 'error', 'title': 'This machine has no NVIDIA GPU'})]
->>> [one.text for one in rest]
+>>> [line.text for line in rest]
 ['$ tfgpu doctor', '$ python train.py']
 """
 
