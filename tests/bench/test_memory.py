@@ -267,6 +267,9 @@ def test_a_real_batch_is_trained_verified_and_weighed(shared: Shared) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is counted so on Linux only")
 def test_memory_that_is_refused_is_an_answer(worker: WorkerProcess) -> None:
+    for batch in (16, 512):  # threads are started before memory is refused
+        prepare(worker, batch)
+        worker.ask(120, do="sample", count=1, steps=2)
     with pytest.raises(WorkerError) as refused:
         prepare(worker, 16, guard=200 * 2**20)
         worker.ask(120, do="sample", count=1, steps=1)

@@ -155,4 +155,4 @@ def test_different_options_are_told(pair: Pair) -> None:
     text, _ = chief.communicate(timeout=240)
     _, told = other.communicate(timeout=120)
     assert (chief.returncode, other.returncode) == (1, 1)
-    assert "give the same command on each" in text or "give the same command on each" in told
+    assert "use the same command on each" in text or "use the same command on each" in told
