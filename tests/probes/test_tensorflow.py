@@ -17,14 +17,14 @@ import pytest
 
 from tests.guard import guarded
 from tfgpu_doctor.probes import tensorflow
-from tfgpu_doctor.probes.tensorflow import Patient, PatientResult
+from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
 from tfgpu_doctor.records.facts import ComputeCheck, Known, Phase, Unknown
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 QUICK = {"import": 1.0, "devices": 1.0, "xla": 1.0}
 
 T = TypeVar("T")
-Examine = Callable[..., PatientResult]
+Examine = Callable[..., ProbeResult]
 
 
 def gone(pid: int, within: float = 5.0) -> bool:
@@ -47,10 +47,10 @@ def examine() -> Iterator[Examine]:
 
     def run(
         case: str | Path, python: str = sys.executable, variables: dict[str, str] | None = None, **options: object
-    ) -> PatientResult:
+    ) -> ProbeResult:
         environ = {**os.environ, "PYTHONPATH": str(PATIENTS / case), **(variables or {})}
         options = {"deadlines": QUICK if "hang" not in str(case) else {"import": 1.0}, **options}
-        with Patient.start(python, environ=environ, **options) as patient:  # type: ignore[arg-type]
+        with TensorFlowProbe.start(python, environ=environ, **options) as patient:  # type: ignore[arg-type]
             if patient._child is not None:
                 pids.append(patient._child.process.pid)
             return patient.result()
@@ -59,11 +59,11 @@ def examine() -> Iterator[Examine]:
     assert all(gone(pid) for pid in pids)
 
 
-def phase(result: PatientResult, name: str) -> Phase:
+def phase(result: ProbeResult, name: str) -> Phase:
     return next(phase for phase in result.tensorflow.phases if phase.name == name)
 
 
-def outcomes(result: PatientResult) -> list[str]:
+def outcomes(result: ProbeResult) -> list[str]:
     return [phase.outcome for phase in result.tensorflow.phases]
 
 
@@ -191,7 +191,9 @@ def test_version_that_is_no_text(examine: Examine) -> None:
 def test_script_of_the_user_hides_the_package() -> None:
     """As in `python -c`, the current folder comes first: the doctor must see the user's tensorflow.py."""
     environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "odd_version")}
-    with Patient.start(sys.executable, environ=environ, cwd=str(PATIENTS / "shadow"), until="import") as patient:
+    with TensorFlowProbe.start(
+        sys.executable, environ=environ, cwd=str(PATIENTS / "shadow"), until="import"
+    ) as patient:
         result = patient.result()
     paths = known(result.python.tensorflow_paths)
     assert paths[:2] == (
@@ -277,16 +279,16 @@ def test_python_2(examine: Examine) -> None:
 # ---------------------------------------------------------------------------------- GPUs that compute
 
 
-def checks(result: PatientResult) -> list[ComputeCheck]:
+def checks(result: ProbeResult) -> list[ComputeCheck]:
     found: tuple[ComputeCheck, ...] = known(result.tensorflow.checks)
     return list(found)
 
 
 @pytest.fixture
-def gpu(examine: Examine, tensorflow_python: str) -> Callable[..., PatientResult]:
+def gpu(examine: Examine, tensorflow_python: str) -> Callable[..., ProbeResult]:
     """Examine the TensorFlow with two imaginary GPUs (it needs NumPy, so the interpreter that has TensorFlow)."""
 
-    def run(fault: str = "", **variables: str) -> PatientResult:
+    def run(fault: str = "", **variables: str) -> ProbeResult:
         deadlines = {"devices": 1.0 if fault == "devices hang" else 60.0, "xla": 1.0 if fault == "xla hang" else 60.0}
         return examine("gpu", tensorflow_python, {"PATIENT_FAULT": fault, **variables}, deadlines=deadlines)
 
@@ -294,7 +296,7 @@ def gpu(examine: Examine, tensorflow_python: str) -> Callable[..., PatientResult
 
 
 @pytest.mark.parametrize("fault", ["", "tf32"])
-def test_healthy_gpus(gpu: Callable[..., PatientResult], fault: str) -> None:
+def test_healthy_gpus(gpu: Callable[..., ProbeResult], fault: str) -> None:
     result = gpu(fault)
     assert outcomes(result) == ["ok"] * 8
     found = [(check.device, check.kind, check.ok, check.error) for check in checks(result)]
@@ -326,7 +328,7 @@ def test_healthy_gpus(gpu: Callable[..., PatientResult], fault: str) -> None:
         ("raises", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "RuntimeError: CUDA_ERROR_INVALID_PTX"),
     ],
 )
-def test_computation_that_fails(gpu: Callable[..., PatientResult], fault: str, failing: list[str], error: str) -> None:
+def test_computation_that_fails(gpu: Callable[..., ProbeResult], fault: str, failing: list[str], error: str) -> None:
     result = gpu(fault)
     bad = [check for check in checks(result) if not check.ok]
     assert [f"{check.device} {check.kind}" for check in bad] == failing
@@ -334,7 +336,7 @@ def test_computation_that_fails(gpu: Callable[..., PatientResult], fault: str, f
     assert phase(result, "compute").outcome == "ok"  # the phase went through; its checks tell what they found
 
 
-def test_devices_hang(gpu: Callable[..., PatientResult]) -> None:
+def test_devices_hang(gpu: Callable[..., ProbeResult]) -> None:
     result = gpu("devices hang")
     assert outcomes(result) == ["ok", "ok", "ok", "ok", "timeout", "skipped", "skipped", "skipped"]
     assert known(result.tensorflow.version) == "2.99.0"
@@ -354,19 +356,19 @@ def test_devices_hang(gpu: Callable[..., PatientResult]) -> None:
     ],
 )
 def test_phase_that_fails_stops_only_what_needs_it(
-    gpu: Callable[..., PatientResult], fault: str, expected: list[str]
+    gpu: Callable[..., ProbeResult], fault: str, expected: list[str]
 ) -> None:
     assert outcomes(gpu(fault))[3:] == expected
 
 
-def test_crash_in_a_computation_names_device_and_kind(gpu: Callable[..., PatientResult]) -> None:
+def test_crash_in_a_computation_names_device_and_kind(gpu: Callable[..., ProbeResult]) -> None:
     result = gpu("conv segfault")
     last = checks(result)[-1]
     assert (last.device, last.kind, last.ok, last.error) == ("/GPU:1", "conv2d", False, "the process died of SIGSEGV")
     assert [check.ok for check in checks(result)] == [True, True, True, False]
 
 
-def test_loaded_libraries_and_cudnn_version(gpu: Callable[..., PatientResult], tmp_path: Path) -> None:
+def test_loaded_libraries_and_cudnn_version(gpu: Callable[..., ProbeResult], tmp_path: Path) -> None:
     source, library = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
     source.write_text("#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
@@ -382,7 +384,7 @@ def test_loaded_libraries_and_cudnn_version(gpu: Callable[..., PatientResult], t
 
 def test_python_is_known_while_tensorflow_still_imports() -> None:
     environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "sleeps")}
-    with Patient.start(sys.executable, environ=environ) as patient:
+    with TensorFlowProbe.start(sys.executable, environ=environ) as patient:
         here = patient.python()
         assert patient._ending is None
         assert known(here.python.executable) == sys.executable
@@ -408,8 +410,8 @@ def test_total_time(examine: Examine) -> None:
 @pytest.mark.parametrize("case", ["sleeps", "holds_the_gil"])
 def test_child_dies_with_its_parent(case: str) -> None:
     code = (
-        "import sys, time; from tfgpu_doctor.probes.tensorflow import Patient\n"
-        "patient = Patient.start(sys.executable); patient.python(); time.sleep(0.3)\n"
+        "import sys, time; from tfgpu_doctor.probes.tensorflow import TensorFlowProbe\n"
+        "patient = TensorFlowProbe.start(sys.executable); patient.python(); time.sleep(0.3)\n"
         "print(patient._child.process.pid, flush=True); time.sleep(1000)"
     )
     environ = {**os.environ, "PYTHONPATH": str(PATIENTS / case)}
@@ -431,7 +433,7 @@ def test_installers_are_looked_up_on_the_patients_path(tmp_path: Path) -> None:
     for name in ("pip", "uv"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    with Patient.start(sys.executable, environ={"PATH": str(tmp_path)}, until="packages") as patient:
+    with TensorFlowProbe.start(sys.executable, environ={"PATH": str(tmp_path)}, until="packages") as patient:
         assert known(patient.result().python.installers) == ("pip", "uv")
 
 
@@ -441,7 +443,7 @@ def test_installers_are_looked_up_on_the_patients_path(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 def test_real_tensorflow(tensorflow_python: str) -> None:
     """With `kind="CPU"` the whole script runs against the real thing on a machine without a GPU, too."""
-    with Patient.start(tensorflow_python, kind="CPU") as patient:
+    with TensorFlowProbe.start(tensorflow_python, kind="CPU") as patient:
         assert known(patient.python().python.pip) in (True, False)
         result = patient.result()
     assert [phase.outcome for phase in result.tensorflow.phases if phase.name != "details"] == ["ok"] * 7

@@ -1,4 +1,4 @@
-"""Examine this machine: the patient is started first of all, and every other probe runs beside it."""
+"""Examine this machine: TensorFlow is started first of all, and every other probe runs beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.probes import cuda, cudnn, driver, elsewhere, host, jupyter_kernels, loader, variables, xla_files
-from tfgpu_doctor.probes.tensorflow import Environment, Patient
+from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
 from tfgpu_doctor.records.facts import (
     Cuda,
@@ -94,33 +94,18 @@ def examine(
     started = time.monotonic()
     timings: dict[str, float] = {}
     until = None if import_tensorflow else "packages"
-    with Patient.start(executable, environ=environ, until=until, total=timeout) as patient:
+    with TensorFlowProbe.start(executable, environ=environ, until=until, total=timeout) as probe:
         host_probe = _Probe("host", timings, host.examine, lambda why: _all_unknown(Host, why))
-        driver_probe = _Probe(
-            "driver",
-            timings,
-            lambda: driver.examine(environ=environ),
-            lambda why: driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why)),
-        )
+        driver_probe = _Probe("driver", timings, lambda: driver.examine(environ=environ), _no_driver)
         matrix = load_matrix()
-        here = patient.python()
+        here = probe.python()
         timings["python"] = round(time.monotonic() - started, 4)
-        libraries_probe = _Probe(
-            "libraries",
-            timings,
-            lambda: _libraries(here, matrix, environ),
-            lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
-        )
-        others_probe = _Probe(
-            "other environments",
-            timings,
-            lambda: _others(here, environ),
-            lambda why: (Unknown(why), Unknown(why)),
-        )
+        libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
+        others_probe = _Probe("other environments", timings, lambda: _others(here, environ), _no_others)
         driver_facts = driver_probe.result()
         if value_or(driver_facts.driver.unresponsive, ()):
-            patient.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
-        result = patient.result()
+            probe.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
+        result = probe.result()
         timings["tensorflow"] = round(time.monotonic() - started, 4)
         cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
         facts = Facts(
@@ -138,6 +123,18 @@ def examine(
         )
     timings["total"] = round(time.monotonic() - started, 4)
     return Examination(_encodable(facts), timings)
+
+
+def _no_driver(why: str) -> driver.DriverFacts:
+    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why))
+
+
+def _no_libraries(why: str) -> tuple[Cuda, Loader, Cudnn]:
+    return _all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)
+
+
+def _no_others(why: str) -> tuple[Unknown, Unknown]:
+    return Unknown(why), Unknown(why)
 
 
 def _encodable(facts: Facts) -> Facts:

@@ -1,4 +1,4 @@
-"""The patient: TensorFlow, examined phase by phase in a child process of the interpreter under test.
+"""TensorFlow, examined phase by phase in a child process of the interpreter under test.
 
 The child (:mod:`tfgpu_doctor.probes.tensorflow_probe`) is started as early as possible and tells each phase as it ends;
 a thread listens and holds it to a deadline for each phase.
@@ -58,7 +58,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class PatientResult:
+class ProbeResult:
     """All that the child reported."""
 
     python: Python
@@ -70,7 +70,7 @@ class PatientResult:
     tensorflow_dir: str | None
 
 
-class Patient:
+class TensorFlowProbe:
     """One examination; :meth:`start` begins it and returns at once.
 
     Use as a context manager, or call :meth:`kill`: leaving the block kills what still runs.
@@ -102,7 +102,7 @@ class Patient:
         deadlines: Mapping[str, float] | None = None,
         total: float | None = None,
         kind: str = "GPU",
-    ) -> Patient:
+    ) -> TensorFlowProbe:
         """Start the examination of `executable` (a path, or a name on PATH); never raises for the child's sake.
 
         Args:
@@ -126,7 +126,7 @@ class Patient:
             self._end(Ending("not started", note=_why_not_started(executable, cwd, error)))
         else:
             self._child = child
-            threading.Thread(target=self._watch, args=(child, kills), name="patient", daemon=True).start()
+            threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
         self._installers = tuple(name for name in INSTALLERS if shutil.which(name, path=path))
         return self
 
@@ -236,14 +236,14 @@ class Patient:
             self._changed.wait_for(lambda: self._ending is not None or "packages" in self._transcript.ends, timeout)
             return self._environment(self._ending)
 
-    def result(self) -> PatientResult:
+    def result(self) -> ProbeResult:
         """Wait for the end, which the deadlines bound, and return everything."""
         with self._changed:
             self._changed.wait_for(lambda: self._ending is not None)
             ending = self._ending
         assert ending is not None
         here = self._environment(ending)
-        return PatientResult(
+        return ProbeResult(
             python=here.python,
             tensorflow=tensorflow_facts.tensorflow(self._transcript, ending, here.python),
             loaded=tensorflow_facts.loaded(self._transcript, ending),
@@ -271,7 +271,7 @@ class Patient:
             self._stopped = True
             self._child.kill()
 
-    def __enter__(self) -> Patient:
+    def __enter__(self) -> TensorFlowProbe:
         return self
 
     def __exit__(

@@ -1,7 +1,7 @@
 """Examines the TensorFlow of the interpreter that runs it, and tells each step as soon as it is done.
 
 Runs on Python 3.6 and newer with the standard library alone, so it can also be copied to another machine
-and started by hand (``python patient.py``). Standard output gets one JSON object on each line:
+and started by hand (``python tensorflow_probe.py``). Standard output gets one JSON object on each line:
 
     {"tfgpu": "patient/1", "event": "start", "phase": "import"}
     {"tfgpu": "patient/1", "event": "end", "phase": "import", "outcome": "ok", "seconds": 1.9, "data": {...}}

@@ -25,7 +25,7 @@ WINDOWS_CODES = {
 
 
 class Event(Struct, frozen=True):
-    """One line that the patient script writes."""
+    """One line that the probe script writes."""
 
     tfgpu: Literal["patient/1"]
     event: Literal["start", "end", "checking", "check", "loaded", "cudnn"]
