@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from tfgpu_doctor.bench.devices import DeviceError, DeviceSyntaxError, GpuFound, parse_devices, parse_gpus, plan_cases
+from tfgpu_doctor.bench.devices import (
+    SPREADS,
+    DeviceError,
+    DeviceSyntaxError,
+    GpuFound,
+    Selection,
+    parse_devices,
+    parse_gpus,
+)
 
 H200 = GpuFound("NVIDIA H200", "9.0")
 BOTH = ("terms", "rows")
@@ -85,14 +93,15 @@ CASES: list[Any] = [
 @pytest.mark.parametrize(("count", "options", "expected"), CASES)
 def test_cases(count: int, options: dict[str, Any], expected: list[str]) -> None:
     found = []
-    for case in plan_cases([H200] * count, **options):
+    selection = Selection(**{name: value for name, value in options.items() if name != "spreads"})
+    for case in selection.cases([H200] * count, options.get("spreads", SPREADS)):
         physical = " of " + " ".join(map(str, case.gpus)) if case.gpus else ""
         found.append(f"{case.label} {' '.join(case.devices)}{physical}{' virtual' if case.virtual else ''}")
     assert found == expected
 
 
 def test_each_way_of_spreading_says_how_many_powers_it_computes() -> None:
-    terms, rows = plan_cases([H200] * 4, gpus=4, explicit=True)[2:]
+    terms, rows = Selection(gpus=4, explicit=True).cases([H200] * 4)[2:]
     assert (terms.terms, rows.terms) == (4, 2)
 
 
@@ -107,4 +116,4 @@ def test_each_way_of_spreading_says_how_many_powers_it_computes() -> None:
 )
 def test_gpus_that_are_not_there(count: int, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DeviceError, match=message):
-        plan_cases([H200] * count, **options)
+        Selection(**options).cases([H200] * count)

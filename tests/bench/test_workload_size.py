@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfgpu_doctor.bench.devices import Case, GpuFound, plan_cases
+from tfgpu_doctor.bench.devices import Case, GpuFound, Selection
 from tfgpu_doctor.bench.plans.workload_size import (
     HOST,
     TooLargeError,
@@ -17,7 +17,7 @@ from tfgpu_doctor.bench.plans.workload_size import (
 
 GIB = 2**30
 CPU = (Case("CPU", ("/CPU:0",), ()),)
-TWO = plan_cases([GpuFound("NVIDIA H200")] * 2, gpus=2, explicit=True)
+TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
 @pytest.mark.parametrize(

@@ -82,66 +82,40 @@ def parse_devices(text: str) -> tuple[str, ...]:
 class Selection:
     """What was asked for: how many GPUs, or exactly which devices, or logical ones."""
 
-    gpus: int | None = 1  # None: all
-    explicit: bool = False  # the number of GPUs was given
-    devices: tuple[str, ...] | None = None
-    virtual: int | None = None
+    gpus: int | None = 1  # to use together; None: all
+    explicit: bool = False  # the number of GPUs was given, and fewer are an error
+    devices: tuple[str, ...] | None = None  # exactly these instead: each alone, and all GPUs among them together
+    virtual: int | None = None  # split the first GPU (or the CPU, where there is none) into so many logical devices
 
-    def cases(self, found: Sequence[GpuFound], spreads: Sequence[str]) -> tuple[Case, ...]:
-        """The cases, over the GPUs that TensorFlow lists, and each way of spreading the work over several.
+    def cases(self, found: Sequence[GpuFound], spreads: Sequence[str] = SPREADS) -> tuple[Case, ...]:
+        """The cases: CPU, one GPU, and several GPUs in each way of spreading the work.
+
+        Args:
+            found: the GPUs that TensorFlow lists.
 
         Raises:
             DeviceError: more GPUs were asked for than there are.
         """
-        return plan_cases(
-            found,
-            gpus=self.gpus,
-            explicit=self.explicit,
-            devices=self.devices,
-            virtual=self.virtual,
-            spreads=spreads,
-        )
-
-
-def plan_cases(
-    found: Sequence[GpuFound],
-    *,
-    gpus: int | None = 1,
-    explicit: bool = False,
-    devices: tuple[str, ...] | None = None,
-    virtual: int | None = None,
-    spreads: Sequence[str] = SPREADS,
-) -> tuple[Case, ...]:
-    """The cases: CPU, one GPU, and several GPUs in each way of spreading the work.
-
-    Args:
-        found: the GPUs that TensorFlow lists.
-        gpus: how many to use; None: all.
-        explicit: the number was asked for, and fewer are an error.
-        devices: exactly these instead: each alone, and all GPUs among them together.
-        virtual: split the first GPU (or the CPU, where there is none) into this many logical devices.
-        spreads: ways of spreading the work over several devices.
-
-    Raises:
-        DeviceError: more GPUs were asked for than there are.
-    """
-    if devices is not None:
-        return _named_cases(found, devices, spreads)
-    count = len(found) if gpus is None else gpus
-    if explicit and virtual is None and count > len(found):
-        raise DeviceError(f"{_gpus(count)} requested, but {describe(found)}")
-    if explicit and gpus is None and not found and virtual is None:
-        raise DeviceError(f"all GPUs requested, but {describe(found)}")
-    cases = [Case("CPU", ("/CPU:0",), ())]
-    if found:
-        cases.append(Case("1 GPU", ("/GPU:0",), (0,)))
-    if virtual is not None:
-        kind = "GPU" if found else "CPU"
-        names = tuple(f"/{kind}:{index}" for index in range(virtual))
-        cases += [Case(f"{virtual} virtual {kind}s, {way}", names, (0,) if found else (), way, True) for way in spreads]
-    elif count > 1 and found:
-        cases += _together(tuple(range(min(count, len(found)))), spreads)
-    return tuple(cases)
+        if self.devices is not None:
+            return _named_cases(found, self.devices, spreads)
+        count = len(found) if self.gpus is None else self.gpus
+        if self.explicit and self.virtual is None and count > len(found):
+            raise DeviceError(f"{_gpus(count)} requested, but {describe(found)}")
+        if self.explicit and self.gpus is None and not found and self.virtual is None:
+            raise DeviceError(f"all GPUs requested, but {describe(found)}")
+        cases = [Case("CPU", ("/CPU:0",), ())]
+        if found:
+            cases.append(Case("1 GPU", ("/GPU:0",), (0,)))
+        if self.virtual is not None:
+            kind = "GPU" if found else "CPU"
+            names = tuple(f"/{kind}:{index}" for index in range(self.virtual))
+            cases += [
+                Case(f"{self.virtual} virtual {kind}s, {way}", names, (0,) if found else (), way, True)
+                for way in spreads
+            ]
+        elif count > 1 and found:
+            cases += _together(tuple(range(min(count, len(found)))), spreads)
+        return tuple(cases)
 
 
 def _named_cases(found: Sequence[GpuFound], devices: tuple[str, ...], spreads: Sequence[str]) -> tuple[Case, ...]:
