@@ -217,8 +217,7 @@ def _possibility(one: _Judged, context: Context, fired: set[str]) -> Finding | N
         messages = fetch("messages", context)
         if not isinstance(messages, Known):
             return None
-        others = {name: value_or(fetch(name, context), None) for name in symptom.inputs if name != "messages"}
-        if seen := symptom.seen(messages.value, **others):
+        if seen := symptom.seen(**{name: value_or(fetch(name, context), None) for name in symptom.inputs}):
             fix = Fix(text="To decide, run", commands=one.asks or (_ASK_DOCTOR,))
             problem = Problem(
                 cause=symptom.because,

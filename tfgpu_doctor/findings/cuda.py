@@ -1,4 +1,4 @@
-"""Findings about cuda."""
+"""Findings about the CUDA libraries that TensorFlow opens by name."""
 
 from __future__ import annotations
 
@@ -7,294 +7,145 @@ import re
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.libraries import fix_path, in_state, names, needed_by, seen_missing, seen_off_path
+from tfgpu_doctor.findings.libraries import (
+    NO_GPU_SIDE,
+    hidden,
+    in_state,
+    missing_evidence,
+    names,
+    needed_by,
+    off_path_evidence,
+)
+from tfgpu_doctor.findings.library_fixes import fix_path, install_libraries, tell_apart
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import Cuda, at_least, gather
-from tfgpu_doctor.matrix.compatibility import known_capabilities
+from tfgpu_doctor.findings.reported_libraries import ReportedCuda
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Nvcc, Package, Soname, TfDevice, Toolkit, value_or
+from tfgpu_doctor.records.facts import Nvcc, Package, Soname, TfDevice, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
-from tfgpu_doctor.records.versions import minor
+from tfgpu_doctor.records.versions import at_least, major, minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
-
-
 BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
+_NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
+_WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 
 
-NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
-
-
-def install_libraries(context: Context, release: Release) -> tuple[Fix, ...]:
-    """Install the CUDA libraries of the installed TensorFlow; another release where it has no such extra."""
-    python = value_or(context.facts.python.version, None)
-    cards = known_capabilities(context.facts)
-    issues = context.matrix.issues_for(release, python=python, compute_capabilities=cards, extra=True)
-    broken = any(issue.severity == "error" and issue.affects == "run" for issue in issues)
-    if release.extra and not broken:
-        text = f"Install the CUDA libraries that belong to TensorFlow {release.version}, from pip"
-        return (Fix(text=text, commands=context.remedies.install_tensorflow(release)),)
-    best = context.remedies.reinstall_best("it brings its CUDA libraries along from pip")
-    if release.extra:
-        return best
-    text = f"Or keep {release.version} in an environment of its own with CUDA {release.cuda} and cuDNN {release.cudnn}"
-    return (*best, *context.remedies.with_cuda_beside(release, text))
-
-
-def _major(version: str | None) -> str:
-    return (version or "").split(".")[0]
-
-
-_OF_CUDNN = ("library-not-opened", "loader-error", "gpu-libraries-not-opened", "no-gpu-registered", "no-dnn-library")
-
-
-NEEDS = ("derived.told",)
-
-
-WANTS = ("derived.gpu_release", "cuda.toolkits", "python.packages", "tensorflow.devices", "variables")
-
-
-SILENCED_BY = ("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed")
-
-
-def _works(devices: tuple[TfDevice, ...] | None, said: MessageLog) -> bool:
-    return any(device.kind == "GPU" for device in devices or ()) or said.has("gpu-created")
-
-
-def _not_asked(said: MessageLog, cuda: Cuda) -> bool:
-    """The import failed for another reason; that libcudart is not there besides is no news."""
-    fatal = any(m.kind == "loader-error" and not said.has("library-not-opened") for _, m in cuda.lost)
-    return said.stops_import and not fatal
-
-
-def _linked(said: MessageLog, release: Release | None) -> bool:
-    """Windows misses a DLL without naming it, and this wheel is linked to CUDA's; from 2.1 on they are opened later."""
-    if release is None or not release.gpu or at_least(release.version, "2.1"):
-        return False
-    others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
-    return any("routine failed" not in m.text for m in said.all("dll-load-failed")) and not said.has(*others)
-
-
-def _moved_within_major(cuda: Cuda) -> str | None:
-    """A library whose number changed between two minor versions of one CUDA, while the others open."""
-    lost = {library.component: library for library, _ in cuda.lost}
-    majors = {library.cuda_major for library in cuda.opened if library.cuda_major}
-    if "cudart" in lost and any(library.component in ("cublas", "cufft") for library in cuda.opened):
-        wanted = lost["cudart"]
-        if wanted.cuda_major in majors and int(wanted.cuda_major or 0) < 11:
-            return (
-                f"the other libraries of CUDA {wanted.cuda_major} open, only {wanted.name} carries its minor version: "
-                "another minor is installed"
-            )
-    only_solver = set(lost) == {"cusolver"} and lost["cusolver"].version in ("10", "11")
-    newer = any(at_least(version, "11.1") for version, _ in cuda.there)
-    if "cusolver" in lost and ("11" in majors or newer or only_solver):
-        return "CUDA 11.0 has libcusolver.so.10, 11.1 and later have libcusolver.so.11: another minor is installed"
-    return None
-
-
-def _told_to_be_there(said: MessageLog, release: Release | None) -> bool:
-    """pip installed it, or the program runs where the shell's settings do not reach it, or macOS drops the path."""
-    return _from_pip(said, release) or said.has("started-elsewhere", "restricted-program") or _seen_there(said)
-
-
-def _known_to_be_lost(said: MessageLog, release: Release | None, devices: tuple[TfDevice, ...] | None) -> bool:
-    """No GPU, not a word why, and a release that is known not to find what its own extra brings."""
-    if release is None or said.complains or devices is None or not said.has("asked-for-extra"):
-        return False
-    return any(issue.condition.extra and "runpath" in issue.id for issue in release.known_issues)
-
-
-def _seen_there(said: MessageLog) -> bool:
-    return any("what" not in message.values for message in said.all("said-to-be-there"))
-
-
-def _from_pip(said: MessageLog, release: Release | None) -> bool:
-    """Whether the extra and-cuda was asked for, of a release that has it as far as is known."""
-    return said.has("asked-for-extra") and (release is None or release.extra is not None)
-
-
-def _relied_on_missing_extra(said: MessageLog, release: Release | None) -> bool:
-    """tensorflow[and-cuda] was asked for, of a release that has no such extra: pip warns and installs no CUDA."""
-    return said.has("no-such-extra") or (said.has("asked-for-extra") and release is not None and not release.extra)
-
-
-def _from_conda(cuda: Cuda) -> bool:
-    """Whether conda brought a CUDA that would serve; a version that somebody fills in is no proof of one."""
-    return any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.fitting)
-
-
-def which(context: Context) -> Fix:
-    """What tells missing, another version and off the path apart."""
-    if context.remedies.os == "windows":
-        return Fix(
-            text="To decide, see which of them are on this machine", commands=("where cudart64_*.dll cudnn64_*.dll",)
-        )
-    return Fix(
-        text="To decide between missing, another version and off the path, run one of these on that machine",
-        commands=(
-            "tfgpu doctor",
-            "ldconfig -p | grep -E 'libcudart|libcudnn'; find / -name 'libcudart.so*' -o -name "
-            "'libcudnn.so*' 2>/dev/null",
-        ),
-    )
-
-
-def _fixes(context: Context, release: Release | None, cuda: Cuda) -> tuple[Fix, ...]:
-    if release is not None:
-        return install_libraries(context, release)
-    wanted = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "the CUDA that this TensorFlow was built for"
-    return (
-        Fix(
-            text=f"Install {wanted} with its cuDNN beside this TensorFlow",
-            commands=(f"tfgpu matrix tensorflow --cuda {minor(cuda.wanted)}",) if cuda.wanted else (),
-        ),
-        *context.remedies.reinstall_best("it brings its CUDA libraries along from pip"),
-    )
-
-
-# nvidia is a namespace package: a folder of folders, each with a lib of its own
-_PIP_FOLDERS = Fix(
-    text="Put the folders of pip's nvidia packages on the loader's path before Python starts",
-    commands=(
-        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
-        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
-    ),
-)
-
-
-_CUPTI_PATH = (
-    Fix(
-        text="Put CUPTI's folder on the loader's path before Python starts",
-        commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
-    ),
-)
-
-
-def _path_fixes(context: Context) -> tuple[Fix, ...]:
-    if context.remedies.os == "windows":
-        return (
-            Fix(
-                text="Put CUDA's bin folder on PATH, and start a new console",
-                commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',),
-            ),
-            Fix(
-                text="Conda's Pythons from 3.7.2 and any Python from 3.8 ignore PATH for DLLs of extensions: "
-                "install CUDA with conda, or name the folder in the program",
-                commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
-            ),
-        )
-    return (
-        Fix(
-            text="See where they are, and put those folders on the loader's path before Python starts",
-            commands=(
-                "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
-                "export LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-            ),
-        ),
-        Fix(text="Or let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
-    )
-
+# ------------------------------------------------------------------------------------ cuda.version-mismatch
 
 VERSION_MISMATCH = finding(
     "cuda.version-mismatch",
     layer="CUDA",
     severity=Severity.ERROR,
-    title="CUDA is installed, but of another version than TensorFlow loads",
+    title="CUDA is installed, but not the version that TensorFlow loads",
+    cause="the version is part of the library names, so another CUDA version cannot replace it. " + _NOT_THE_DRIVER,
+    fixes=install_libraries,
     symptoms=(symptoms.CUDA_NOT_OPENED,),
-    docs="https://www.tensorflow.org/install/source#gpu",
+    docs=BUILD_TABLE,
 )
 
 
 @VERSION_MISMATCH.sign
-def version_mismatch(
+def installed_version(
     context: Context,
     gpu_release: Release,
     cuda_sonames: tuple[Soname, ...],
     toolkits: tuple[Toolkit, ...] | None = None,
     nvcc: Nvcc | None = None,
 ) -> Problem | None:
-    """Sonames of another CUDA major lie around, or a toolkit of one, and none of the wanted."""
+    """Libraries or a toolkit of another CUDA major are installed, and none of the wanted."""
     wanting = in_state(cuda_sonames, "other version", "absent")
-    others = [kit for kit in toolkits or () if kit.version and _major(kit.version) != _major(gpu_release.cuda)]
-    same = [kit for kit in toolkits or () if kit.version and _major(kit.version) == _major(gpu_release.cuda)]
-    if not wanting or same or not (in_state(wanting, "other version") or others):
+    kits = [kit for kit in toolkits or () if kit.version]
+    others = [kit for kit in kits if major(kit.version) != major(gpu_release.cuda)]
+    if not wanting or len(others) < len(kits) or not (others or in_state(wanting, "other version")):
         return None
-    seen = [
-        evidence(f"CUDA {kit.version}", kit.source, f"CUDA {gpu_release.cuda}", needed_by(gpu_release))
-        for kit in others[:3]
-    ]
+    expected = f"CUDA {gpu_release.cuda}", needed_by(gpu_release)
+    found = [evidence(f"CUDA {kit.version}", kit.source, *expected) for kit in others[:3]]
     if nvcc and not others:
-        seen.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
-    seen += seen_missing(context, wanting, needed_by(gpu_release))
-    found = ", ".join(dict.fromkeys(minor(kit.version) for kit in others)) or "another version"
-    wanted = f"TensorFlow {gpu_release.version} loads CUDA {minor(gpu_release.cuda)}"
+        found.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
     return Problem(
-        title=f"{wanted}, but only CUDA {found} is installed",
-        cause=f"the names of the libraries carry their version, so another CUDA cannot stand in. {NOT_THE_DRIVER}",
-        evidence=tuple(seen),
-        fixes=install_libraries(context, gpu_release),
+        title=_versions(gpu_release, gpu_release.cuda, [kit.version or "" for kit in others], "only "),
+        evidence=(*found, *missing_evidence(context, wanting, gpu_release)),
     )
 
 
-@VERSION_MISMATCH.sign(unless=("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed"))
-def version_mismatch_reported(
-    context: Context,
-    messages: MessageLog,
-    gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] | None = None,
-    packages: tuple[Package, ...] | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
-    variables: dict[str, str] | None = None,
+@VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
+def other_version_reported(
+    messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
-    """Something of CUDA cannot be opened, and what is there is of another version."""
-    cuda = gather(messages, gpu_release, toolkits, packages, variables)
-    linked = _linked(messages, gpu_release)
-    if _works(devices, messages) or (_not_asked(messages, cuda) and not linked):
+    """Something of CUDA cannot be opened, and what is installed is of another version."""
+    cuda = reported_cuda
+    if not (cuda.fails or cuda.dll or (gpu_release and _only_cudnn_fails(messages, cuda))):
         return None
-    moved = _moved_within_major(cuda)
-    # somebody states two versions that do not go together, and no program says more than that cuDNN is missing
-    quiet = (
-        not cuda.fails
-        and gpu_release is not None
-        and not messages.has("asked-for-extra")
+    if not cuda.installed or cuda.matching or cuda.wanted is None:
+        return None
+    installed = [version for version, _ in cuda.installed]
+    return Problem(title=_versions(gpu_release, cuda.wanted, installed), evidence=cuda.evidence)
+
+
+def _versions(release: Release | None, wanted: str | None, installed: list[str], only: str = "") -> str:
+    found = ", ".join(dict.fromkeys(map(minor, installed))) or "another version"
+    name = f"TensorFlow {release.version}" if release else "this TensorFlow"
+    return f"{name} loads CUDA {minor(wanted)}, but {only}CUDA {found} is installed"
+
+
+def _only_cudnn_fails(messages: MessageLog, cuda: ReportedCuda) -> bool:
+    """Whether nothing fails but cuDNN, so that two versions which somebody states and which differ are a reason."""
+    of_cudnn = ("library-not-opened", "loader-error", "gpu-libraries-not-opened", "no-gpu-registered", "no-dnn-library")
+    return (
+        not messages.has("asked-for-extra")
         and not any(library.component == "cudart" for library in cuda.opened)  # then it loads what it was built for
-        and messages.speaks_only_of(*_OF_CUDNN)
+        and messages.speaks_only_of(*of_cudnn)
         and all("cudnn" in name.lower() for name, _ in messages.libraries("library-not-opened", "loader-error"))
     )
-    if not (cuda.fails or quiet or linked) or (not moved and (not cuda.there or cuda.fitting or cuda.wanted is None)):
+
+
+@VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
+def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
+    """A library whose number changed between two minor versions of one CUDA cannot be opened, while the others can."""
+    cause = _runtime_of_other_minor(reported_cuda) or _solver_of_other_minor(reported_cuda)
+    return Problem(cause=cause, evidence=reported_cuda.evidence) if cause else None
+
+
+def _runtime_of_other_minor(cuda: ReportedCuda) -> str | None:
+    runtime = next((library for library, _ in cuda.not_opened if library.component == "cudart"), None)
+    opened = [library for library in cuda.opened if library.component in ("cublas", "cufft")]
+    if runtime is None or not opened or runtime.cuda_major not in {library.cuda_major for library in cuda.opened}:
         return None
-    found = ", ".join(dict.fromkeys(minor(version) for version, _ in cuda.there)) or "another minor version"
-    name = f"TensorFlow {gpu_release.version}" if gpu_release else "this TensorFlow"
-    return Problem(
-        title=f"{name} loads CUDA {minor(cuda.wanted)}, but CUDA {found} is installed"
-        if cuda.wanted and not moved
-        else None,
-        cause=moved
-        or f"the names of the libraries carry their version, so another CUDA cannot stand in. {NOT_THE_DRIVER}",
-        evidence=(*message_evidence(*messages.all("dll-load-failed"), most=1), *cuda.evidence)
-        if linked
-        else cuda.evidence,
-        fixes=_fixes(context, gpu_release, cuda),
+    if at_least(runtime.cuda_version, "11") is not False:
+        return None
+    return (
+        f"the other libraries of CUDA {runtime.cuda_major} can be opened, and only {runtime.name} has the minor "
+        "version in its name: another minor version is installed"
     )
 
+
+def _solver_of_other_minor(cuda: ReportedCuda) -> str | None:
+    solver = next((library for library, _ in cuda.not_opened if library.component == "cusolver"), None)
+    if solver is None:
+        return None
+    alone = {library.component for library, _ in cuda.not_opened} == {"cusolver"} and solver.version in ("10", "11")
+    of_11 = any(library.cuda_major == "11" for library in cuda.opened)
+    if not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
+        return None
+    return "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
+
+
+# --------------------------------------------------------------------------------------------- cuda.missing
 
 MISSING = finding(
     "cuda.missing",
     layer="CUDA",
     severity=Severity.ERROR,
     title="The CUDA libraries are not installed",
+    fixes=install_libraries,
     pointless_after=("cuda.version-mismatch",),
-    symptoms=(
-        symptoms.NO_REASON,
-        symptoms.UNNAMED_DLL,
-    ),
-    docs="https://www.tensorflow.org/install/pip",
+    symptoms=(symptoms.NO_REASON, symptoms.UNNAMED_DLL),
+    docs=PIP_GUIDE,
 )
 
 
 @MISSING.sign
-def missing(
+def no_usable_file(
     context: Context,
     gpu_release: Release,
     cuda_sonames: tuple[Soname, ...],
@@ -305,126 +156,194 @@ def missing(
     if not wanting:
         return None
     partly = len(wanting) < len(cuda_sonames)
-    wheels = [p.name for p in packages or () if p.name.startswith("nvidia-")]
-    cause = (
-        "only some of the CUDA libraries are installed"
-        if partly or wheels
-        else "pip installs TensorFlow without CUDA unless the extra and-cuda is asked for"
-        if gpu_release.extra
-        else f"TensorFlow {gpu_release.version} takes CUDA {minor(gpu_release.cuda)} from the system, which has none"
-    )
-    title = f"{names(wanting)} missing" if partly and len(wanting) <= 3 else None
+    if partly or any(package.name.startswith("nvidia-") for package in packages or ()):
+        cause = "only some of the CUDA libraries are installed"
+    elif gpu_release.extra:
+        cause = _WITHOUT_EXTRA
+    else:
+        cause = (
+            f"TensorFlow {gpu_release.version} uses the CUDA {minor(gpu_release.cuda)} of the system, which has none"
+        )
     return Problem(
-        title=title,
-        cause=f"{cause}. {NOT_THE_DRIVER}",
-        evidence=seen_missing(context, wanting, needed_by(gpu_release)),
-        fixes=install_libraries(context, gpu_release),
+        title=f"{names(wanting)} not installed" if partly and len(wanting) <= 3 else None,
+        cause=f"{cause}. {_NOT_THE_DRIVER}",
+        evidence=missing_evidence(context, wanting, gpu_release),
     )
 
 
-@MISSING.sign(unless=("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed", "cuda.lib-path"))
-def missing_reported(
-    context: Context,
-    messages: MessageLog,
-    gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] | None = None,
-    packages: tuple[Package, ...] | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
-    variables: dict[str, str] | None = None,
+@MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
+def not_opened(
+    context: Context, messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
-    """Something of CUDA cannot be opened, and nothing says that it is installed."""
-    cuda = gather(messages, gpu_release, toolkits, packages, variables)
-    if _works(devices, messages) or _not_asked(messages, cuda) or not cuda.fails:
+    """Something of CUDA cannot be opened, and nothing shows that it is installed."""
+    cuda = reported_cuda
+    installed = cuda.installed or cuda.only_cupti or _known_to_be_installed(messages, gpu_release)
+    if not cuda.fails or (installed and not _requested_in_vain(messages, cuda, gpu_release)):
         return None
-    in_vain = _relied_on_missing_extra(messages, gpu_release) and not _from_conda(cuda)
-    if (cuda.there or cuda.only_cupti or _told_to_be_there(messages, gpu_release)) and not in_vain:
-        return None
-    without_extra = gpu_release is not None and gpu_release.extra is not None
-    cause = (
-        "pip installs TensorFlow without CUDA unless the extra and-cuda is asked for"
-        if without_extra
-        else "TensorFlow takes CUDA from the system"
-    )
+    cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else "TensorFlow uses the CUDA of the system"
     return Problem(
-        cause=f"{cause}, and the text shows none: missing is likeliest, off the loader's path or of another version "
-        f"looks the same. {NOT_THE_DRIVER}",
+        cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
+        f"the loader path. {_NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*_fixes(context, gpu_release, cuda), which(context)),
+        fixes=(*_install(context, cuda, gpu_release), tell_apart(context)),
     )
 
 
+def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> tuple[Fix, ...]:
+    """Also for a release that is not known, by the CUDA that it wants."""
+    install = install_libraries(context)
+    if release:
+        return install
+    wanted = minor(cuda.wanted)
+    text = f"Install {f'CUDA {wanted}' if wanted else 'the CUDA version of this TensorFlow'} and its cuDNN"
+    return (Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",) if wanted else ()), *install)
+
+
+def _known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
+    """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
+    found = any("what" not in message.values for message in messages.all("said-to-be-there"))
+    return found or _from_pip(messages, release) or messages.has("started-elsewhere", "restricted-program")
+
+
+def _from_pip(messages: MessageLog, release: Release | None) -> bool:
+    """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
+    return messages.has("asked-for-extra") and (release is None or release.extra is not None)
+
+
+def _requested_in_vain(messages: MessageLog, cuda: ReportedCuda, release: Release | None) -> bool:
+    """Whether the extra was requested of a release that has none: pip warns, and conda brought no CUDA either.
+
+    A version that somebody fills in is no proof of one.
+    """
+    no_extra = messages.has("asked-for-extra") and release is not None and not release.extra
+    from_conda = any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.matching)
+    return (no_extra or messages.has("no-such-extra")) and not from_conda
+
+
+# -------------------------------------------------------------------------------------------- cuda.lib-path
+
+
+def _add_to_path(context: Context) -> tuple[Fix, ...]:
+    if context.remedies.os == "windows":
+        return _ON_WINDOWS
+    return (
+        Fix(
+            text="Find them, and add their folders to the loader path before Python starts",
+            commands=(
+                "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
+                "export LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+            ),
+        ),
+        Fix(text="Or let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
+    )
+
+
+_ON_WINDOWS = (
+    Fix(
+        text="Add CUDA's bin folder to PATH, and open a new console", commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',)
+    ),
+    Fix(
+        text="Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: install "
+        "CUDA with conda, or name the folder in the program",
+        commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
+    ),
+)
+_PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
+    text="Add the folders of pip's nvidia packages to the loader path before Python starts",
+    commands=(
+        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
+        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
+    ),
+)
+_CUPTI_FOLDER = Fix(
+    text="Add CUPTI's folder to the loader path before Python starts",
+    commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
+)
 LIB_PATH = finding(
     "cuda.lib-path",
     layer="CUDA",
     severity=Severity.ERROR,
     title="The CUDA libraries are installed, but the loader does not find them",
-    symptoms=(
-        symptoms.CUDA_NOT_OPENED,
-        symptoms.UNNAMED_DLL,
-    ),
-    docs="https://www.tensorflow.org/install/pip",
+    fixes=_add_to_path,
+    symptoms=(symptoms.CUDA_NOT_OPENED, symptoms.UNNAMED_DLL),
+    docs=PIP_GUIDE,
 )
 
 
 @LIB_PATH.sign
-def lib_path(
+def not_found_by_loader(
     context: Context,
     gpu_release: Release,
     cuda_sonames: tuple[Soname, ...],
     cudnn_sonames: tuple[Soname, ...] | None = None,
 ) -> Problem | None:
-    """The right files exist off LD_LIBRARY_PATH, RUNPATH and ldconfig, or behind a broken file."""
-    lost = in_state(cuda_sonames, "off path")
-    if not lost:
+    """The right files are not on the loader path, or come after one that cannot be loaded."""
+    damaged = hidden(cuda_sonames)
+    libraries = (*in_state(cuda_sonames, "off path"), *damaged)
+    if not libraries:
         return None
-    few = f"{names(lost)} installed, but not found by the loader" if len(lost) <= 2 else None
+    cause = "the loader stops at a file that it cannot load" if damaged else "the loader does not search their folders"
     return Problem(
-        title=few,
-        cause=f"{names(lost)}: present, but not where the dynamic loader looks. {NOT_THE_DRIVER}",
-        evidence=seen_off_path(context, lost, needed_by(gpu_release)),
-        fixes=fix_path(context, (*lost, *in_state(cudnn_sonames or (), "off path"))),  # one line for both
+        title=f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None,
+        cause=f"{names(libraries)}: {cause}. {_NOT_THE_DRIVER}",
+        evidence=off_path_evidence(libraries, gpu_release),
+        fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path"))),  # one line for both
+        never_consequence=bool(damaged),
     )
 
 
-@LIB_PATH.sign(unless=("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed", "cuda.version-mismatch"))
-def lib_path_reported(
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def damaged_file_reported(reported_cuda: ReportedCuda) -> Problem | None:
+    """The loader refuses a file of the right name."""
+    refused = re.compile(r"too short|invalid ELF|wrong ELF")
+    if not any(refused.search(message.text) for _, message in reported_cuda.not_opened):
+        return None
+    cause = "a library is installed but damaged: copied incompletely, or a text file in place of a link"
+    return Problem(cause=cause, evidence=reported_cuda.evidence)
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def cupti_not_opened(context: Context, reported_cuda: ReportedCuda) -> Problem | None:
+    """The profiler's library alone is not found."""
+    if not reported_cuda.only_cupti:
+        return None
+    return Problem(
+        cause="CUDA's profiler library CUPTI is in the folder extras/CUPTI/lib64 of the toolkit, which the loader does "
+        "not search; all other CUDA libraries were opened",
+        evidence=reported_cuda.evidence,
+        fixes=None if context.remedies.os == "windows" else (_CUPTI_FOLDER,),
+    )
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def installed_but_not_opened(
     context: Context,
     messages: MessageLog,
+    reported_cuda: ReportedCuda,
     gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] | None = None,
-    packages: tuple[Package, ...] | None = None,
     devices: tuple[TfDevice, ...] | None = None,
-    variables: dict[str, str] | None = None,
 ) -> Problem | None:
-    """Something of CUDA cannot be opened, although the right version is there."""
-    cuda = gather(messages, gpu_release, toolkits, packages, variables)
-    broken = [m for _, m in cuda.lost if re.search(r"too short|invalid ELF|wrong ELF", m.text)]
-    if (
-        _works(devices, messages)
-        or _not_asked(messages, cuda)
-        or not (cuda.fails or _known_to_be_lost(messages, gpu_release, devices))
-        or not (cuda.fitting or broken or cuda.only_cupti or _told_to_be_there(messages, gpu_release))
-    ):
+    """Something of CUDA cannot be opened, although the right version is installed."""
+    cuda = reported_cuda
+    fails = cuda.fails or (devices is not None and _misses_its_extra(messages, gpu_release))
+    if not fails or _requested_in_vain(messages, cuda, gpu_release):
         return None
-    if _relied_on_missing_extra(messages, gpu_release) and not _from_conda(cuda):
+    if not cuda.matching and not _known_to_be_installed(messages, gpu_release):
         return None
-    if cuda.only_cupti:
-        return Problem(
-            cause="CUDA's profiler library CUPTI comes with the toolkit, in extras/CUPTI/lib64, where the loader does "
-            "not look; everything else of CUDA was opened before",
-            evidence=cuda.evidence,
-            fixes=_CUPTI_PATH if context.remedies.os != "windows" else _path_fixes(context),
-        )
-    from_pip = not cuda.fitting and _from_pip(messages, gpu_release)
-    have = ", ".join(dict.fromkeys(where for _, where in cuda.fitting)) or (
-        "the extra and-cuda brought it" if from_pip else "where another program finds it"
+    from_pip = not cuda.matching and _from_pip(messages, gpu_release)
+    where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or (
+        "by the extra and-cuda" if from_pip else "another program finds it"
     )
     name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
-    silent = () if cuda.evidence else message_evidence(*messages.all("asked-for-extra"))
     return Problem(
-        cause="a library is there and damaged: copied wrongly, or a text file in place of a link"
-        if broken
-        else f"{name} is there ({have}), but not where the dynamic loader looks. {NOT_THE_DRIVER}",
-        evidence=(*cuda.evidence, *silent),
-        fixes=(*((_PIP_FOLDERS,) if from_pip else ()), *_path_fixes(context)),
+        cause=f"{name} is installed ({where}), but not where the loader searches. {_NOT_THE_DRIVER}",
+        evidence=cuda.evidence or message_evidence(*messages.all("asked-for-extra")),
+        fixes=(*((_PIP_FOLDERS,) if from_pip else ()), *_add_to_path(context)),
     )
+
+
+def _misses_its_extra(messages: MessageLog, release: Release | None) -> bool:
+    """No GPU, no reason given, and a release that is known not to find what its own extra installs."""
+    if release is None or messages.complains or not messages.has("asked-for-extra"):
+        return False
+    return any(issue.condition.extra and "runpath" in issue.id for issue in release.known_issues)

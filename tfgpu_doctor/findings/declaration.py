@@ -25,6 +25,7 @@ from typing import Any, TypeVar, overload
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
+_PRINTED = frozenset({"messages", "reported_cuda", "reported_cudnn"})  # inputs that are made of printed messages
 _GPU_LAYERS = ("GPU", "Driver", "CUDA", "cuDNN", "Devices")
 
 
@@ -66,7 +67,7 @@ class Sign:
     @property
     def reads_messages(self) -> bool:
         """Whether it judges what programs printed."""
-        return "messages" in self.required
+        return not _PRINTED.isdisjoint(self.required)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ class Declaration:
             takes_context = names[:1] == ("context",)
             inputs = names[1:] if takes_context else names
             required = inputs[: len(inputs) - len(defaults)]
-            decides = "messages" not in required if conclusive is None else conclusive
+            decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
             optional = inputs[len(required) :]
             self.signs.append(Sign(function, takes_context, required, optional, gates, decides, unless))
             return function

@@ -13,6 +13,7 @@ from typing import Any
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.message_log import MessageLog
+from tfgpu_doctor.findings.reported_libraries import reported_cuda, reported_cudnn
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
@@ -225,6 +226,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
-        *(gpu_count, gpus_usable, required_gpus, cuda_in_use, messages, planned),
+        *(gpu_count, gpus_usable, required_gpus, cuda_in_use, messages, planned, reported_cuda, reported_cudnn),
     )
 }

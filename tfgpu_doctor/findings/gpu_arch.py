@@ -9,13 +9,12 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import at_least
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.records.facts import Message, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
-from tfgpu_doctor.records.versions import capability
+from tfgpu_doctor.records.versions import at_least, capability
 
 _UNFIT = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
 

@@ -10,6 +10,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.gpu import visible_devices
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.phases import matching_errors
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, Phase, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
@@ -18,23 +19,6 @@ _NO_MEMORY = re.compile(
     r"ResourceExhaustedError|RESOURCE_EXHAUSTED|OOM when allocating|Dst tensor is not initialized"
     r"|CUDA_ERROR_OUT_OF_MEMORY|failed to allocate \S+ .*from device"
 )
-
-
-# cuda_dnn.cc and dnn.cc
-_NO_CUDNN = re.compile(
-    r"[Cc]ould not create cudnn handle|CUDNN_STATUS_NOT_INITIALIZED|No DNN in stream executor|DNN library is not found"
-)
-
-
-def _said(
-    pattern: re.Pattern[str], checks: tuple[ComputeCheck, ...] | None, phases: tuple[Phase, ...]
-) -> tuple[Evidence, ...]:
-    """The errors of the computations, and the last words of a phase that died, that match."""
-    seen = [(c.error, f"{c.kind} on {c.device}") for c in checks or () if c.error and pattern.search(c.error)]
-    for phase in phases:
-        lines = (*([phase.exception] if phase.exception else ()), *phase.log_tail)
-        seen += [(line, f"phase {phase.name}") for line in lines if pattern.search(line)][:2]
-    return tuple(evidence(text[:300], where) for text, where in seen)
 
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
@@ -222,7 +206,7 @@ def oom(
     checks: tuple[ComputeCheck, ...], phases: tuple[Phase, ...] | None = None, gpus: tuple[Gpu, ...] | None = None
 ) -> Problem | None:
     """A matrix product of some hundred kilobytes got no memory."""
-    seen = _said(_NO_MEMORY, checks, phases or ())
+    seen = matching_errors(_NO_MEMORY, checks, phases or ())
     if not seen:
         return None
     free = [

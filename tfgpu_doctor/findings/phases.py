@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tfgpu_doctor.findings.declaration import evidence
-from tfgpu_doctor.records.facts import Phase
+from tfgpu_doctor.records.facts import ComputeCheck, Phase
 from tfgpu_doctor.records.report import Evidence
 
 
@@ -29,3 +31,14 @@ def last_lines(phase: Phase) -> tuple[Evidence, ...]:
     """The end of the traceback, or of what was written to standard error."""
     lines = phase.traceback[-1:] or phase.log_tail[-3:]
     return tuple(evidence(line, f"last lines of phase {phase.name}") for line in lines if line != phase.exception)
+
+
+def matching_errors(
+    pattern: re.Pattern[str], checks: tuple[ComputeCheck, ...], phases: tuple[Phase, ...]
+) -> tuple[Evidence, ...]:
+    """The errors of the computations, and the last lines of a phase that failed, that match."""
+    found = [(c.error, f"{c.kind} on {c.device}") for c in checks if c.error and pattern.search(c.error)]
+    for phase in phases:
+        lines = (*([phase.exception] if phase.exception else ()), *phase.log_tail)
+        found += [(line, f"phase {phase.name}") for line in lines if pattern.search(line)][:2]
+    return tuple(evidence(text[:300], where) for text, where in found)

@@ -1,9 +1,9 @@
-"""What a pasted text tells of CUDA, put together: what is wanted, what failed to open, what is there."""
+"""What printed messages tell of CUDA's libraries and of cuDNN: what was wanted, not opened, and what is installed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tfgpu_doctor.findings.declaration import evidence
@@ -11,150 +11,250 @@ from tfgpu_doctor.findings.libraries import needed_by
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.library_names import Library, known_library
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Message, Package, Toolkit
+from tfgpu_doctor.records.facts import (
+    NOT_ASKED,
+    CudnnFile,
+    Fact,
+    Known,
+    Message,
+    Package,
+    TfDevice,
+    Toolkit,
+    Unknown,
+    value_or,
+)
 from tfgpu_doctor.records.report import Evidence
-from tfgpu_doctor.records.versions import minor
+from tfgpu_doctor.records.versions import at_least, major, minor, parts
 
+Installed = tuple[tuple[str, str], ...]  # version and where it is named: "12.4", "line 19, as stated"
 _IN_PATH = re.compile(r"cuda-(\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
-
-
 _RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
+_PIP_RUNTIME = re.compile(r"nvidia-(?:cuda-runtime|cublas)-cu(\d+)")
+_MAIN_CUDNN = re.compile(r"libcudnn\.so|cudnn64_", re.IGNORECASE)
+_NOT_OPENED = ("library-not-opened", "loader-error")
+_CUDART = ("cudart-not-found", "cudart-ignorable", "cudart-symbol")
 
 
 @dataclass(frozen=True)
-class Cuda:
-    """What the text tells of CUDA: what is wanted, what failed to open, what is there."""
+class ReportedCuda:
+    """What messages tell of CUDA."""
 
     wanted: str | None  # "11.8", "11.0"; from the name of the library, or from the release
     wanted_by: str
-    lost: tuple[tuple[Library, Message], ...]  # libraries that could not be opened
-    complaints: tuple[Message, ...]  # sentences that name no library
-    there: tuple[tuple[str, str], ...]  # version and where it is said: "12.4", "line 19, as stated"
+    not_opened: tuple[tuple[Library, Message], ...]
+    unnamed: tuple[Message, ...]  # sentences about a library that they do not name
+    installed: Installed
     opened: tuple[Library, ...]
+    dll: tuple[Message, ...]  # Windows misses a DLL without naming it, and this wheel is linked to CUDA's
 
     @property
     def fails(self) -> bool:
         """Whether a library of CUDA could not be opened."""
-        return bool(self.lost or self.complaints)
+        return bool(self.not_opened or self.unnamed)
 
     @property
-    def fitting(self) -> tuple[tuple[str, str], ...]:
-        """What is there and would serve."""
-        return tuple(one for one in self.there if self.wanted is None or fits(self.wanted, one[0]))
+    def matching(self) -> Installed:
+        """What is installed and would serve."""
+        return tuple(one for one in self.installed if self.wanted is None or serves(one[0], self.wanted))
 
     @property
     def only_cupti(self) -> bool:
-        """Whether the profiler's library alone is missed: the toolkit brings it along, in a folder of its own."""
-        return bool(self.lost) and all(library.component == "cupti" for library, _ in self.lost)
+        """Whether the profiler's library alone is missed: the toolkit has it in a folder of its own."""
+        return bool(self.not_opened) and all(library.component == "cupti" for library, _ in self.not_opened)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What was said of it."""
-        lines = message_evidence(*(m for _, m in self.lost), *self.complaints, most=3)
+        """The lines about what failed, and what is installed."""
+        failed = message_evidence(*(message for _, message in self.not_opened), *self.unnamed, most=3)
         need = f"CUDA {minor(self.wanted)}" if self.wanted else None
         return (
-            *lines,
-            *(evidence(f"CUDA {version}", where, need, self.wanted_by) for version, where in self.there[:2]),
+            *message_evidence(*self.dll, most=1),
+            *failed,
+            *(evidence(f"CUDA {version}", where, need, self.wanted_by) for version, where in self.installed[:2]),
         )
 
 
-def fits(wanted: str, there: str) -> bool:
-    """Whether a CUDA brings the libraries of another: any of the same major from 11 on, the very minor before."""
-    if wanted.split(".")[0] != there.split(".")[0]:
+@dataclass(frozen=True)
+class ReportedCudnn:
+    """What messages tell of cuDNN."""
+
+    wanted: str | None  # from the name of the library, or from the release
+    not_opened: tuple[Message, ...]  # about its main library, by name
+    unnamed: tuple[Message, ...]  # about a library that they do not name, which is most likely cuDNN
+    installed: Installed
+
+    @property
+    def same_major(self) -> Installed:
+        """What is installed of the wanted major version."""
+        return tuple(one for one in self.installed if self.wanted and major(one[0]) == major(self.wanted))
+
+    @property
+    def only_other_major(self) -> bool:
+        """Whether all that is installed is of another major version."""
+        return bool(self.wanted and self.installed) and not self.same_major
+
+
+def serves(installed: str, wanted: str) -> bool:
+    """Whether a CUDA has the libraries of another: any of the same major from 11 on, the very minor before."""
+    have, need = parts(installed), parts(wanted)
+    if not have or not need or have[0] != need[0]:
         return False
-    if int(wanted.split(".")[0]) >= 11 or "." not in wanted or "." not in there:
-        return True
-    return minor(wanted) == minor(there)
+    return have[0] >= 11 or len(have) < 2 or len(need) < 2 or have[:2] == need[:2]
 
 
-def gather(
-    said: MessageLog,
-    release: Release | None,
-    toolkits: tuple[Toolkit, ...] | None,
-    packages: tuple[Package, ...] | None,
-    variables: dict[str, str] | None,
-) -> Cuda:
-    """Put together what the text tells of CUDA."""
-    of_cudnn = {message.line for message in said.all("cudnn-part-missing")}
-    lost = tuple(
-        (library, message)
-        for name, message in said.libraries("library-not-opened", "loader-error")
-        if message.line not in of_cudnn and name != "libnvrtc.so"  # cuDNN's own helpers
-        if (library := known_library(name))
-        and library.component not in ("cuda", "cudnn")
-        and (not library.optional or (library.component == "cupti" and _ends_without(message, said)))
-    )
-    opened = tuple(library for name, _ in said.libraries("library-opened") if (library := known_library(name)))
-    ignorable = () if lost else said.all("cudart-ignorable")  # it follows the line that names libcudart
-    stub = said.all("cudart-symbol") if release else ()  # the stub in place of libcudart; no other library is said
-    complaints = (*said.all("cudart-not-found"), *stub, *ignorable, *said.all("gpu-libraries-not-opened"))
-    # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
-    cudnn_only = (
-        (bool(opened) or said.has("log-era") or _silent_about_cudart(release))
-        and not lost
-        and not said.has("cudart-not-found", "cudart-ignorable", "cudart-symbol")
-    )
-    named = next((x.version for x, _ in lost if x.component == "cudart" and x.version), None)
-    other = next((x.cuda_version for x, _ in lost if x.cuda_version), None)
+# ---------------------------------------------------------------------------------------------------- CUDA
+
+
+def reported_cuda(
+    messages: Fact[MessageLog],
+    gpu_release: Fact[Release],
+    toolkits: Fact[tuple[Toolkit, ...]],
+    packages: Fact[tuple[Package, ...]],
+    variables: Fact[dict[str, str]],
+    devices: Fact[tuple[TfDevice, ...]],
+) -> Fact[ReportedCuda]:
+    """Put together what messages tell of CUDA; not asked where a GPU works, or the import fails for another reason."""
+    if isinstance(messages, Unknown):
+        return messages
+    log, release = messages.value, value_or(gpu_release, None)
+    if log.has("gpu-created") or any(device.kind == "GPU" for device in value_or(devices, ())):
+        return NOT_ASKED
+    not_opened = tuple(_not_opened(log))
+    dll = _linked_dll(log, release)
+    # that libcudart is missing besides is no news
+    fatal = not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
+    if log.stops_import and not fatal and not dll:
+        return NOT_ASKED
+    opened = tuple(library for name, _ in log.libraries("library-opened") if (library := known_library(name)))
     # what somebody built himself was built for the CUDA that he had
-    asked = release.cuda if release and not said.has("source-build") else None
-    # the name says 11.0 for every CUDA 11; the release knows its minor
-    wanted = (
-        asked
-        if asked and named and fits(asked, named)
-        else named or asked or other or next(iter(said.values("log-era", "cuda")), None)
-    )
-    return Cuda(
+    built_for = release.cuda if release and not log.has("source-build") else None
+    wanted = _wanted_cuda(log, not_opened, built_for)
+    found = ReportedCuda(
         wanted=wanted,
-        wanted_by=needed_by(release) if release and wanted == asked else "the library's name",
-        lost=lost,
-        complaints=() if cudnn_only or _about_cudnn(said) else complaints,
-        there=tuple(_there(said, opened, toolkits, packages, variables)),
+        wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
+        not_opened=not_opened,
+        unnamed=() if not_opened else _unnamed(log, release, opened),
+        installed=(
+            *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
+            *_runtime_packages(value_or(packages, ())),
+            *((x.version, f"{x.name} was opened") for x in opened if x.component == "cudart" and x.version),
+            *_on_loader_path(log, value_or(variables, {})),
+        ),
         opened=opened,
+        dll=dll,
     )
+    return Known(found, messages.source)
 
 
-def _ends_without(message: Message, said: MessageLog) -> bool:
+def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
+    """Libraries of CUDA that could not be opened, and are needed."""
+    of_cudnn = {message.line for message in log.all("cudnn-part-missing")}
+    for name, message in log.libraries(*_NOT_OPENED):
+        library = known_library(name)
+        if library is None or library.component in ("cuda", "cudnn"):
+            continue
+        if message.line in of_cudnn or name == "libnvrtc.so":  # cuDNN's own helpers
+            continue
+        if not library.optional or (library.component == "cupti" and _ends_without(message, log)):
+            yield library, message
+
+
+def _ends_without(message: Message, log: MessageLog) -> bool:
     """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
     fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
-    return said.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
+    return log.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
 
 
-def _about_cudnn(said: MessageLog) -> bool:
-    """Whether only cuDNN is among the libraries that are named as missing."""
-    named = [lib for name, _ in said.libraries("library-not-opened", "loader-error") if (lib := known_library(name))]
-    needed = [one for one in named if not one.optional]
-    return bool(needed) and all(one.component == "cudnn" for one in needed) and not said.has("cudart-not-found")
+def _linked_dll(log: MessageLog, release: Release | None) -> tuple[Message, ...]:
+    """The refusal of an unnamed DLL by a wheel that is linked to CUDA's; from 2.1 on they are opened later."""
+    if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
+        return ()
+    others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
+    failed = log.all("dll-load-failed")
+    named = log.has(*others) or all("routine failed" in message.text for message in failed)
+    return () if named else failed
 
 
-def _there(
-    said: MessageLog,
-    opened: Iterable[Library],
-    toolkits: tuple[Toolkit, ...] | None,
-    packages: tuple[Package, ...] | None,
-    variables: dict[str, str] | None,
-) -> Iterable[tuple[str, str]]:
-    for kit in toolkits or ():
-        if kit.version:
-            yield kit.version, kit.source
-    for package in packages or ():
+def _wanted_cuda(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...], built_for: str | None) -> str | None:
+    named = next((x.version for x, _ in not_opened if x.component == "cudart" and x.version), None)
+    if built_for and named and serves(built_for, named):
+        return built_for  # the name says 11.0 for every CUDA 11; the release knows its minor
+    other = next((x.cuda_version for x, _ in not_opened if x.cuda_version), None)
+    return named or built_for or other or next(iter(log.values("log-era", "cuda")), None)
+
+
+def _unnamed(log: MessageLog, release: Release | None, opened: tuple[Library, ...]) -> tuple[Message, ...]:
+    """Sentences that name no library and mean CUDA's."""
+    # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
+    tells_cudart = bool(opened) or log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    if (tells_cudart and not log.has(*_CUDART)) or _only_cudnn_named(log):
+        return ()
+    stub = log.all("cudart-symbol") if release else ()  # the stub in place of libcudart; no other library is named
+    return (
+        *log.all("cudart-not-found"),
+        *stub,
+        *log.all("cudart-ignorable", "gpu-libraries-not-opened"),
+    )
+
+
+def _only_cudnn_named(log: MessageLog) -> bool:
+    """Whether cuDNN alone is among the libraries that are named as missing."""
+    named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
+    needed = [library for library in named if not library.optional]
+    return bool(needed) and all(one.component == "cudnn" for one in needed) and not log.has("cudart-not-found")
+
+
+def _runtime_packages(packages: tuple[Package, ...]) -> Iterator[tuple[str, str]]:
+    for package in packages:
         if package.name in _RUNTIMES:
             yield package.version, f"{package.name} {package.version}"
-        elif found := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas)-cu(\d+)", package.name):
+        elif found := _PIP_RUNTIME.fullmatch(package.name):
             yield found[1], f"{package.name} {package.version}"
-    for library in opened:
-        if library.component == "cudart" and library.version:
-            yield library.version, f"{library.name} was opened"
-    paths = [*(variables or {}).values(), *said.values("loader-path", "path")]
-    for match in (m for text in paths for m in _IN_PATH.finditer(text)):
-        yield match[1] or match[2], "the loader's path"
 
 
-def _silent_about_cudart(release: Release | None) -> bool:
-    return release is not None and at_least(release.version, "2.12")
+def _on_loader_path(log: MessageLog, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for path in (*variables.values(), *log.values("loader-path", "path")):
+        for match in _IN_PATH.finditer(path):
+            yield match[1] or match[2], "the loader path"
 
 
-def at_least(version: str, floor: str) -> bool:
-    """Whether a version, of which two parts count, is that high; "8" is 8.0."""
-    parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
-    return [*parts, 0][:2] >= [*(int(part) for part in floor.split(".")), 0][:2]
+# --------------------------------------------------------------------------------------------------- cuDNN
+
+
+def reported_cudnn(
+    messages: Fact[MessageLog],
+    gpu_release: Fact[Release],
+    installed: Fact[tuple[CudnnFile, ...]],
+    packages: Fact[tuple[Package, ...]],
+) -> Fact[ReportedCudnn]:
+    """Put together what messages tell of cuDNN."""
+    if isinstance(messages, Unknown):
+        return messages
+    log, release = messages.value, value_or(gpu_release, None)
+    libraries = [
+        (library, message)
+        for name, message in log.libraries(*_NOT_OPENED)
+        if (library := known_library(name)) and library.component == "cudnn" and _MAIN_CUDNN.match(name)
+    ]
+    # TensorFlow 1.4 to 1.13 on Windows look for it themselves
+    named = [library.version for library, _ in libraries if library.version] + list(log.values("self-check", "cudnn"))
+    listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
+    found = ReportedCudnn(
+        wanted=next(iter(named), release.cudnn if release else None),
+        not_opened=(*(message for _, message in libraries), *log.all("self-check")),
+        unnamed=_unnamed_cudnn(log, release),
+        installed=(
+            *((file.version, file.path) for file in value_or(installed, ()) if file.version),
+            *((package.version, f"{package.name} {package.version}") for package in listed),
+        ),
+    )
+    return Known(found, messages.source)
+
+
+def _unnamed_cudnn(log: MessageLog, release: Release | None) -> tuple[Message, ...]:
+    """From 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is."""
+    if log.has("asked-for-extra"):
+        return ()  # then all of them came from pip, and are missed together
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    silent = modern and not log.has("cudart-not-found", *_NOT_OPENED)
+    return log.all("gpu-libraries-not-opened") if silent else ()

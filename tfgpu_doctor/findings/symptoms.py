@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
-from tfgpu_doctor.findings.reported_libraries import gather
+from tfgpu_doctor.findings.reported_libraries import ReportedCuda
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import CudnnFile, Gpu, Message, Package, TfDevice, Toolkit
+from tfgpu_doctor.records.facts import CudnnFile, Gpu, Message, TfDevice, Toolkit
 
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
@@ -37,23 +37,11 @@ class Symptom:
         return self.seen.__code__.co_varnames[: self.seen.__code__.co_argcount]
 
 
-def _gpu_works(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> bool:
-    return messages.has("gpu-created") or any(device.kind == "GPU" for device in devices or ())
-
-
-def _cuda_not_opened(
-    messages: MessageLog,
-    gpu_release: Release | None,
-    toolkits: tuple[Toolkit, ...] | None,
-    packages: tuple[Package, ...] | None,
-    variables: dict[str, str] | None,
-    devices: tuple[TfDevice, ...] | None,
-) -> Messages:
+def _cuda_not_opened(reported_cuda: ReportedCuda | None) -> Messages:
     """Lines about CUDA's libraries, in a text that names no CUDA."""
-    if _gpu_works(messages, devices):
+    if reported_cuda is None or reported_cuda.installed:
         return ()
-    cuda = gather(messages, gpu_release, toolkits, packages, variables)
-    return () if cuda.there else (*(message for _, message in cuda.lost), *cuda.complaints)
+    return (*(message for _, message in reported_cuda.not_opened), *reported_cuda.unnamed)
 
 
 def _cudnn_not_opened(messages: MessageLog, cudnn_installed: tuple[CudnnFile, ...] | None) -> Messages:
@@ -103,7 +91,8 @@ def _no_kernels_in_cublas(
 
 def _no_gpu_and_no_reason(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> Messages:
     """The last line read, as the place where a reason should stand."""
-    silent = devices is not None and not _gpu_works(messages, devices) and not messages.complains
+    works = messages.has("gpu-created") or any(device.kind == "GPU" for device in devices or ())
+    silent = devices is not None and not works and not messages.complains
     return messages.messages[-1:] if silent else ()
 
 
