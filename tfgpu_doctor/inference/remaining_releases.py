@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from packaging.version import Version
 
 from tfgpu_doctor.inference.cuda import dotted
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.inference.python_from_versions import versions_offered
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Fact, Known, Python, Unknown, value_or
 from tfgpu_doctor.records.versions import major, minor
 
@@ -46,7 +47,22 @@ _OPENED = re.compile(r"dso_loader|dynamic library|CUDA library", re.IGNORECASE)
 DRIVER = "driver"  # component of libcuda.so.1, which every release opens
 OTHER_BUILDS = ("source-build", "conda-build", "conda-tensorflow", "jetson")  # built with other libraries than wheels
 
-Clue = tuple[str, Callable[[Release], bool]]  # what it is, and which releases it leaves
+
+class _Wheel(NamedTuple):
+    """What tells one release from another in a text; joining a whole row of the matrix for each takes 40 ms."""
+
+    version: Version
+    python: tuple[str, ...]
+    sonames: frozenset[str]
+    cudnn: str | None  # compiled against
+
+    @property
+    def series(self) -> Series:
+        """The minor release."""
+        return self.version.major, self.version.minor
+
+
+Clue = tuple[str, Callable[[_Wheel], bool]]  # what it is, and which releases it leaves
 
 
 def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, wheel: bool) -> Unknown | None:
@@ -65,9 +81,8 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
         clues.append((f"Python {version}", lambda row: version in row.python))
     newest: dict[Series, Version] = {}
     for row in _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64")):
-        release = Version(row.version)
-        if not (release.is_prerelease or release.local) and all(leaves(row) for _, leaves in clues):
-            newest[_series(row)] = max(release, newest.get(_series(row), release))
+        if not (row.version.is_prerelease or row.version.local) and all(leaves(row) for _, leaves in clues):
+            newest[row.series] = max(row.version, newest.get(row.series, row.version))
     if not 1 <= len(newest) <= MOST:
         return None
     names = ", ".join(dict.fromkeys(name for name, _ in clues))
@@ -92,25 +107,30 @@ def python_of_offers(text: ParsedText, matrix: Matrix, platform: Fact[str]) -> F
     return None
 
 
-def _wheels(matrix: Matrix, platform: str) -> Iterator[Release]:
+def _wheels(matrix: Matrix, platform: str) -> Iterator[_Wheel]:
     """The releases with CUDA, and on platforms without any all."""
-    rows = [row for package in ("tensorflow", "tensorflow-gpu") for row in matrix.releases(platform, package)]
-    yield from [row for row in rows if row.gpu] or rows
-
-
-def _series(row: Release) -> Series:
-    version = Version(row.version)
-    return version.major, version.minor
+    opened = {one.id: frozenset(one.libraries.values()) for one in matrix.data.libraries}
+    documented = {one.version: one.cudnn for one in matrix.data.official}
+    rows = [
+        (row.version, wheel)
+        for row in matrix.data.tensorflow
+        if row.package in ("tensorflow", "tensorflow-gpu")
+        for name, wheel in row.wheels.items()
+        if name == platform
+    ]
+    for version, wheel in [row for row in rows if row[1].cuda is not None] or rows:
+        cudnn = wheel.cudnn or (documented.get(minor(version)) if wheel.cuda else None)
+        yield _Wheel(Version(version), wheel.python, opened.get(wheel.libraries or "", frozenset()), cudnn)
 
 
 def _of_the_log(text: ParsedText) -> Iterator[Clue]:
     for pattern, first, last in _LOG_FORMS:
         if text.find(pattern):
-            yield "the form of the log", lambda row, first=first, last=last: first <= _series(row) <= last  # type: ignore[misc]
+            yield "the form of the log", lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
     if dated := text.find(_DATED):
         year, month = int(dated[0]["year"]), int(dated[0]["month"])
         limit = (year, month + 1)  # release candidates are some weeks older
-        yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(_series(row), max(_PUBLISHED.values())) <= limit
+        yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(row.series, max(_PUBLISHED.values())) <= limit
 
 
 def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
@@ -120,14 +140,14 @@ def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
         for message in text.messages_of("library-not-opened", "library-opened")
         if "library" in message.values and _OPENED.search(message.text)
     }
-    opened = {one.soname for row in matrix.releases() for one in row.libraries if one.component != DRIVER}
+    opened = {name for one in matrix.data.libraries for part, name in one.libraries.items() if part != DRIVER}
     for name in sorted(names & opened):
-        yield name, lambda row, name=name: any(one.soname == name for one in row.libraries)  # type: ignore[misc]
+        yield name, lambda row, name=name: name in row.sonames  # type: ignore[misc]
     for message in text.messages_of("cudnn-version-differs"):
         if (compiled := dotted(message.values.get("compiled"))) is not None:
             yield f"cuDNN {compiled}", lambda row, compiled=compiled: _compiled_with(row, compiled)  # type: ignore[misc]
 
 
-def _compiled_with(row: Release, cudnn: str) -> bool:
+def _compiled_with(row: _Wheel, cudnn: str) -> bool:
     known = row.cudnn or cudnn
     return minor(cudnn) == known if "." in known else major(cudnn) == known

@@ -11,7 +11,6 @@ from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
@@ -19,6 +18,8 @@ from tfgpu_doctor.records.versions import minor
 
 def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | None:
     """The requirement of the best release for the target and its Python."""
+    from tfgpu_doctor.plan.ranking import make_plan  # of no use to a doctor that reads no manifest
+
     wanted = SpecifierSet(f"<{below}") if below else None
     plan = make_plan(planned.matrix, planned.target, specifier=wanted)
     best = next((one for one in plan.options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
@@ -44,6 +45,8 @@ def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:
     )
     if not any(issue.severity == "error" for issue in issues):
         return requirement(row)
+    from tfgpu_doctor.plan.ranking import make_plan
+
     plan = make_plan(planned.matrix, planned.target, specifier=SpecifierSet(f"=={minor(row.version)}.*"))
     best = next((one for one in plan.options if one.kind == "as-is"), None)
     near = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
