@@ -232,6 +232,9 @@ HEARD: dict[str, dict[str, Heard]] = {
         "2.21": Heard("INTERNAL: libdevice not found at ./libdevice.10.bc [Op:Sin]"),
         "it is found": Heard("Compiled cluster using XLA!", fires=False),
     },
+    # nobody asks what the lines of a live run mean
+    "benign.log": {"oneDNN": Heard("oneDNN custom operations are on. You may see slightly different", fires=False)},
+    "tensorrt.missing-benign": {"2.15": Heard("TF-TRT Warning: Could not find TensorRT", fires=False)},
     "env.xla-flags": {
         "an unknown one": Heard("Unknown flag in XLA_FLAGS: --xla_gpu_no_such_flag"),
         "a value": Heard("XLA service 0x7f0001 initialized for platform CUDA", fires=False),

@@ -1,7 +1,8 @@
-"""Findings about harmless."""
+"""Findings about log lines that need no action: for whoever pastes a text and asks what its lines mean."""
 
 from __future__ import annotations
 
+from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.parsers.messages.harmless import MEANING
@@ -9,17 +10,8 @@ from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.report import Evidence, Severity
 
 _SHOWN = 90  # characters
-
-
 _TENSORRT = "tensorrt-warning"
-
-
-def _named(messages: list[Message]) -> tuple[Evidence, ...]:
-    """One line for each thing that is said, however often."""
-    kinds: dict[str, Message] = {}
-    for message in messages:
-        kinds.setdefault(message.values["what"], message)
-    return tuple(Evidence(_brief(m.text), f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
+_LOGGED_AS_ERRORS = ("factory",)  # TensorFlow logs these lines with an E
 
 
 def _brief(text: str) -> str:
@@ -28,8 +20,12 @@ def _brief(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} ..."
 
 
-# lines that TensorFlow logs with an E
-_LOGGED_AS_ERRORS = ("factory",)
+def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
+    """A line of evidence for each kind of message, however often it was printed."""
+    kinds: dict[str, Message] = {}
+    for message in messages:
+        kinds.setdefault(message.values["what"], message)
+    return tuple(Evidence(_brief(m.text), f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
 
 
 MISSING_BENIGN = finding(
@@ -38,19 +34,15 @@ MISSING_BENIGN = finding(
     severity=Severity.NOTE,
     title="TensorRT is not installed, and not needed",
     docs="https://docs.nvidia.com/deeplearning/frameworks/tf-trt-user-guide/index.html",
+    cause="only programs that convert models with TF-TRT need it; TensorFlow uses GPUs without it",
 )
 
 
 @MISSING_BENIGN.sign
-def tensorrt(messages: MessageLog) -> Problem | None:
+def tensorrt_warning(context: Context, messages: MessageLog) -> Problem | None:
     """TF-TRT is optional."""
-    seen = [m for m in messages.all("harmless") if m.values["what"] == _TENSORRT]
-    if not seen:
-        return None
-    return Problem(
-        cause="only programs that convert models with TF-TRT need it; GPUs are used without",
-        evidence=_named(seen),
-    )
+    found = [m for m in messages.all("harmless") if m.values["what"] == _TENSORRT]
+    return Problem(evidence=_meanings(found)) if found and not context.probed else None
 
 
 LOG = finding(
@@ -59,20 +51,19 @@ LOG = finding(
     severity=Severity.NOTE,
     title="Harmless log lines",
     docs="https://www.tensorflow.org/install/errors",
+    cause="TensorFlow prints these on machines that work; TF_CPP_MIN_LOG_LEVEL=1 hides most of them",
 )
 
 
 @LOG.sign
-def benign(messages: MessageLog) -> Problem | None:
-    """Lines that need no action."""
-    seen = [m for m in messages.all("harmless") if m.values["what"] != _TENSORRT]
-    if not seen and not messages.complains and (created := messages.first("gpu-created")):
+def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
+    """Lines that need no action, or a text without any failure."""
+    if context.probed:
+        return None
+    found = [m for m in messages.all("harmless") if m.values["what"] != _TENSORRT]
+    if found:  # first what looks like an error
+        return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] in _LOGGED_AS_ERRORS for m in found))
+    if (created := messages.first("gpu-created")) and not messages.complains:
         works = Evidence(_brief(created.text), f"line {created.line}", "this: TensorFlow created the device")
         return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
-    if not seen:
-        return None
-    return Problem(
-        cause="TensorFlow prints these on machines that work; TF_CPP_MIN_LOG_LEVEL=1 hides most of them",
-        evidence=_named(seen),
-        rank_first=any(m.values["what"] in _LOGGED_AS_ERRORS for m in seen),  # what frightens people is named first
-    )
+    return None
