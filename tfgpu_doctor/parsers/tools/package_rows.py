@@ -95,7 +95,7 @@ def pinned_in_one_line(text: str, number: int) -> list[ListedPackage]:
 
 
 def direct_reference(text: str, number: int) -> list[ListedPackage]:
-    """ "numpy @ file:///work/numpy-1.26.4-cp311-cp311-linux_x86_64.whl"."""
+    """ "numpy @ file:///wheels/numpy-1.26.4-cp311-cp311-linux_x86_64.whl"."""
     match = _AT_FILE.fullmatch(text)
     if match is None:
         return []
