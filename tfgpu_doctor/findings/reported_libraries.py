@@ -117,14 +117,12 @@ def reported_cuda(
     if isinstance(messages, Unknown):
         return messages
     log, release = messages.value, value_or(gpu_release, None)
-    if log.has("gpu-created") or any(device.kind == "GPU" for device in value_or(devices, ())):
+    if _gpu_works(log, value_or(devices, ())):
         return NOT_ASKED
     not_opened = tuple(_not_opened(log))
     dll = _linked_dll(log, release)
-    # that libcudart is missing besides is no news
-    fatal = not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
-    if log.stops_import and not fatal and not dll:
-        return NOT_ASKED
+    if log.stops_import and not _fatal(log, not_opened) and not dll:
+        return NOT_ASKED  # that libcudart is missing besides is no news
     opened = tuple(library for name, _ in log.libraries("library-opened") if (library := known_library(name)))
     # what somebody built himself was built for the CUDA that he had
     built_for = release.cuda if release and not log.has("source-build") else None
@@ -137,13 +135,17 @@ def reported_cuda(
         installed=(
             *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
             *_runtime_packages(value_or(packages, ())),
-            *((x.version, f"{x.name} was opened") for x in opened if x.component == "cudart" and x.version),
+            *_opened_runtimes(opened),
             *_on_loader_path(log, value_or(variables, {})),
         ),
         opened=opened,
         dll=dll,
     )
     return Known(found, messages.source)
+
+
+def _gpu_works(log: MessageLog, devices: tuple[TfDevice, ...]) -> bool:
+    return log.has("gpu-created") or any(device.kind == "GPU" for device in devices)
 
 
 def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
@@ -157,6 +159,10 @@ def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
             continue
         if not library.optional or (library.component == "cupti" and _ends_without(message, log)):
             yield library, message
+
+
+def _fatal(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
+    return not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
 
 
 def _ends_without(message: Message, log: MessageLog) -> bool:
@@ -210,6 +216,12 @@ def _runtime_packages(packages: tuple[Package, ...]) -> Iterator[tuple[str, str]
             yield package.version, f"{package.name} {package.version}"
         elif found := _PIP_RUNTIME.fullmatch(package.name):
             yield found[1], f"{package.name} {package.version}"
+
+
+def _opened_runtimes(opened: tuple[Library, ...]) -> Iterator[tuple[str, str]]:
+    for library in opened:
+        if library.component == "cudart" and library.version:
+            yield library.version, f"{library.name} was opened"
 
 
 def _on_loader_path(log: MessageLog, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
