@@ -152,6 +152,17 @@ def test_a_fact_that_is_one_of_several(values: tuple[str, ...], possible: list[b
     assert [each.possible for each in found(facts, one)] == possible
 
 
+def test_a_title_that_names_one_of_the_values_is_not_shown() -> None:
+    def names_it(tensorflow_version: str) -> Problem:
+        return Problem(title=f"TensorFlow {tensorflow_version} is too old", evidence=())
+
+    one = declared()
+    one.sign(names_it)
+    assert found(pasted(**{"tensorflow.version": known("1.12.3")}), one)[0].title == "TensorFlow 1.12.3 is too old"
+    several = pasted(**{"tensorflow.version": Unknown("?", one_of=("1.12.3", "1.15.5"))})
+    assert found(several, one)[0].title == "A title"
+
+
 def test_two_facts_that_are_one_of_several_are_combined() -> None:
     def both(tensorflow_version: str, python_version: str) -> Problem | None:
         holds = tensorflow_version == "1.15.5" and python_version == "3.8"

@@ -161,7 +161,10 @@ def _open_candidates(signs: list[Sign], contexts: tuple[Context, ...]) -> Iterat
     for sign in signs if contexts else ():
         outcomes = [_outcome(sign, context) for context in contexts]
         if found := [one for one in outcomes if isinstance(one, Problem)]:
-            yield Candidate(found[0], found[0].possible or len(found) < len(outcomes), sign.unless)
+            first = found[0]
+            if any(one.title != first.title for one in found):
+                first = replace(first, title=None)  # it names one of the values, and they remain open
+            yield Candidate(first, first.possible or len(found) < len(outcomes), sign.unless)
 
 
 def _asks(sign: Sign, context: Context) -> Iterator[str]:
