@@ -2,7 +2,43 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.records.schemas import FOLDER, derived
+import re
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.bench.comparing.records import BenchComparison
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.compare.records import Comparison
+from tfgpu_doctor.findings.pages.headline import PageDocument
+from tfgpu_doctor.matrix.schema import MatrixFile
+from tfgpu_doctor.plan.records import Plan
+from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.schemas import FOLDER
+from tfgpu_doctor.smoke.records import Smoke
+
+_MODULE = re.compile(rb"tfgpu_doctor(?:\.\w+)*\.(?=[A-Z])")  # before a record's name: where its code lies is no schema
+
+
+def derived() -> dict[str, str]:
+    """File name → JSON text, as the records say it today."""
+    kinds: dict[str, Any] = {
+        "report-1.json": Report,
+        "plan-1.json": Plan,
+        "bench-1.json": BenchResult,
+        "bench-compare-1.json": BenchComparison,
+        "compare-1.json": Comparison,
+        "smoke-1.json": Smoke,
+        "matrix-1.json": MatrixFile,
+        "page-1.json": PageDocument,
+    }
+    return {name: _text(kind, name) for name, kind in kinds.items()}
+
+
+def _text(kind: Any, name: str) -> str:
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tfgpu.{name}"}
+    schema = _MODULE.sub(b"", msgspec.json.encode({**head, **msgspec.json.schema(kind)}))
+    return msgspec.json.format(schema, indent=1).decode() + "\n"
 
 
 def main() -> None:

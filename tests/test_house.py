@@ -18,7 +18,7 @@ NAME = "tfgpu_doctor"
 # From the ground up: each may import what stands before it.
 ORDER = (
     *("records", "matrix", "parsers", "manifests", "inference", "plan", "lookup", "findings", "diagnosis"),
-    *("compare", "probes", "bench", "install", "smoke", "fleet", "redact", "render", "cli"),
+    *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "cli"),
 )
 LOOSE = {"__init__.py", "__main__.py", "py.typed"}
 FLOORS = 12
@@ -33,7 +33,6 @@ WAITS = {
 
 # What does not hold yet, by law: the beginnings of the offences. Anything else is a failure.
 PENDING: dict[str, tuple[str, ...]] = {
-    "imports_go_up_the_list": ("records/schemas/__init__.py", "smoke/records.py"),
     "no_long_file": ("findings/",),
 }
 

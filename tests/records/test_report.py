@@ -10,12 +10,13 @@ import jsonschema
 import msgspec
 import pytest
 
+from scripts.write_schemas import derived
 from tests.findings.test_rules import FIRES, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report, works
 from tfgpu_doctor.records.facts import Facts, Phase
 from tfgpu_doctor.records.report import Report, ReportError, exit_code, load_report
-from tfgpu_doctor.records.schemas import FOLDER, derived
+from tfgpu_doctor.records.schemas import FOLDER
 
 MACHINES = [pytest.param(row, id=f"{finding}: {name}") for finding, rows in FIRES.items() for name, row in rows]
 
