@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.gpu import _SOFTWARE_XIDS
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import Gpu, Known, TfDevice, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -12,6 +11,7 @@ from tfgpu_doctor.records.report import Evidence, Fix, Severity
 MIG_GUIDE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html"
 
 
+_SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
 COOL_DOWN = (
     Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
     Fix(text="Check airflow, fans, power cables and the slot the card sits in"),

@@ -8,9 +8,9 @@ from itertools import pairwise
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.gpu import visible_devices
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import matching_errors
+from tfgpu_doctor.findings.visible_devices import visible_devices
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, Phase, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
