@@ -21,6 +21,7 @@ from tfgpu_doctor.records.facts import (
     GpuProcess,
     Kernel,
     LibraryFile,
+    Message,
     OtherPython,
     Package,
     PciGpu,
@@ -32,6 +33,7 @@ from tfgpu_doctor.records.facts import (
     Unknown,
     XlaFile,
 )
+from tfgpu_doctor.records.report import Severity
 
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
@@ -890,6 +892,15 @@ def test_required_gpus() -> None:
         spoil(healthy(), {"tensorflow.devices": WHY, "gpus": WHY, "host.pci_gpus": WHY}), MATRIX, require_gpus=1
     )
     assert "gpu.fewer-than-required" in [item.id for item in diagnosis.undetermined]
+
+
+@pytest.mark.parametrize("finding", ["gpu.arch-too-old", "gpu.arch-too-new"])
+def test_a_gpu_that_probes_see_weighs_as_much_when_something_was_printed(finding: str) -> None:
+    """Only what a person wrote is softened beside what programs print."""
+    failure = Message("no-kernel-image", 1, "no kernel image is available for execution on the device", {})
+    changes = {**FIRES[finding][0][1], "messages": known((failure,), "TensorFlow's log")}
+    found = {one.id: one for one in diagnose(spoil(healthy(), changes), MATRIX).findings}
+    assert found[finding].severity is Severity.ERROR
 
 
 def test_everything_unknown_gives_no_finding() -> None:

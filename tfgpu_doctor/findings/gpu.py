@@ -7,7 +7,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
 from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu, TfDevice
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 
 def _unset(context: Context) -> tuple[Fix, ...]:
@@ -40,7 +40,8 @@ def no_device_named(
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     if messages is not None and messages.has("gpu-created"):
         return None  # it was set for another run, or names GPUs that exist
-    found, fixes = [], []
+    found: list[Evidence] = []
+    fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
     where = context.source("variables")
     if cuda is not None and not visible_devices(cuda, gpus):

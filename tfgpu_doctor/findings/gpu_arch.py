@@ -1,4 +1,4 @@
-"""Findings about gpu arch."""
+"""Findings about the architecture of a GPU: whether this build, its CUDA and its cuDNN have kernels for it."""
 
 from __future__ import annotations
 
@@ -12,89 +12,31 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.records.facts import Message, Toolkit
-from tfgpu_doctor.records.report import Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability
-
-_UNFIT = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
+from tfgpu_doctor.records.facts import Message, Toolkit, value_or
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
 
-_TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
+def _is_stated(context: Context) -> bool:
+    """Whether a person wrote the GPU's name or the release: that weighs less than what a program prints."""
+    by_name = context.is_stated("host.pci_gpus") and not value_or(context.facts.gpus, ())
+    return by_name or context.is_stated("tensorflow.version")
 
 
-def _capabilities(said: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
-    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
-    spoken = [value for kind in kinds for value in said.values(kind, "capability")]
-    return [*spoken, *(card.compute_capability for card in cards or ())]
+def _needs(gpu: Card, expected: str, source: str) -> Evidence:
+    return evidence(f"{gpu.name}: compute capability {gpu.compute_capability}", gpu.source, expected, source)
 
 
-def _least(message: Message) -> str | None:
-    """The lowest capability that a line asks for; None where that part of it is cut off."""
-    return next((value for key in ("need", "least", "floor") if (value := message.values.get(key))), None)
+def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
+    return context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
 
 
-def _newer(card: str, release: Release | None) -> bool:
-    """Whether the card is newer than the build; where the build is unknown, whether it is Ada, Hopper or later."""
-    if release is None or not (release.sass or release.ptx):
-        return capability(card) >= (8, 0)
-    return runs_on(release, card) != "sass" and all(
-        capability(card) > capability(one) for one in (*release.sass, *release.ptx)
+def _older_release(context: Context) -> tuple[Fix, ...]:
+    build = Fix(
+        text="Build TensorFlow for this GPU, or install a release that has kernels for it",
+        commands=("tfgpu matrix gpu NAME",),
     )
-
-
-def _compiled_at_start(context: Context, said: MessageLog, known: list[str]) -> Message | None:
-    """The line in which a CUDA is opened that cannot compile for the card at all, so that the driver has to."""
-    for name, message in said.libraries("library-opened"):
-        library = known_library(name)
-        cuda = library.cuda_version if library else None
-        if cuda is None:
-            continue
-        # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name tells the major alone
-        newest = cuda if cuda.startswith(("8.", "9.", "10.")) else f"{cuda.split('.')[0]}.99"
-        first = [cuda for one in known if (cuda := _first_cuda(context, one))]
-        if first and not any(at_least(newest, one) for one in first):
-            return message
-    return None
-
-
-def _launch_failed(said: MessageLog) -> Message | None:
-    """The first product of matrices that cuBLAS could not start, though its handle was there."""
-    return next((m for m in said.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text)), None)
-
-
-def _before_the_card(context: Context, toolkits: tuple[Toolkit, ...] | None, known: list[str]) -> bool:
-    """Whether every CUDA that is stated is older than the first one that knew the card."""
-    versions = [kit.version for kit in toolkits or () if kit.version]
-    first = [cuda for one in known if (cuda := _first_cuda(context, one))]
-    return bool(versions and first) and not any(at_least(version, one) for version in versions for one in first)
-
-
-def _first_cuda(context: Context, card: str) -> str | None:
-    """The first CUDA that compiles SASS which the card runs: for its capability, or a lower one of the same major."""
-    family = [
-        row.min_cuda
-        for row in context.matrix.data.architectures
-        if row.min_cuda and row.compute_capability.split(".")[0] == card.split(".")[0]
-        if capability(row.compute_capability) <= capability(card)
-    ]
-    return min(family, key=lambda version: [int(part) for part in version.split(".")], default=None)
-
-
-def _compiler_too_old(seen: tuple[Message, ...]) -> Problem:
-    """nvcc is asked to compile for an architecture that came after it, or that it has dropped."""
-    return Problem(
-        title="This CUDA compiler does not know the GPU's architecture",
-        cause="each CUDA compiles for the architectures of its time: one that is newer needs a newer CUDA, and the "
-        "oldest are dropped from time to time",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(text="See which CUDA knows the card, and build with that one", commands=("tfgpu matrix cuda",)),
-            Fix(
-                text="Or take a TensorFlow that is built for it already",
-                commands=("tfgpu matrix tensorflow --gpu NAME --newest",),
-            ),
-        ),
-    )
+    return _other_release(context, "the newest release with kernels for this GPU") or (build,)
 
 
 ARCH_TOO_OLD = finding(
@@ -102,12 +44,14 @@ ARCH_TOO_OLD = finding(
     layer="GPU",
     severity=Severity.ERROR,
     title="The GPU is older than this TensorFlow or its cuDNN supports",
+    cause="the build contains no kernel that this GPU can run",
+    fixes=_older_release,
     docs="https://developer.nvidia.com/cuda-gpus",
 )
 
 
 @ARCH_TOO_OLD.sign(conclusive=False)
-def arch_too_old(
+def below_every_kernel(
     context: Context,
     gpu_release: Release,
     cards: tuple[Card, ...],
@@ -116,91 +60,101 @@ def arch_too_old(
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """Compute capability below every kernel in the wheel, or below what the installed cuDNN still supports."""
-    seen = [
-        evidence(
-            f"{card.name}: compute capability {card.compute_capability}",
-            card.source,
-            f"{gpu_release.sass[0] if gpu_release.sass else gpu_release.ptx[0]} or higher",
-            f"TensorFlow {gpu_release.version} (wheel)",
-        )
-        for card in cards
-        if (gpu_release.sass or gpu_release.ptx)
-        and runs_on(gpu_release, card.compute_capability) == "no"
-        # older than all of them, or in a gap, as 5.0 is in the wheels of 2.3
-        and any(card.version < capability(one) for one in (*gpu_release.sass, *gpu_release.ptx))
+    kernels = (*gpu_release.sass, *gpu_release.ptx)
+    # older than all of them, or in a gap, as 5.0 is in the wheels of 2.3
+    old = [
+        gpu
+        for gpu in cards
+        if runs_on(gpu_release, gpu.compute_capability) == "no"
+        and any(gpu.version < capability(kernel) for kernel in kernels)
     ]
-    cause = f"the wheel of TensorFlow {gpu_release.version} holds no kernel that this card can run"
-    if not seen and cudnn_release and cudnn_release.min_compute_capability:
-        by_cuda = cudnn_release.min_compute_capability_by_cuda
-        lowest = by_cuda.get((gpu_release.cuda or "").split(".")[0], cudnn_release.min_compute_capability)
-        floor = capability(lowest)
-        seen = [
-            evidence(
-                f"{card.name}: compute capability {card.compute_capability}",
-                card.source,
-                f"{lowest} or higher for cuDNN {cudnn_runtime or cudnn_release.version}",
-                "compat_matrix.yaml, cuDNN",
-            )
-            for card in cards
-            if card.version < floor
-        ]
-        cause = f"TensorFlow would run on this card, but the installed cuDNN {cudnn_release.version} has dropped it"
-        bound = cudnn_bound(context.matrix, gpu_release, [card.compute_capability for card in cards])
-        if seen and bound:
-            fix = Fix(
-                text="Hold cuDNN back at the last one for this card", commands=context.remedies.pip_install(bound)
-            )
-            return Problem(cause=cause, evidence=tuple(seen), fixes=(fix,))
-    if not seen:
+    if not old:
+        return _dropped_by_cudnn(context, gpu_release, cards, cudnn_runtime, cudnn_release)
+    wheel = f"TensorFlow {gpu_release.version} (wheel)"
+    return Problem(
+        cause=f"the wheel of TensorFlow {gpu_release.version} contains no kernel that this GPU can run",
+        evidence=tuple(_needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
+        severity=Severity.WARNING if _is_stated(context) and messages is not None and messages.complains else None,
+    )
+
+
+def _dropped_by_cudnn(
+    context: Context, release: Release, cards: tuple[Card, ...], runtime: str | None, cudnn: CudnnRelease | None
+) -> Problem | None:
+    if cudnn is None or cudnn.min_compute_capability is None:
         return None
-    why = "the newest release with kernels for this card"
-    fixes = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
-    # of a text, what is merely stated stands behind what a program complains of
-    severity = Severity.WARNING if messages is not None and messages.complains else None
-    return Problem(cause=cause, evidence=tuple(seen), fixes=fixes, severity=severity)
+    lowest = cudnn.min_compute_capability_by_cuda.get(major(release.cuda), cudnn.min_compute_capability)
+    old = [gpu for gpu in cards if gpu.version < capability(lowest)]
+    if not old:
+        return None
+    bound = cudnn_bound(context.matrix, release, [gpu.compute_capability for gpu in cards])
+    hold = Fix(
+        text="Install the last cuDNN that supports this GPU",
+        commands=context.remedies.pip_install(bound) if bound else (),
+    )
+    expected = f"{lowest} or higher for cuDNN {runtime or cudnn.version}"
+    return Problem(
+        cause=f"TensorFlow supports this GPU, but the installed cuDNN {cudnn.version} does not support it any more",
+        evidence=tuple(_needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
+        fixes=(hold,) if bound else None,
+    )
+
+
+_NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
+_TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
 @ARCH_TOO_OLD.sign
-def arch_too_old_reported(
-    context: Context, messages: MessageLog, cards: tuple[Card, ...] | None = None, gpu_release: Release | None = None
+def left_out_message(
+    messages: MessageLog, cards: tuple[Card, ...] | None = None, gpu_release: Release | None = None
 ) -> Problem | None:
-    """TensorFlow leaves the card out, or finds no kernel for it and the card is an old one."""
-    ignored = messages.all("gpu-ignored")
-    unfit = messages.all(*_UNFIT)
+    """TensorFlow leaves the GPU out, or finds no kernel for it and the GPU is an old one."""
+    ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
     mismatch = [m for m in messages.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
     known = _capabilities(messages, cards)
-    old = (
-        bool(unfit)
-        and bool(known)
-        and not messages.has(*_TOO_NEW)
-        and all(not _newer(one, gpu_release) for one in known)
-    )
-    if not (ignored or old or mismatch):
+    old = known and not messages.has(*_TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
+    if not (ignored or mismatch or (no_kernel and old)):
         return None
-    if (
-        ignored
-        and any(capability(card) >= capability(least) for m in ignored if (least := _least(m)) for card in known)
-        and messages.has("gpu-created")
-    ):
-        return None  # another card is used
-    need = next((f"compute capability {least} or higher" for m in ignored if (least := _least(m))), None)
-    why = "the newest release with kernels for this card"
-    fixes = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
+    # the lowest capability that a line asks for; it may be cut off
+    keys = ("need", "least", "floor")
+    required = [m.values[key] for m in ignored for key in keys if m.values.get(key)]
+    if messages.has("gpu-created") and any(capability(one) >= capability(low) for low in required for one in known):
+        return None  # another GPU is used
+    expected = f"compute capability {required[0]} or higher" if required else None
+    gap = (
+        "the build contains no kernel that this GPU can run; it may have a gap between two architectures, as 2.3 at 5.0"
+    )
     return Problem(
-        cause="the build holds no kernel that this card can run"
-        + ("" if ignored else "; between two architectures a build may have a gap, as 2.3 has at 5.0"),
+        cause=None if ignored else gap,
         evidence=(
-            *message_evidence(*ignored, *unfit, *mismatch, need=need),
+            *message_evidence(*ignored, *no_kernel, *mismatch, need=expected),
             *(evidence(f"compute capability {one}", "the text") for one in known[:1]),
         ),
-        fixes=fixes
-        or (
-            Fix(
-                text="Build TensorFlow for this card, or take a release that has kernels for it",
-                commands=("tfgpu matrix gpu NAME",),
-            ),
-        ),
     )
+
+
+def _capabilities(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
+    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
+    reported = [value for kind in kinds for value in log.values(kind, "capability")]
+    return [*reported, *(gpu.compute_capability for gpu in cards or ())]
+
+
+def _is_newer(gpu: str, release: Release | None) -> bool:
+    """Whether a GPU is newer than the build; where the build is unknown, whether it is Ampere or later."""
+    kernels = (*release.sass, *release.ptx) if release else ()
+    if release is None or not kernels:
+        return capability(gpu) >= (8, 0)
+    return runs_on(release, gpu) != "sass" and all(capability(gpu) > capability(kernel) for kernel in kernels)
+
+
+_KEEP_CACHE = Fix(
+    text="Until then, keep what the driver compiles, so that only the first run is slow",
+    commands=("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
+)
+
+
+def _newer_release(context: Context) -> tuple[Fix, ...]:
+    return (*_other_release(context, "it has kernels for this GPU"), _KEEP_CACHE)
 
 
 ARCH_TOO_NEW = finding(
@@ -208,92 +162,120 @@ ARCH_TOO_NEW = finding(
     layer="GPU",
     severity=Severity.ERROR,
     title="The GPU is newer than the kernels in this TensorFlow",
+    cause="the build has no machine code (SASS) for this GPU: the driver compiles its PTX at first use, which takes "
+    "up to half an hour, or rejects it with INVALID_PTX",
+    fixes=_newer_release,
     symptoms=(symptoms.NO_KERNELS_IN_CUBLAS,),
     docs="https://developer.nvidia.com/cuda-gpus",
 )
 
 
 @ARCH_TOO_NEW.sign(conclusive=False)
-def arch_too_new(
-    context: Context, gpu_release: Release, cards: tuple[Card, ...], messages: MessageLog | None = None
-) -> Problem | None:
-    """No SASS for the card: PTX is compiled at first use for up to half an hour, or does not run at all."""
-    known = (*gpu_release.sass, *gpu_release.ptx)
-    strangers = [
-        card
-        for card in cards
-        if known
-        and (how := runs_on(gpu_release, card.compute_capability)) != "sass"
-        and (how == "ptx" or all(card.version > capability(one) for one in known))
+def no_machine_code(context: Context, gpu_release: Release, cards: tuple[Card, ...]) -> Problem | None:
+    """No SASS for the GPU: PTX is compiled at first use, or there is none that it can run."""
+    kernels = (*gpu_release.sass, *gpu_release.ptx)
+    ways = {gpu: runs_on(gpu_release, gpu.compute_capability) for gpu in cards if kernels}
+    new = [
+        gpu
+        for gpu, way in ways.items()
+        if way == "ptx" or (way != "sass" and all(gpu.version > capability(kernel) for kernel in kernels))
     ]
-    if not strangers:
+    if not new:
         return None
-    has = ", ".join(gpu_release.sass) + (f" and PTX {', '.join(gpu_release.ptx)}" if gpu_release.ptx else "")
-    seen = tuple(
-        evidence(
-            f"{card.name}: compute capability {card.compute_capability}",
-            card.source,
-            f"SASS for it; the wheel has {has}",
-            f"TensorFlow {gpu_release.version} (wheel)",
-        )
-        for card in strangers
+    ptx = f" and PTX {', '.join(gpu_release.ptx)}" if gpu_release.ptx else ""
+    expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
+    found = tuple(_needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
+    if all(ways[gpu] == "ptx" for gpu in new):
+        return Problem(evidence=found, severity=Severity.WARNING if _is_stated(context) else None)
+    return Problem(
+        cause="the wheel contains neither SASS nor PTX that this GPU can run",
+        evidence=found,
+        fixes=_other_release(context, "it has kernels for this GPU"),
     )
-    jit = all(runs_on(gpu_release, card.compute_capability) == "ptx" for card in strangers)
-    how = (
-        "the driver must compile every kernel from PTX at first use: half an hour, or INVALID_PTX"
-        if jit
-        else "the wheel holds neither SASS nor PTX that this card can run"
-    )
-    cache = Fix(
-        text="Until then, keep what the driver compiles, so that only the first run is slow",
-        commands=("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
-    )
-    why = "it has kernels for this card"
-    newer = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
-    # of a text, a name and a version that somebody states weigh less than what a program says (rules/said_gpu.py)
-    severity = Severity.WARNING if messages is not None and jit else None
-    return Problem(cause=how, evidence=seen, fixes=(*newer, *((cache,) if jit else ())), severity=severity)
 
 
 @ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old",))
-def arch_too_new_reported(
+def no_kernels_message(
     context: Context,
     messages: MessageLog,
     cards: tuple[Card, ...] | None = None,
     gpu_release: Release | None = None,
     toolkits: tuple[Toolkit, ...] | None = None,
 ) -> Problem | None:
-    """TensorFlow says that it has no kernels for the card, or the driver refuses what it has."""
-    known = _capabilities(messages, cards)
-    spoken = messages.all(*_TOO_NEW)
-    unfit = messages.all(*_UNFIT, "invalid-handle")
-    beyond = any(_newer(one, gpu_release) for one in known)
-    compiled = _compiled_at_start(context, messages, known) if messages.from_text else None
-    # a cuBLAS without kernels for the card computes nonsense, or its launches fail
-    odd = messages.first("nan-result", "wrong-result") or _launch_failed(messages) if messages.from_text else None
-    if odd and not compiled and _before_the_card(context, toolkits, known):
-        compiled = odd
+    """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
         return _compiler_too_old(compiler)
-    if not spoken and not compiled and not (unfit and (beyond or not known)):
-        return None
     if messages.has("ptx-too-new-for-driver") and not messages.has("no-kernels-for-gpu"):
         return None
-    only_handle = not spoken and not compiled and all(m.kind == "invalid-handle" for m in unfit)
-    if only_handle and not beyond:
+    known = _capabilities(messages, cards)
+    reported, no_kernel = messages.all(*_TOO_NEW), messages.all(*_NO_KERNEL)
+    rejected = (*no_kernel, *messages.all("invalid-handle"))  # an invalid handle alone is evidence for a new GPU only
+    newer = any(_is_newer(one, gpu_release) for one in known)
+    compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
+    if not (reported or compiled or (rejected and newer) or (no_kernel and not known)):
         return None
-    why = "it has kernels for this card"
-    newer = context.remedies.reinstall_best(why) or context.remedies.beside_the_wheels(why)
-    cache = Fix(
-        text="Until then, keep what the driver compiles, so that only the first run is slow",
-        commands=("export CUDA_CACHE_MAXSIZE=4294967296",),
-    )
+    found = message_evidence(*reported, *rejected, compiled)
+    return Problem(evidence=(*found, *(evidence(f"compute capability {one}", "the text") for one in known[:1])))
+
+
+def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
+    """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
+    for name, message in log.libraries("library-opened"):
+        library = known_library(name)
+        if library is None or library.cuda_version is None:
+            continue
+        # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name shows the major version only
+        newest = library.cuda_version
+        if at_least(newest, "11") is not False:
+            newest = f"{major(newest)}.99"
+        if _is_before(context, [newest], known):
+            return message
+    return None
+
+
+def _wrong_in_old_cuda(
+    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...] | None, known: list[str]
+) -> Message | None:
+    """A cuBLAS without kernels for the GPU computes wrong values, or its launches fail, though its handle exists.
+
+    Only in a text: toolkits that probes find on a disk need not be the ones that are used.
+    """
+    stated = [kit.version for kit in toolkits or () if kit.version]
+    if context.probed or not _is_before(context, stated, known):
+        return None
+    failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+    return log.first("nan-result", "wrong-result") or next(failed, None)
+
+
+def _is_before(context: Context, cudas: list[str], known: list[str]) -> bool:
+    """Whether all these CUDA versions are older than the first that compiles for these GPUs."""
+    first = [cuda for one in known if (cuda := _first_cuda(context, one))]
+    return bool(cudas and first) and all(at_least(cuda, one) is False for cuda in cudas for one in first)
+
+
+def _first_cuda(context: Context, gpu: str) -> str | None:
+    """The first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major."""
+    family = [
+        row.min_cuda
+        for row in context.matrix.data.architectures
+        if row.min_cuda and major(row.compute_capability) == major(gpu)
+        if capability(row.compute_capability) <= capability(gpu)
+    ]
+    return min(family, key=numbers, default=None)
+
+
+def _compiler_too_old(messages: tuple[Message, ...]) -> Problem:
+    """nvcc is asked to compile for an architecture that came after it, or that it has dropped."""
     return Problem(
-        cause="the build has no machine code (SASS) for this card: the driver compiles PTX for half an hour, "
-        "or refuses it",
-        evidence=(
-            *message_evidence(*spoken, *unfit, compiled),
-            *(evidence(f"compute capability {one}", "the text") for one in known[:1]),
+        title="This CUDA compiler does not support the GPU's architecture",
+        cause="each CUDA compiles for the architectures of its time: a newer GPU needs a newer CUDA, and support for "
+        "the oldest is removed from time to time",
+        evidence=message_evidence(*messages),
+        fixes=(
+            Fix(text="Find the CUDA that supports the GPU, and build with it", commands=("tfgpu matrix cuda",)),
+            Fix(
+                text="Or install a TensorFlow that is built for it",
+                commands=("tfgpu matrix tensorflow --gpu NAME --newest",),
+            ),
         ),
-        fixes=(*newer, cache),
     )

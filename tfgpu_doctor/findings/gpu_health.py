@@ -1,67 +1,19 @@
-"""Findings about gpu health."""
+"""Findings about the state that a GPU reports of itself: faults, slowdowns, MIG."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.driver_answers import KERNEL_LOG
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import Gpu, Known, TfDevice, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
-
-MIG_GUIDE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html"
+from tfgpu_doctor.records.report import Fix, Severity
 
 
-_SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
-COOL_DOWN = (
-    Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
-    Fix(text="Check airflow, fans, power cables and the slot the card sits in"),
-)
-
-
-_BUSY = 50  # per cent
-
-
-_THROTTLES = {
-    "hw_thermal_slowdown": "the hardware slows down because of heat",
-    "sw_thermal_slowdown": "the driver slows down because of heat",
-    "hw_power_brake_slowdown": "the power supply or the board asks for less power",
-    "hw_slowdown": "the hardware halves the clocks (heat, power brake)",
-}
-
-
-def _slice(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...]) -> Problem | None:
-    """CUDA enumerates a single compute instance, whatever else is there (MIG user guide, "CUDA Device Enumeration")."""
-    seen = [
-        evidence(f"GPU {gpu.index}: {name}", context.source("gpus"))
-        for gpu in gpus
-        for name in value_or(gpu.mig_instances, ())
-        if value_or(gpu.mig_mode, False)
-    ]
-    seen += [
-        evidence(f"{device.name}: {device.device_name}", "TensorFlow's device list")
-        for device in devices
-        if " MIG " in (device.device_name or "")
-    ]
-    if not seen:
-        return None
-    slices = (name.rpartition("(MIG-") for gpu in gpus for name in value_or(gpu.mig_instances, ()))
-    uuid = next((tail.rstrip(")") for _, found, tail in slices if found), None)
-    choose = (f"export CUDA_VISIBLE_DEVICES=MIG-{uuid}",) if uuid else ()
-    return Problem(
-        title="A process gets one MIG slice, not the whole GPU",
-        cause="a process sees one slice, with its share of the memory and the multiprocessors; a second needs another",
-        evidence=tuple(seen),
-        fixes=(
-            Fix(text="See the slices, and choose one", commands=("nvidia-smi -L", *choose)),
-            Fix(
-                text="Or turn MIG off, while nothing uses the GPU",
-                commands=tuple(
-                    f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus if value_or(gpu.mig_mode, False)
-                ),
-            ),
-        ),
-        severity=Severity.WARNING,
-    )
+def _named(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
 FAULT = finding(
@@ -69,128 +21,134 @@ FAULT = finding(
     layer="GPU",
     severity=Severity.ERROR,
     title="A GPU is faulty",
+    cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
+    fixes=lambda _: (
+        Fix(text="Check the error counters", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
+        KERNEL_LOG,
+        Fix(
+            text="Restart the machine; if the error returns, reseat or replace the GPU and test its power supply",
+            commands=("sudo reboot",),
+        ),
+    ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
 
 @FAULT.sign(conclusive=False)
-def fault(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] | None = None) -> Problem | None:
+def error_counters(
+    context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] | None = None
+) -> Problem | None:
     """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed, Xid events."""
-    seen: list[Evidence] = []
+    source = context.source("gpus")
+    found = []
     for gpu in gpus:
-        name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-        if (lost := value_or(gpu.fault, None)) is not None:
-            seen.append(evidence(f"{name}: {lost}", context.source("gpus"), "an answer"))
+        if (fault := value_or(gpu.fault, None)) is not None:
+            found.append(evidence(f"{_named(gpu)}: {fault}", source, "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            seen.append(evidence(f"{name}: {errors} uncorrectable ECC errors", context.source("gpus"), "0"))
+            found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            seen.append(evidence(f"{name}: row remapping failed", context.source("gpus"), "no failure"))
-    if not seen:
-        return None
-    seen += [evidence(line, context.source("driver.xid_events")) for line in (xid_events or ())[-3:]]
-    return Problem(
-        cause="the card or its slot reports a hardware error; results and uptime cannot be relied on",
-        evidence=tuple(seen),
-        fixes=(
-            Fix(text="See what the card says", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
-            Fix(text="Restart the machine; reseat or replace the card if it comes back", commands=("sudo reboot",)),
-        ),
-    )
+            found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
+    events = [evidence(line, context.source("driver.xid_events")) for line in (xid_events or ())[-3:]]
+    return Problem(evidence=(*found, *events)) if found else None
+
+
+# Xids that a program causes, most of the time; all others are about the GPU, its slot or the driver (see `docs`)
+_SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
 
 
 @FAULT.sign
-def fault_reported(messages: MessageLog) -> Problem | None:
+def fault_message(messages: MessageLog) -> Problem | None:
     """Xid, ECC, a GPU that is lost or has fallen off the bus."""
-    xids = messages.all("xid")
-    hard = [m for m in xids if m.values.get("number") not in _SOFTWARE_XIDS]
-    seen = (*hard, *messages.all("gpu-lost", "ecc"), *xids)
-    if not seen:
+    xids, faults = messages.all("xid"), messages.all("gpu-lost", "ecc")
+    hardware = [m for m in xids if m.values.get("number") not in _SOFTWARE_XIDS]
+    if not xids and not faults:
         return None
     numbers = ", ".join(dict.fromkeys(m.values["number"] for m in xids if "number" in m.values))
-    software = bool(xids) and not hard and not messages.has("gpu-lost", "ecc")
+    software = "a kernel of the program failed, which Xid 13, 31, 43 and 45 usually mean, or the GPU's memory did"
     return Problem(
         title=f"The driver reports Xid {numbers}" if numbers else None,
-        cause="a program's kernel went wrong (Xid 13, 31, 43 and 45 mostly mean that), or the card's memory did"
-        if software
-        else "the card, its power, its slot or its memory reports an error; results and uptime cannot be relied on",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(
-                text="See what the card and the kernel say",
-                commands=(
-                    "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
-                    "sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",
-                ),
-            ),
-            Fix(
-                text="Restart the machine; reseat or replace the card, and test its power supply, if it comes back",
-                commands=("sudo reboot",),
-            ),
-        ),
+        cause=None if hardware or faults else software,
+        evidence=message_evidence(*hardware, *faults, *xids),
     )
+
+
+def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
+    commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
+    return Fix(text="Or, to use the whole GPU, disable MIG while nothing uses it", commands=commands)
+
+
+def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu in gpus or () if value_or(gpu.mig_mode, False))
+
+
+def _choose_instance(context: Context) -> tuple[Fix, ...]:
+    gpus: tuple[Gpu, ...] = value_or(context.facts.gpus, ())
+    names = (name.rpartition("(MIG-") for gpu in gpus for name in value_or(gpu.mig_instances, ()))
+    uuid = next((tail.rstrip(")") for _, separator, tail in names if separator), "UUID-OF-ONE-INSTANCE")
+    choose = Fix(
+        text="List the instances, and assign one to each process by its UUID",
+        commands=("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES=MIG-{uuid}"),
+    )
+    return (choose, _turn_off(_in_mig_mode(gpus) or (Gpu(index=0),)))
 
 
 MIG = finding(
     "gpu.mig",
     layer="GPU",
     severity=Severity.ERROR,
-    title="MIG mode is on, but the GPU has no MIG instance",
+    title="MIG mode is on: a process can use one MIG instance at most",
+    cause="a process sees one MIG instance, named by its UUID, with its share of the memory and the multiprocessors; "
+    "to CUDA, the index of another instance or of the whole GPU is no device",
+    fixes=_choose_instance,
     docs="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html",
 )
+_NO_INSTANCE = "MIG mode is on, but the GPU has no MIG instance"
 
 
 @MIG.sign(conclusive=False)
-def mig(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
-    """A GPU in MIG mode offers CUDA nothing until instances are created, and then one slice to a process."""
-    empty = [gpu for gpu in gpus if value_or(gpu.mig_mode, False) and value_or(gpu.mig_instances, None) == ()]
-    if not empty:
-        return _slice(context, gpus, devices or ())
+def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+    """A GPU in MIG mode is no CUDA device until instances are created; then a process gets one of them."""
     source = context.source("gpus")
-    return Problem(
-        cause="a GPU in MIG mode can be used only through its instances, and there are none",
-        evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
-        fixes=(
-            Fix(text="Create an instance", commands=("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C")),
-            Fix(text="Or turn MIG off", commands=tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in empty)),
-        ),
+    divided = _in_mig_mode(gpus)
+    if empty := tuple(gpu for gpu in divided if value_or(gpu.mig_instances, None) == ()):
+        create = Fix(text="Create an instance", commands=("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
+        return Problem(
+            title=_NO_INSTANCE,
+            cause="a GPU in MIG mode can be used only through its instances, and there are none",
+            evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
+            fixes=(create, _turn_off(empty)),
+        )
+    listed = [(gpu.index, name) for gpu in divided for name in value_or(gpu.mig_instances, ())]
+    used = [device for device in devices or () if " MIG " in (device.device_name or "")]
+    found = (
+        *(evidence(f"GPU {index}: {name}", source) for index, name in listed),
+        *(evidence(f"{device.name}: {device.device_name}", "TensorFlow's device list") for device in used),
     )
+    return Problem(evidence=found, severity=Severity.WARNING) if found else None
+
+
+_MIG_FAILURES = (
+    *("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"),
+)
 
 
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
-def mig_reported(
+def mig_message(
     context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] | None = None, variables: dict[str, str] | None = None
 ) -> Problem | None:
-    """A MIG device is asked for in a way that CUDA does not follow, or several are."""
-    spoken = messages.all("mig", "mig-empty")
+    """A MIG instance is requested in a way that CUDA does not support, or several are."""
+    reported = messages.all("mig", "mig-empty")
+    empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES)
     listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
-    several = len(messages.values("mig", "device")) >= 2 or listed >= 2 or bool(messages.values("mig", "count"))
-    fails = messages.has(
-        "no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"
-    )
-    on = any(value_or(gpu.mig_mode, False) for gpu in gpus or ())
-    if not messages.has("mig-empty") and (not (spoken or on) or not (fails or (several and not messages.complains))):
+    several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
+    is_problem = fails or (several and not messages.complains)
+    if not empty and not (is_problem and (reported or _in_mig_mode(gpus))):
         return None
-    visible = (variables or {}).get("CUDA_VISIBLE_DEVICES")
-    seen = evidence(f"CUDA_VISIBLE_DEVICES={visible}", context.source("variables")) if visible else None
-    return Problem(
-        severity=None if fails or messages.has("mig-empty") else Severity.WARNING,
-        title="MIG mode is on, but there is no MIG instance" if messages.has("mig-empty") else None,
-        cause="a CUDA process sees one MIG instance at most, named by its UUID; an index of another, or of "
-        "the whole GPU, is no device to it",
-        evidence=(
-            *message_evidence(*spoken, *messages.all("no-cuda-device", "cuinit-failed")),
-            *((seen,) if seen else ()),
-        ),
-        fixes=(
-            Fix(
-                text="Give every process its own instance by UUID",
-                commands=("nvidia-smi -L", "export CUDA_VISIBLE_DEVICES=MIG-UUID-OF-ONE-INSTANCE"),
-            ),
-            Fix(
-                text="To train over the whole card or over several, turn MIG off", commands=("sudo nvidia-smi -mig 0",)
-            ),
-        ),
-    )
+    found = message_evidence(*reported, *messages.all("no-cuda-device", "cuinit-failed"))
+    if visible := (variables or {}).get("CUDA_VISIBLE_DEVICES"):
+        found += (evidence(f"CUDA_VISIBLE_DEVICES={visible}", context.source("variables")),)
+    severity = None if fails or empty else Severity.WARNING
+    return Problem(title=_NO_INSTANCE if empty else None, evidence=found, severity=severity)
 
 
 THROTTLED = finding(
@@ -198,67 +156,61 @@ THROTTLED = finding(
     layer="GPU",
     severity=Severity.WARNING,
     title="A GPU runs slower than it could",
+    cause="heat, power or a degraded PCIe link reduces its speed",
+    fixes=lambda _: (
+        Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
+        Fix(text="Check air flow, fans, power cables and the PCIe slot of the GPU"),
+    ),
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
 )
+_THROTTLES = {
+    "hw_thermal_slowdown": "the hardware reduces the clocks because of heat",
+    "sw_thermal_slowdown": "the driver reduces the clocks because of heat",
+    "hw_power_brake_slowdown": "the power supply or the board requests less power",
+    "hw_slowdown": "the hardware halves the clocks (heat, power brake)",
+}
+_BUSY = 50  # per cent; an idle GPU lowers the speed of its link to save power
 
 
 @THROTTLED.sign(conclusive=False)
-def throttled(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
-    """Heat or power brake slow it down, or its PCIe link has lost lanes."""
+def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+    """Heat or power brake slow it down, or its PCIe link has fewer lanes than it could."""
     source = context.source("gpus")
-    seen: list[Evidence] = []
-    for gpu in gpus:
-        name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-        for reason in value_or(gpu.throttle_reasons, ()):
-            if reason in _THROTTLES:
-                hot = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
-                seen.append(evidence(f"{name}: {reason}{hot}", source, f"none; {_THROTTLES[reason]}"))
-        width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
-        if width and widest and width < widest and width <= 4:
-            seen.append(evidence(f"{name}: PCIe x{width}", source, f"x{widest}"))
-        generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
-        # an idle card lowers the speed of its link to save power
-        if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
-            seen.append(evidence(f"{name}: PCIe generation {generation} under load", source, f"generation {newest}"))
-    if not seen:
-        return None
-    return Problem(
-        cause="heat, power or a degraded PCIe link costs speed",
-        evidence=tuple(seen),
-        fixes=COOL_DOWN,
+    found = tuple(
+        evidence(f"{_named(gpu)}: {state}", source, expected) for gpu in gpus for state, expected in _slowdowns(gpu)
     )
+    return Problem(evidence=found) if found else None
+
+
+def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
+    """What a GPU reports, and what it should."""
+    degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
+    for reason in value_or(gpu.throttle_reasons, ()):
+        if reason in _THROTTLES:
+            yield f"{reason}{degrees}", f"none; {_THROTTLES[reason]}"
+    width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
+    if width and widest and width < widest and width <= 4:
+        yield f"PCIe x{width}", f"x{widest}"
+    generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
+    if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
+        yield f"PCIe generation {generation} under load", f"generation {newest}"
 
 
 @THROTTLED.sign
-def slower_with_time(messages: MessageLog) -> Problem | None:
-    """A job that is slower the longer it runs: heat, or a graph to which every step adds."""
-    seen = messages.all("slower-with-time")
-    if not seen:
-        return None
-    return Problem(
-        possible=True,
-        cause="a card that grows hot lowers its clocks; a program that adds to its graph, or keeps what it computed, "
-        "slows down as well",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(
-                text="To decide, watch temperature and clocks while it runs",
-                commands=(
-                    "nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks.max.sm,utilization.gpu --format=csv -l 5",
-                ),
-            ),
-        ),
+def slower_with_time_message(messages: MessageLog) -> Problem | None:
+    """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
+    query = "nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks.max.sm,utilization.gpu --format=csv -l 5"
+    watch = Fix(text="To decide, watch temperature and clocks while it runs", commands=(query,))
+    found = message_evidence(*messages.all("slower-with-time"))
+    cause = (
+        "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
     )
+    return Problem(cause=cause, evidence=found, fixes=(watch,), possible=True) if found else None
 
 
 @THROTTLED.sign
-def throttled_reported(messages: MessageLog) -> Problem | None:
-    """nvidia-smi -q shows a slowdown."""
-    seen = messages.all("slowdown") or (messages.all("power-capped") if not messages.complains else ())
-    if not seen:
-        return None
-    return Problem(
-        cause="heat, power or a degraded PCIe link costs speed",
-        evidence=message_evidence(*seen),
-        fixes=COOL_DOWN,
-    )
+def slowdown_message(messages: MessageLog) -> Problem | None:
+    """nvidia-smi -q shows a slowdown; a power cap alone, where nothing fails, is one too."""
+    capped = () if messages.complains else messages.all("power-capped")
+    found = message_evidence(*(messages.all("slowdown") or capped))
+    return Problem(evidence=found) if found else None
