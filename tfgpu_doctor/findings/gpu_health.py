@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings.context import Context
@@ -72,6 +73,9 @@ def fault_message(messages: MessageLog) -> Problem | None:
     )
 
 
+_MIG_UUID = re.compile(r"\bMIG-[\w/-]{8,}")
+
+
 def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
     commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
     return Fix(text="Or, to use the whole GPU, disable MIG while nothing uses it", commands=commands)
@@ -83,11 +87,11 @@ def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:
 
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
     gpus: tuple[Gpu, ...] = value_or(context.facts.gpus, ())
-    names = (name.rpartition("(MIG-") for gpu in gpus for name in value_or(gpu.mig_instances, ()))
-    uuid = next((tail.rstrip(")") for _, separator, tail in names if separator), "UUID-OF-ONE-INSTANCE")
+    names = [name for gpu in gpus for name in value_or(gpu.mig_instances, ())]
+    uuid = next((found[0] for name in names if (found := _MIG_UUID.search(name))), "MIG-UUID-OF-ONE-INSTANCE")
     choose = Fix(
         text="List the instances, and assign one to each process by its UUID",
-        commands=("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES=MIG-{uuid}"),
+        commands=("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES={uuid}"),
     )
     return (choose, _turn_off(_in_mig_mode(gpus) or (Gpu(index=0),)))
 
