@@ -12,15 +12,16 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.records.facts import Message, Toolkit, value_or
+from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
 
 def _is_stated(context: Context) -> bool:
-    """Whether a person wrote the GPU's name or the release: that weighs less than what a program prints."""
-    by_name = context.is_stated("host.pci_gpus") and not value_or(context.facts.gpus, ())
-    return by_name or context.is_stated("tensorflow.version")
+    """Whether a person wrote the GPU's name or the release, or the release is inferred from the text around it."""
+    release, gpus = context.facts.tensorflow.version, context.facts.gpus
+    by_name = context.is_stated("host.pci_gpus") and not value_or(gpus, ())
+    return by_name or (isinstance(release, Known) and release.grade != "observed")
 
 
 def _needs(gpu: Card, expected: str, source: str) -> Evidence:
@@ -74,7 +75,7 @@ def below_every_kernel(
     return Problem(
         cause=f"the wheel of TensorFlow {gpu_release.version} contains no kernel that this GPU can run",
         evidence=tuple(_needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
-        severity=Severity.WARNING if _is_stated(context) and messages is not None and messages.complains else None,
+        severity=Severity.WARNING if messages is not None and messages.complains and _is_stated(context) else None,
     )
 
 
@@ -171,7 +172,9 @@ ARCH_TOO_NEW = finding(
 
 
 @ARCH_TOO_NEW.sign(conclusive=False)
-def no_machine_code(context: Context, gpu_release: Release, cards: tuple[Card, ...]) -> Problem | None:
+def no_machine_code(
+    context: Context, gpu_release: Release, cards: tuple[Card, ...], messages: MessageLog | None = None
+) -> Problem | None:
     """No SASS for the GPU: PTX is compiled at first use, or there is none that it can run."""
     kernels = (*gpu_release.sass, *gpu_release.ptx)
     ways = {gpu: runs_on(gpu_release, gpu.compute_capability) for gpu in cards if kernels}
@@ -186,7 +189,9 @@ def no_machine_code(context: Context, gpu_release: Release, cards: tuple[Card, .
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
     found = tuple(_needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
-        return Problem(evidence=found, severity=Severity.WARNING if _is_stated(context) else None)
+        # what is stated weighs less than what programs print beside it
+        softened = messages is not None and _is_stated(context)
+        return Problem(evidence=found, severity=Severity.WARNING if softened else None)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,
