@@ -189,6 +189,7 @@ def test_a_symptom_leaves_a_finding_possible_and_says_what_to_run() -> None:
     (shown,) = found(facts, one)
     assert (shown.possible, shown.severity, shown.cause) == (True, Severity.WARNING, "several causes look the same")
     assert shown.fixes[0].commands == ("nvidia-smi",)
+    assert "tfgpu doctor" in shown.fixes[0].text
     assert shown.evidence[0].saw == "it fails"
 
 

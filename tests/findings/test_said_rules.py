@@ -29,6 +29,14 @@ from tfgpu_doctor.records.report import Finding, Severity
 _TABLES = (said_rows_machine, said_rows_cuda, said_rows_import, said_rows_runtime)
 FIRES = {finding: rows for table in _TABLES for finding, rows in table.FIRES.items()}
 LOOK_ALIKES = {finding: rows for table in _TABLES for finding, rows in table.LOOK_ALIKES.items()}
+# what tells causes apart that look the same in a text
+DECIDING = {
+    "cuda.version-mismatch": ("libcudart", "/usr/local/cuda", "nvcc --version"),
+    "cuda.lib-path": ("cudart",),
+    "cuda.missing": ("cudart", "pip list"),
+    "cudnn.version-mismatch": ("libcudnn", "pip list"),
+    "cudnn.lib-path": ("cudnn",),
+}
 POSSIBLE, HEARD = said_rows_possible.POSSIBLE, said_rows_possible.HEARD
 
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
@@ -124,6 +132,8 @@ def test_what_stays_open_is_a_warning_behind_what_is_certain(finding: str, text:
     assert found[place].severity is Severity.WARNING
     assert found[place].possible
     assert found[place].fixes, "what decides"
+    commands = " ".join(command for fix in found[place].fixes for command in fix.commands)
+    assert [command for command in DECIDING.get(finding, ()) if command not in commands] == []
     certain = [n for n, one in enumerate(found) if not one.possible and one.root_cause]
     above_notes = [n for n in certain if found[n].severity is not Severity.NOTE]
     assert all(n < place for n in above_notes), [one.id for one in found]

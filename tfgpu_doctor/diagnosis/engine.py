@@ -81,7 +81,9 @@ def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | No
         if not isinstance(messages, Known):
             return None
         if seen := symptom.seen(**{name: value_or(fetch(name, context), None) for name in symptom.inputs}):
-            fix = Fix(text="To decide, run", commands=one.asks or (_ASK_DOCTOR,))
+            commands = tuple(command for command in one.asks if command != _ASK_DOCTOR)
+            text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
+            fix = Fix(text=text, commands=commands or (_ASK_DOCTOR,))
             problem = Problem(
                 cause=symptom.because,
                 evidence=message_evidence(*seen, most=1),

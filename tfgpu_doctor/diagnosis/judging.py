@@ -168,7 +168,7 @@ def _open_candidates(signs: list[Sign], contexts: tuple[Context, ...]) -> Iterat
 
 
 def _asks(sign: Sign, context: Context) -> Iterator[str]:
-    for name in (*sign.gates, *sign.required):
+    for name in sign.inputs:
         fact = fetch(name, context)
         if isinstance(fact, Unknown) and fact.ask:
             yield fact.ask

@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.compatibility import known_capabilities
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Candidate, Soname, value_or
+from tfgpu_doctor.records.facts import Candidate, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
 
 
@@ -35,15 +35,11 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
 
 def tell_apart(context: Context) -> Fix:
     """How to see whether a library is missing, of another version, or not on the loader path."""
-    if context.remedies.os == "windows":
-        return Fix(text="To decide, list those on this machine", commands=("where cudart64_*.dll cudnn64_*.dll",))
+    sonames = context.facts.loader.sonames
+    look = (sonames.ask,) if isinstance(sonames, Unknown) and sonames.ask else ()
     return Fix(
         text="To decide whether it is missing, of another version or not on the loader path, run one of these there",
-        commands=(
-            "tfgpu doctor",
-            "ldconfig -p | grep -E 'libcudart|libcudnn'; find / -name 'libcudart.so*' -o -name 'libcudnn.so*' "
-            "2>/dev/null",
-        ),
+        commands=("tfgpu doctor", *look),
     )
 
 

@@ -96,7 +96,7 @@ def _no_gpu_and_no_reason(messages: MessageLog, devices: tuple[TfDevice, ...] | 
     return messages.messages[-1:] if silent else ()
 
 
-_SAME_MESSAGE = "the message is the same whether a library is missing, of another version, or off the loader's path"
+_SAME_MESSAGE = "the message is the same for a library that is missing, of another version, or not on the loader path"
 _SAME_ANSWER = "CUDA answers the same for a hidden GPU, a missing one, and one that the driver does not drive"
 _HANDLE = "a handle that cannot be created mostly means that no memory is left"
 

@@ -30,9 +30,10 @@ _ASKS = {
     "peers": "nvidia-smi topo -m",
     "cuda.toolkits": "ls -d /usr/local/cuda*",
     "cuda.nvcc": "nvcc --version",
-    "cudnn.installed": "ldconfig -p | grep libcudnn",
+    "cudnn.installed": "python -m pip list",
     "cudnn.runtime": "tfgpu doctor",
-    "loader.sonames": "tfgpu doctor",
+    "loader.sonames": "ldconfig -p | grep -E 'libcudart|libcudnn'; find / -name 'libcudart.so*' -o -name 'libcudnn.so*' "
+    "2>/dev/null",
     "loader.search_path": 'echo "$LD_LIBRARY_PATH"',
     "python.executable": 'python -c "import sys; print(sys.executable)"',
     "python.version": "python --version",
@@ -53,6 +54,7 @@ _ON_WINDOWS = {  # None: no command there, or nothing to ask for
     "driver.libcuda": "where nvcuda.dll",
     "cuda.toolkits": "nvcc --version",
     "cudnn.installed": "where cudnn64_*.dll",
+    "loader.sonames": "where cudart64_*.dll cudnn64_*.dll",
     "loader.search_path": "echo %PATH%",
     "variables": "set",
 }
@@ -60,7 +62,8 @@ _ON_WINDOWS = {  # None: no command there, or nothing to ask for
 
 def with_asks(facts: Facts) -> Facts:
     """The facts, each open one with the command that would tell, where there is one."""
-    windows = value_or(facts.host.os, None) == "windows"
+    dll = any(message.kind == "dll-load-failed" for message in value_or(facts.messages, ()))
+    windows = value_or(facts.host.os, "windows" if dll else None) == "windows"
     parts: dict[str, dict[str, Unknown]] = {}
     for path, command in {**_ASKS, **(_ON_WINDOWS if windows else {})}.items():
         fact = look_up(facts, path)
