@@ -32,8 +32,8 @@ _ASKS = {
     "cuda.nvcc": "nvcc --version",
     "cudnn.installed": "python -m pip list",
     "cudnn.runtime": "tfgpu doctor",
-    "loader.sonames": "ldconfig -p | grep -E 'libcudart|libcudnn'; find / -name 'libcudart.so*' -o -name 'libcudnn.so*' "
-    "2>/dev/null",
+    "loader.sonames": "ldconfig -p | grep -E 'libcudart|libcudnn'; "
+    "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
     "loader.search_path": 'echo "$LD_LIBRARY_PATH"',
     "python.executable": 'python -c "import sys; print(sys.executable)"',
     "python.version": "python --version",
