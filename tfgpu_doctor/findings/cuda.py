@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import re
-
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.libraries import (
     NO_GPU_SIDE,
-    hidden,
+    NOT_THE_DRIVER,
     in_state,
     missing_evidence,
     names,
     needed_by,
-    off_path_evidence,
 )
-from tfgpu_doctor.findings.library_fixes import fix_path, install_libraries, tell_apart
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import ReportedCuda
+from tfgpu_doctor.findings.library_fixes import install_libraries, tell_apart
+from tfgpu_doctor.findings.message_log import MessageLog
+from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Nvcc, Package, Soname, TfDevice, Toolkit
+from tfgpu_doctor.records.facts import Nvcc, Package, Soname, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
-_NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
 _WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 
 
@@ -37,7 +33,7 @@ VERSION_MISMATCH = finding(
     layer="CUDA",
     severity=Severity.ERROR,
     title="CUDA is installed, but not the version that TensorFlow loads",
-    cause="the version is part of the library names, so another CUDA version cannot replace it. " + _NOT_THE_DRIVER,
+    cause="the version is part of the library names, so another CUDA version cannot replace it. " + NOT_THE_DRIVER,
     fixes=install_libraries,
     symptoms=(symptoms.CUDA_NOT_OPENED,),
     docs=BUILD_TABLE,
@@ -166,7 +162,7 @@ def no_usable_file(
         )
     return Problem(
         title=f"{names(wanting)} not installed" if partly and len(wanting) <= 3 else None,
-        cause=f"{cause}. {_NOT_THE_DRIVER}",
+        cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=missing_evidence(context, wanting, gpu_release),
     )
 
@@ -177,13 +173,13 @@ def not_opened(
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and nothing shows that it is installed."""
     cuda = reported_cuda
-    installed = cuda.installed or cuda.only_cupti or _known_to_be_installed(messages, gpu_release)
-    if not cuda.fails or (installed and not _requested_in_vain(messages, cuda, gpu_release)):
+    installed = cuda.installed or cuda.only_cupti or known_to_be_installed(messages, gpu_release)
+    if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
     cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else "TensorFlow uses the CUDA of the system"
     return Problem(
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
-        f"the loader path. {_NOT_THE_DRIVER}",
+        f"the loader path. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
         fixes=(*_install(context, cuda, gpu_release), tell_apart(context)),
     )
@@ -197,153 +193,3 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
     wanted = minor(cuda.wanted)
     text = f"Install {f'CUDA {wanted}' if wanted else 'the CUDA version of this TensorFlow'} and its cuDNN"
     return (Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",) if wanted else ()), *install)
-
-
-def _known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
-    """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
-    found = any("what" not in message.values for message in messages.all("said-to-be-there"))
-    return found or _from_pip(messages, release) or messages.has("started-elsewhere", "restricted-program")
-
-
-def _from_pip(messages: MessageLog, release: Release | None) -> bool:
-    """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
-    return messages.has("asked-for-extra") and (release is None or release.extra is not None)
-
-
-def _requested_in_vain(messages: MessageLog, cuda: ReportedCuda, release: Release | None) -> bool:
-    """Whether the extra was requested of a release that has none: pip warns, and conda brought no CUDA either.
-
-    A version that somebody fills in is no proof of one.
-    """
-    no_extra = messages.has("asked-for-extra") and release is not None and not release.extra
-    from_conda = any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.matching)
-    return (no_extra or messages.has("no-such-extra")) and not from_conda
-
-
-# -------------------------------------------------------------------------------------------- cuda.lib-path
-
-
-def _add_to_path(context: Context) -> tuple[Fix, ...]:
-    if context.remedies.os == "windows":
-        return _ON_WINDOWS
-    return (
-        Fix(
-            text="Find them, and add their folders to the loader path before Python starts",
-            commands=(
-                "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
-                "export LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-            ),
-        ),
-        Fix(text="Or let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
-    )
-
-
-_ON_WINDOWS = (
-    Fix(
-        text="Add CUDA's bin folder to PATH, and open a new console", commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',)
-    ),
-    Fix(
-        text="Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: install "
-        "CUDA with conda, or name the folder in the program",
-        commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
-    ),
-)
-_PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
-    text="Add the folders of pip's nvidia packages to the loader path before Python starts",
-    commands=(
-        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
-        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
-    ),
-)
-_CUPTI_FOLDER = Fix(
-    text="Add CUPTI's folder to the loader path before Python starts",
-    commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
-)
-LIB_PATH = finding(
-    "cuda.lib-path",
-    layer="CUDA",
-    severity=Severity.ERROR,
-    title="The CUDA libraries are installed, but the loader does not find them",
-    fixes=_add_to_path,
-    symptoms=(symptoms.CUDA_NOT_OPENED, symptoms.UNNAMED_DLL),
-    docs=PIP_GUIDE,
-)
-
-
-@LIB_PATH.sign
-def not_found_by_loader(
-    context: Context,
-    gpu_release: Release,
-    cuda_sonames: tuple[Soname, ...],
-    cudnn_sonames: tuple[Soname, ...] | None = None,
-) -> Problem | None:
-    """The right files are not on the loader path, or come after one that cannot be loaded."""
-    damaged = hidden(cuda_sonames)
-    libraries = (*in_state(cuda_sonames, "off path"), *damaged)
-    if not libraries:
-        return None
-    cause = "the loader stops at a file that it cannot load" if damaged else "the loader does not search their folders"
-    return Problem(
-        title=f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None,
-        cause=f"{names(libraries)}: {cause}. {_NOT_THE_DRIVER}",
-        evidence=off_path_evidence(libraries, gpu_release),
-        fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path"))),  # one line for both
-        never_consequence=bool(damaged),
-    )
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def damaged_file_reported(reported_cuda: ReportedCuda) -> Problem | None:
-    """The loader refuses a file of the right name."""
-    refused = re.compile(r"too short|invalid ELF|wrong ELF")
-    if not any(refused.search(message.text) for _, message in reported_cuda.not_opened):
-        return None
-    cause = "a library is installed but damaged: copied incompletely, or a text file in place of a link"
-    return Problem(cause=cause, evidence=reported_cuda.evidence)
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def cupti_not_opened(context: Context, reported_cuda: ReportedCuda) -> Problem | None:
-    """The profiler's library alone is not found."""
-    if not reported_cuda.only_cupti:
-        return None
-    return Problem(
-        cause="CUDA's profiler library CUPTI is in the folder extras/CUPTI/lib64 of the toolkit, which the loader does "
-        "not search; all other CUDA libraries were opened",
-        evidence=reported_cuda.evidence,
-        fixes=None if context.remedies.os == "windows" else (_CUPTI_FOLDER,),
-    )
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def installed_but_not_opened(
-    context: Context,
-    messages: MessageLog,
-    reported_cuda: ReportedCuda,
-    gpu_release: Release | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
-) -> Problem | None:
-    """Something of CUDA cannot be opened, although the right version is installed."""
-    cuda = reported_cuda
-    fails = cuda.fails or (devices is not None and _misses_its_extra(messages, gpu_release))
-    if not fails or _requested_in_vain(messages, cuda, gpu_release):
-        return None
-    if not cuda.matching and not _known_to_be_installed(messages, gpu_release):
-        return None
-    from_pip = not cuda.matching and _from_pip(messages, gpu_release)
-    where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or (
-        "by the extra and-cuda" if from_pip else "another program finds it"
-    )
-    name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
-    return Problem(
-        cause=f"{name} is installed ({where}), but not where the loader searches. {_NOT_THE_DRIVER}",
-        evidence=cuda.evidence or message_evidence(*messages.all("asked-for-extra")),
-        fixes=(*((_PIP_FOLDERS,) if from_pip else ()), *_add_to_path(context)),
-    )
-
-
-def _misses_its_extra(messages: MessageLog, release: Release | None) -> bool:
-    """No GPU, no reason given, and a release that is known not to find what its own extra installs."""
-    if release is None or messages.complains or not messages.has("asked-for-extra"):
-        return False
-    return any(issue.condition.extra and "runpath" in issue.id for issue in release.known_issues)

@@ -16,6 +16,7 @@ from tfgpu_doctor.records.software import LibraryState
 CUDNN_GUIDE = "https://docs.nvidia.com/deeplearning/cudnn/latest/"
 CUDNN_PART = re.compile(r"lib?cudnn_\w+|cudnn_\w+64", re.IGNORECASE)  # not the main library
 # where these hold, nobody asks for CUDA's libraries
+NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
 NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed")
 _NEEDS_CUDA = re.compile(r"needs lib(?:cu(?!dnn)|nv)")  # a library that installing CUDA brings
 

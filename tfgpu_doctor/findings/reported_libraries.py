@@ -270,3 +270,24 @@ def _unnamed_cudnn(log: MessageLog, release: Release | None) -> tuple[Message, .
     modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
     silent = modern and not log.has("cudart-not-found", *_NOT_OPENED)
     return log.all("gpu-libraries-not-opened") if silent else ()
+
+
+def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
+    """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
+    found = any("what" not in message.values for message in messages.all("said-to-be-there"))
+    return found or from_pip(messages, release) or messages.has("started-elsewhere", "restricted-program")
+
+
+def from_pip(messages: MessageLog, release: Release | None) -> bool:
+    """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
+    return messages.has("asked-for-extra") and (release is None or release.extra is not None)
+
+
+def requested_in_vain(messages: MessageLog, cuda: ReportedCuda, release: Release | None) -> bool:
+    """Whether the extra was requested of a release that has none: pip warns, and conda brought no CUDA either.
+
+    A version that somebody fills in is no proof of one.
+    """
+    no_extra = messages.has("asked-for-extra") and release is not None and not release.extra
+    from_conda = any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.matching)
+    return (no_extra or messages.has("no-such-extra")) and not from_conda

@@ -1,0 +1,145 @@
+"""The finding about CUDA libraries that are installed where the loader does not find them."""
+
+from __future__ import annotations
+
+import re
+
+from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem, finding
+from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, hidden, in_state, names, off_path_evidence
+from tfgpu_doctor.findings.library_fixes import fix_path
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.reported_libraries import ReportedCuda, from_pip, known_to_be_installed, requested_in_vain
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import Soname, TfDevice
+from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.versions import minor
+
+PIP_GUIDE = "https://www.tensorflow.org/install/pip"
+
+
+def _add_to_path(context: Context) -> tuple[Fix, ...]:
+    if context.remedies.os == "windows":
+        return _ON_WINDOWS
+    return (
+        Fix(
+            text="Find them, and add their folders to the loader path before Python starts",
+            commands=(
+                "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
+                "export LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+            ),
+        ),
+        Fix(text="Or let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
+    )
+
+
+_ON_WINDOWS = (
+    Fix(
+        text="Add CUDA's bin folder to PATH, and open a new console", commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',)
+    ),
+    Fix(
+        text="Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: install "
+        "CUDA with conda, or name the folder in the program",
+        commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
+    ),
+)
+_PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
+    text="Add the folders of pip's nvidia packages to the loader path before Python starts",
+    commands=(
+        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
+        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
+    ),
+)
+_CUPTI_FOLDER = Fix(
+    text="Add CUPTI's folder to the loader path before Python starts",
+    commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
+)
+LIB_PATH = finding(
+    "cuda.lib-path",
+    layer="CUDA",
+    severity=Severity.ERROR,
+    title="The CUDA libraries are installed, but the loader does not find them",
+    fixes=_add_to_path,
+    symptoms=(symptoms.CUDA_NOT_OPENED, symptoms.UNNAMED_DLL),
+    docs=PIP_GUIDE,
+)
+
+
+@LIB_PATH.sign
+def not_found_by_loader(
+    context: Context,
+    gpu_release: Release,
+    cuda_sonames: tuple[Soname, ...],
+    cudnn_sonames: tuple[Soname, ...] | None = None,
+) -> Problem | None:
+    """The right files are not on the loader path, or come after one that cannot be loaded."""
+    damaged = hidden(cuda_sonames)
+    libraries = (*in_state(cuda_sonames, "off path"), *damaged)
+    if not libraries:
+        return None
+    cause = "the loader stops at a file that it cannot load" if damaged else "the loader does not search their folders"
+    return Problem(
+        title=f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None,
+        cause=f"{names(libraries)}: {cause}. {NOT_THE_DRIVER}",
+        evidence=off_path_evidence(libraries, gpu_release),
+        fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path"))),  # one line for both
+        never_consequence=bool(damaged),
+    )
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def damaged_file_reported(reported_cuda: ReportedCuda) -> Problem | None:
+    """The loader refuses a file of the right name."""
+    refused = re.compile(r"too short|invalid ELF|wrong ELF")
+    if not any(refused.search(message.text) for _, message in reported_cuda.not_opened):
+        return None
+    cause = "a library is installed but damaged: copied incompletely, or a text file in place of a link"
+    return Problem(cause=cause, evidence=reported_cuda.evidence)
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def cupti_not_opened(context: Context, reported_cuda: ReportedCuda) -> Problem | None:
+    """The profiler's library alone is not found."""
+    if not reported_cuda.only_cupti:
+        return None
+    return Problem(
+        cause="CUDA's profiler library CUPTI is in the folder extras/CUPTI/lib64 of the toolkit, which the loader does "
+        "not search; all other CUDA libraries were opened",
+        evidence=reported_cuda.evidence,
+        fixes=None if context.remedies.os == "windows" else (_CUPTI_FOLDER,),
+    )
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def installed_but_not_opened(
+    context: Context,
+    messages: MessageLog,
+    reported_cuda: ReportedCuda,
+    gpu_release: Release | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """Something of CUDA cannot be opened, although the right version is installed."""
+    cuda = reported_cuda
+    fails = cuda.fails or (devices is not None and _misses_its_extra(messages, gpu_release))
+    if not fails or requested_in_vain(messages, cuda, gpu_release):
+        return None
+    if not cuda.matching and not known_to_be_installed(messages, gpu_release):
+        return None
+    by_pip = not cuda.matching and from_pip(messages, gpu_release)
+    where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or (
+        "by the extra and-cuda" if by_pip else "another program finds it"
+    )
+    name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
+    return Problem(
+        cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
+        evidence=cuda.evidence or message_evidence(*messages.all("asked-for-extra")),
+        fixes=(*((_PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
+    )
+
+
+def _misses_its_extra(messages: MessageLog, release: Release | None) -> bool:
+    """No GPU, no reason given, and a release that is known not to find what its own extra installs."""
+    if release is None or messages.complains or not messages.has("asked-for-extra"):
+        return False
+    return any(issue.condition.extra and "runpath" in issue.id for issue in release.known_issues)
