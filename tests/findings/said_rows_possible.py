@@ -204,6 +204,8 @@ HEARD: dict[str, dict[str, Heard]] = {
     },
     "memory.oom": {
         "a tensor": Heard(f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {_OOM}"),
+        "a copy to a full GPU": Heard("Dst tensor is not initialized."),
+        "another failure": Heard("InternalError: no kernel image", fires=False),
         "no failure": Heard(
             "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.60GiB. The caller indicates that this is not "
             "a failure, but this may mean that there could be performance gains if more memory were available.",

@@ -492,7 +492,6 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("all of it, by an unknown process", {"gpus": known((gpu(memory_free=2**20),)), "tensorflow.checks": WHY}),
         ("the one that is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "1"})}),
     ],
-    "memory.oom": [("a copy to a full card", {"tensorflow.checks": raised("Dst tensor is not initialized.")})],
     "cudnn.init-failed": [
         ("the operation raises", {"tensorflow.checks": raised("UnknownError: CUDNN_STATUS_NOT_INITIALIZED")}),
         (
@@ -700,7 +699,6 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("the other one is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
         ("a slice", {"gpus": known((gpu(memory_free=2**20, mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
     ],
-    "memory.oom": [("another failure", {"tensorflow.checks": raised("InternalError: no kernel image")})],
     "cudnn.init-failed": [
         (
             "its version is wrong",
@@ -810,7 +808,6 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "compute.wrong-result": {"tensorflow.checks": WHY},
     "tf.known-bug": {"tensorflow.version": WHY},
     "memory.taken": {"gpus": WHY},
-    "memory.oom": {"tensorflow.checks": WHY},
     "cudnn.init-failed": {"tensorflow.checks": WHY},
     "shm.small": {"host.shm": WHY},
     "perf.low-clocks": {"gpus": WHY},
