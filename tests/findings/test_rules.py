@@ -11,6 +11,8 @@ from tests.healthy import MATRIX, SITE, gpu, healthy, known, soname, sonames, sp
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.packages import PROVIDERS
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
 from tfgpu_doctor.records.facts import (
     Build,
@@ -159,6 +161,11 @@ SWITCHED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 def raised(error: str) -> Any:
     """A product that could not be computed."""
     return known((ComputeCheck(device="/GPU:0", kind="matmul", ok=False, error=error),))
+
+
+def logged(*texts: str) -> Any:
+    """What TensorFlow printed in a live run."""
+    return known(catalogue.read([lines.Line(number, text) for number, text in enumerate(texts, 1)]), "TensorFlow's log")
 
 
 def ptxas(*versions: str) -> Any:
@@ -492,6 +499,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("all of it, by an unknown process", {"gpus": known((gpu(memory_free=2**20),)), "tensorflow.checks": WHY}),
         ("the one that is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "1"})}),
     ],
+    "memory.oom": [("a copy to a full GPU", {"messages": logged("Dst tensor is not initialized.")})],
     "cudnn.init-failed": [
         ("the operation raises", {"tensorflow.checks": raised("UnknownError: CUDNN_STATUS_NOT_INITIALIZED")}),
         (
@@ -699,6 +707,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("the other one is chosen", {"gpus": TWO, "variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
         ("a slice", {"gpus": known((gpu(memory_free=2**20, mig_mode=True, mig_instances=("MIG 1g.18gb",)),))}),
     ],
+    "memory.oom": [("another failure", {"messages": logged("InternalError: no kernel image")})],
     "cudnn.init-failed": [
         (
             "its version is wrong",
@@ -808,6 +817,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "compute.wrong-result": {"tensorflow.checks": WHY},
     "tf.known-bug": {"tensorflow.version": WHY},
     "memory.taken": {"gpus": WHY},
+    "memory.oom": {"tensorflow.checks": WHY},
     "cudnn.init-failed": {"tensorflow.checks": WHY},
     "shm.small": {"host.shm": WHY},
     "perf.low-clocks": {"gpus": WHY},

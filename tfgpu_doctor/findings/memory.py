@@ -99,7 +99,7 @@ def _is_of_handle(message: Message) -> bool:
 
 def _failed(log: MessageLog) -> tuple[Message, ...]:
     """Allocations that failed, but for those of a handle, which needs only a few MB."""
-    memory = log.all("out-of-memory", "dst-not-initialized", "device-memory-exhausted")
+    memory = log.all("out-of-memory", "dst-not-initialized")
     refused = (m for m in log.all("cublas-handle", "cudnn-status") if _is_refused(m))
     return tuple(m for m in (*memory, *refused) if not _is_of_handle(m))
 
@@ -184,14 +184,12 @@ def _is_on_host(message: Message) -> bool:
     return re.search(r"device:CPU|allocator (?:mkl)?cpu", message.text) is not None
 
 
-@OOM.sign(unless=("memory.taken", "gpu.fault"))
-def allocation_failed(context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] | None = None) -> Problem | None:
-    """An allocation on the GPU fails, and nothing shows that another process uses the memory."""
-    failed = _not_allocated(messages)
-    if all(map(_is_on_host, failed)):
+@OOM.sign(gates=("checks",), conclusive=False)
+def check_ran_out_of_memory(messages: MessageLog | None = None, gpus: tuple[Gpu, ...] | None = None) -> Problem | None:
+    """Not even the small computations of the doctor got memory."""
+    failed = _not_allocated(messages) if messages else []
+    if not failed:
         return None
-    if not context.probed:
-        return Problem(evidence=message_evidence(*failed))
     free = [
         evidence(f"GPU {gpu.index}: {gpu.memory_free.value // MIB} MiB free", gpu.memory_free.source)
         for gpu in gpus or ()
@@ -202,6 +200,13 @@ def allocation_failed(context: Context, messages: MessageLog, gpus: tuple[Gpu, .
         evidence=(*message_evidence(*failed), *free),
         fixes=(Fix(text="Find the process that uses it", commands=("nvidia-smi",)), _GROWTH),
     )
+
+
+@OOM.sign(unless=("memory.taken", "gpu.fault"))
+def allocation_failed(messages: MessageLog) -> Problem | None:
+    """An allocation on the GPU fails, and nothing shows that another process uses the memory."""
+    failed = _not_allocated(messages)
+    return None if all(map(_is_on_host, failed)) else Problem(evidence=message_evidence(*failed))
 
 
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
