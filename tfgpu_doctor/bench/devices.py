@@ -98,11 +98,9 @@ class Selection:
         """
         if self.devices is not None:
             return _named_cases(found, self.devices, spreads)
-        count = len(found) if self.gpus is None else self.gpus
-        if self.explicit and self.virtual is None and count > len(found):
-            raise DeviceError(f"{_gpus(count)} requested, but {describe(found)}")
-        if self.explicit and self.gpus is None and not found and self.virtual is None:
-            raise DeviceError(f"all GPUs requested, but {describe(found)}")
+        count = max(len(found), 1) if self.gpus is None else self.gpus
+        if self.explicit and self.virtual is None and len(found) < count:
+            raise DeviceError(f"{'all GPUs' if self.gpus is None else _gpus(count)} requested, but {describe(found)}")
         cases = [Case("CPU", ("/CPU:0",), ())]
         if found:
             cases.append(Case("1 GPU", ("/GPU:0",), (0,)))

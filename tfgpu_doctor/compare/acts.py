@@ -78,11 +78,16 @@ def _group(difference: Difference, good: Facts, bad: Facts) -> str:
         return _package([path.key], good, bad) or "cudnn"
     if path.path in ("gpus", "host.pci_gpus") and path.field is None:
         return "gpus"
-    if path.path == "python.tensorflow_paths" and _came_by_pythonpath(good, bad):
-        return "variables.PYTHONPATH"
-    if path.path in ("python.tensorflow_paths", "python.tensorflow_leftovers") and _came_or_went(good, bad):
-        return "tensorflow"
+    if path.path in ("python.tensorflow_paths", "python.tensorflow_leftovers"):
+        return _group_of_files(difference, good, bad)
     return difference.group
+
+
+def _group_of_files(difference: Difference, good: Facts, bad: Facts) -> str:
+    """What put files of TensorFlow on the path, or left them there."""
+    if difference.path.path == "python.tensorflow_paths" and _came_by_pythonpath(good, bad):
+        return "variables.PYTHONPATH"
+    return "tensorflow" if _came_or_went(good, bad) else difference.group
 
 
 def _led_by(before: Soname | None, after: Soname | None, good: Facts, bad: Facts) -> str:

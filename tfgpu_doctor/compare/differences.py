@@ -138,7 +138,7 @@ def _status(before: Any, after: Any) -> Status | None:
 
 def _of_element(path: FactPath, before: Any, after: Any) -> Iterator[Difference]:
     """The difference of one element of a collection; that of hardware, of which both have it, field by field."""
-    is_in_both = before is not None and after is not None
+    element, is_in_both = before or after, before is not None and after is not None
     if is_in_both and isinstance(before, Gpu | PciGpu):
         yield from _of_hardware(path, before, after)
         return
@@ -147,15 +147,21 @@ def _of_element(path: FactPath, before: Any, after: Any) -> Iterator[Difference]
     field, good, bad = about(path.path), element_text(before), element_text(after)
     grade: Grade = "noise" if good == bad else field.grade
     status: Status = "added" if good is None else "removed" if bad is None else "changed"
-    if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
-        status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
-    elif isinstance(before or after, Soname):
+    if isinstance(element, Soname):
         status, grade = "changed", grade if is_in_both else "noise"  # what another TensorFlow opens is its matter
-        good, bad = good or "not wanted", bad or "not wanted"
-        if good == bad:
-            good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
+        good, bad = _of_libraries(before, after)
+    elif isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
+        status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
     text = _text(path, good, bad)
-    yield Difference(path, _layer(path, before or after), text, good, bad, status, grade, path.id)
+    yield Difference(path, _layer(path, element), text, good, bad, status, grade, path.id)
+
+
+def _of_libraries(before: Soname | None, after: Soname | None) -> tuple[str, str]:
+    """What the loader opens for a soname; with the file where that alone is another."""
+    good, bad = element_text(before) or "not wanted", element_text(after) or "not wanted"
+    if before and after and good == bad:
+        return f"{good} ({before.winner})", f"{bad} ({after.winner})"
+    return good, bad
 
 
 def _of_hardware(path: FactPath, before: Gpu | PciGpu, after: Gpu | PciGpu) -> Iterator[Difference]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 PLACEHOLDER = re.compile(r"<[a-z]+(?:-\d+)?>")
 _SEPARATORS = re.compile(r"([\\/]+)")
+_ANCHOR = re.compile(r"[A-Za-z]:|~")
 
 # a path in running text: posix (or from ~), Windows with or without doubled backslashes
 _PART = r"(?:<[a-z]+(?:-\d+)?>|[^\s/\\'\":;,|()\[\]{}`*?<>=$])"
@@ -96,10 +97,10 @@ def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str
     """
     pieces = _SEPARATORS.split(path)
     users = {user.lower() for user in users_in(path)}
-    parts = [part for part in pieces[::2] if part and not re.fullmatch(r"[A-Za-z]:|~", part)]
-    system = bool(parts) and not users and parts[0].lower() in _SYSTEM
+    parts = [part for part in pieces[::2] if part and not _ANCHOR.fullmatch(part)]
     if len(parts) < (1 if path.startswith("~") else least) or _A_DEVICE.match(path):
         return path
+    system = not users and parts[0].lower() in _SYSTEM
     rewritten = []
     for number, piece in enumerate(pieces):
         if number % 2 or not piece or PLACEHOLDER.fullmatch(piece):
@@ -111,7 +112,7 @@ def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str
 
 
 def _part(part: str, public: bool, name_part: Callable[[str], str]) -> str:
-    if public or is_public(part) or re.fullmatch(r"[A-Za-z]:|~", part):
+    if public or is_public(part) or _ANCHOR.fullmatch(part):
         return part
     ending = _ENDINGS.search(part)
     return name_part(part[: ending.start()]) + ending[0] if ending else name_part(part)

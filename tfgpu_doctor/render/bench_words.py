@@ -162,17 +162,22 @@ def machine(result: BenchResult) -> str:
 def verdict(result: BenchResult) -> str:
     """One sentence: what came out, for who reads no further."""
     good = [run for run in result.runs if run.throughput and not run.virtual]
-    failed = [run for run in result.runs if run.failure]
-    bad = f"{len(failed)} of {len(result.runs)} runs gave no verified result" if failed else ""
+    failed = sum(bool(run.failure) for run in result.runs)
+    bad = f"{failed} of {len(result.runs)} runs gave no verified result" if failed else ""
     if not result.runs:
         return "Nothing was measured."
     if not good:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     if result.conclusions:
         return ". ".join(result.conclusions) + (f". {bad}." if bad else ". Every result is verified.")
+    return f"{_best(good, result.runs)}. {bad or 'Every result is verified'}.{_noise(good)}"
+
+
+def _noise(good: Sequence[Run]) -> str:
     noisy = sum(bool(run.stopped) for run in good)
-    noise = f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
-    return f"{_best(good, result.runs)}. {bad or 'Every result is verified'}.{noise if noisy else ''}"
+    if not noisy:
+        return ""
+    return f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
 
 
 def _best(good: Sequence[Run], runs: Sequence[Run]) -> str:

@@ -84,11 +84,7 @@ def parse(text: str) -> Cluster | None:
         raise ClusterError("TF_CONFIG lists parameter servers, which this benchmark does not use: remove the job ps")
     known = {job: tuple(jobs.get(job, ())) for job in ("chief", "worker")}
     addresses = (*known["chief"], *known["worker"])
-    for address in addresses:
-        if not isinstance(address, str) or not _port(address):
-            raise ClusterError(f"TF_CONFIG: {address!r} is not an address; write host:port")
-    if len(set(addresses)) < len(addresses):
-        raise ClusterError("TF_CONFIG lists an address twice")
+    _check_addresses(addresses)
     if len(known["chief"]) > 1:
         raise ClusterError("TF_CONFIG lists several chiefs; there can be only one")
     job, index = task.get("type"), _number(task.get("index"))
@@ -97,6 +93,14 @@ def parse(text: str) -> Cluster | None:
     if len(addresses) < 2:
         return None
     return Cluster(addresses, index + (len(known["chief"]) if job == "worker" else 0), text)
+
+
+def _check_addresses(addresses: Sequence[Any]) -> None:
+    for address in addresses:
+        if not isinstance(address, str) or not _port(address):
+            raise ClusterError(f"TF_CONFIG: {address!r} is not an address; write host:port")
+    if len(set(addresses)) < len(addresses):
+        raise ClusterError("TF_CONFIG lists an address twice")
 
 
 def config(cluster: Mapping[str, Sequence[str]], index: int) -> str:

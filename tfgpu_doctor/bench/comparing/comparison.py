@@ -133,8 +133,7 @@ def _compare(
 ) -> RunChange:
     without = [speedless(run, name) for run, name in zip(pair, NAMES, strict=True)]
     obstacles = [] if any(without) else _obstacles(base, new, pair, forbidden)
-    reasons = tuple(dict.fromkeys(filter(None, without)))
-    reasons = reasons or tuple(_reason(one) for one in obstacles if one.across not in across)
+    reasons = tuple(dict.fromkeys(filter(None, without))) or _reasons(obstacles, across)
     samples = [
         None if why else samples_of(run, usable_cpus(result.environment))
         for run, result, why in zip(pair, (base, new), without, strict=True)
@@ -148,7 +147,10 @@ def _compare(
         verdict="not comparable",
         reasons=reasons,
         lost=without[0] is None and pair[1].failure is not None,
-        notes=(*(f"across {one.text}" for one in obstacles if one.across in across), *asides_of_run(base, new, pair)),
+        notes=(
+            *(f"across {obstacle.text}" for obstacle in obstacles if obstacle.across in across),
+            *asides_of_run(base, new, pair),
+        ),
     )
     if reasons or not samples[0] or not samples[1]:
         sides = [measured(run, one, one) if one else None for run, one in zip(pair, samples, strict=True)]
@@ -173,8 +175,12 @@ def _obstacles(
     return [*forbidden, *other_circumstances(base, new, on_gpu=on_gpu), *other_run(*pair)]
 
 
-def _reason(obstacle: Obstacle) -> str:
-    return f"{obstacle.text} (--across {obstacle.across} allows it)" if obstacle.across else obstacle.text
+def _reasons(obstacles: Sequence[Obstacle], across: Collection[str]) -> tuple[str, ...]:
+    return tuple(
+        f"{obstacle.text} (--across {obstacle.across} allows it)" if obstacle.across else obstacle.text
+        for obstacle in obstacles
+        if obstacle.across not in across
+    )
 
 
 # ------------------------------------------------------------------------------------------------ figures

@@ -42,21 +42,25 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     if "unusable" in described:
         raise SignatureError(described["unusable"])
     inputs = described["inputs"]
-    names = [one["name"] for one in inputs]
+    wanted = _by_name(inputs, shapes)
+    specs = [_spec(entry, wanted.get(entry["name"])) for entry in inputs]
+    if not specs or any(map(_any_batch, inputs)):
+        return specs, 0
+    first = {entry["shape"][0] for entry in inputs if entry["shape"]}
+    if len(first) != 1:
+        raise SignatureError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
+    batched = [{**spec, "shape": spec["shape"][1:], "batched": True} for spec in specs if spec["shape"]]
+    return [*batched, *(spec for spec in specs if not spec["shape"])], int(first.pop())
+
+
+def _by_name(inputs: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The shapes by the name of an input that there is."""
+    names = [entry["name"] for entry in inputs]
     wanted = {names[0] if name == "" and len(names) == 1 else name: shape for name, shape in shapes.items()}
     for name in wanted:
         if name not in names:
             raise SignatureError(f"--shape names {name or 'no input'}: the signature takes {_listed(inputs)}")
-    free = [_any_batch(one) for one in inputs]
-    found = [_spec(one, wanted.get(one["name"])) for one in inputs]
-    if any(free) or not found:
-        return found, 0
-    first = {one["shape"][0] for one in inputs if one["shape"]}
-    if len(first) != 1:
-        raise SignatureError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
-    return [{**one, "shape": one["shape"][1:], "batched": True} for one in found if one["shape"]] + [
-        one for one in found if not one["shape"]
-    ], int(first.pop())
+    return wanted
 
 
 def _any_batch(one: Mapping[str, Any]) -> bool:

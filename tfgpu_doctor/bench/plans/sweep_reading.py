@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from tfgpu_doctor.bench.ratios import ratio
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
@@ -46,17 +46,15 @@ def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], n
     if not ratios:
         return "no size was also measured on the CPU"
     sizes = list(ratios)
-    slower = [size for size in sizes if ratios[size].high < 1]
-    first = next((size for size in reversed(sizes) if not ratios[size].low > 1), None)  # the last that is not faster
-    faster = [size for size in sizes if first is None or size > first]
+    faster = list(takewhile(lambda size: ratios[size].low > 1, reversed(sizes)))[::-1]
     if not faster:
         last = ratios[sizes[-1]]
         known = "slower than the CPU" if last.high < 1 else "not clearly faster than the CPU"
         return f"{known} up to {name} = {sizes[-1]}, the largest measured on both ({last.value:.2g} times as fast)"
-    if first is None:
+    if faster == sizes:
         value = ratios[sizes[0]].value
         return f"faster than the CPU from the smallest size on ({name} = {sizes[0]}, {value:.2g} times)"
-    low = max(slower) if slower else None
+    low = max((size for size in sizes if ratios[size].high < 1), default=None)
     if low is None:
         return f"faster than the CPU from {name} = {faster[0]} on; inconclusive below"
     about = float(f"{_interpolate(ratios, low, faster[0]):.2g}")

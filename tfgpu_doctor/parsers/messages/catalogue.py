@@ -10,21 +10,12 @@ from tfgpu_doctor.records.facts import Message
 
 TEMPLATES = tuple(one for table in (driver, cuda, imports, packages, runtime, harmless) for one in table.TEMPLATES)
 
-# Kinds without a template: other parsers and inference/derived_messages.py make them
-OTHER_FAILURES = frozenset(
-    {
-        *("build-failed", "conda-not-found", "conda-unsatisfiable", "externally-managed", "no-such-extra"),
-        *("requirement-conflict", "wheel-not-supported"),  # an installer's
-        *("hides-every-gpu", "image-build", "other-version-runs"),
-        "own-finding",
-    }
-)
-OTHER_CONTEXT = frozenset(
-    {"conda-tensorflow", "container-start", "gpu-created", "jetson", "log-era", "notebook", "source-build"}
-)
+# Kinds that are no failures; those without a template come from other parsers and inference/derived_messages.py
 ROLES: dict[str, template.Role] = {
-    **dict.fromkeys(OTHER_FAILURES, "failure"),
-    **dict.fromkeys(OTHER_CONTEXT, "context"),
+    **dict.fromkeys(
+        ("conda-tensorflow", "container-start", "gpu-created", "jetson", "log-era", "notebook", "source-build"),
+        "context",
+    ),
     **{one.kind: one.role for one in TEMPLATES if one.role is not None},
 }
 STOPS_IMPORT = frozenset(
@@ -34,7 +25,7 @@ STOPS_IMPORT = frozenset(
 
 def is_failure(kind: str) -> bool:
     """Whether a message of this kind says that something failed; else it tells where and how, or is harmless."""
-    return ROLES[kind] == "failure" if kind in ROLES else True
+    return kind not in ROLES
 
 
 def stops_import(kind: str) -> bool:

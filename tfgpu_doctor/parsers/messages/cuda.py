@@ -22,7 +22,6 @@ TEMPLATES = (
         rf"(?:Could not (?:load dynamic library|dlopen (?:library|DSO:)|find|load)"
         rf"|Couldn't open CUDA library|failed to find)"
         rf" *['\"]?{_LIBRARY}(?:['\"]|[,;.]|\s|$)(?:.*?dlerror: *(?P<why>.*?)(?:; LD_LIBRARY_PATH.*)?$)?",
-        role="failure",
     ),
     template(
         "library-not-opened",
@@ -59,7 +58,6 @@ TEMPLATES = (
         rf"(?:^|Error:? *|[\s'\"(/]){_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short"
         rf"|invalid ELF header|wrong ELF class"
         rf"|failed to map segment|cannot allocate memory in static TLS block)",
-        role="failure",
     ),
     template("loader-error", "importerror", rf"ImportError:? ['\"`]?{_LIBRARY}['\"`]?\s*$"),
     template(
@@ -67,7 +65,7 @@ TEMPLATES = (
         "library not loaded",
         r"Library not loaded: (?:@rpath/)?(?P<library>(?:[\w./-]*/)?lib\w+(?:\.\d+)*\.dylib)",
     ),
-    template("restricted-program", "restricted program|system integrity protection", role="failure"),
+    template("restricted-program", "restricted program|system integrity protection"),
     template(
         "library-opened",
         "successfully opened",
@@ -75,23 +73,17 @@ TEMPLATES = (
         role="context",
     ),
     template("loader-path", "ld_library_path:", r"LD_LIBRARY_PATH: *(?P<path>\S*)", role="context"),
-    template("cudart-not-found", "could not find cuda drivers on your machine", role="failure"),
+    template("cudart-not-found", "could not find cuda drivers on your machine"),
     template("cudart-ignorable", "ignore above cudart dlerror", role="context"),
-    template("gpu-libraries-not-opened", "cannot dlopen some gpu libraries", role="failure"),
+    template("gpu-libraries-not-opened", "cannot dlopen some gpu libraries"),
     template("no-gpu-registered", "skipping registering gpu devices", role="context"),
-    template(
-        "self-check",
-        "could not find cudnn",
-        r"Could not find cuDNN (?P<cudnn>\d+(?:\.\d+)?)",
-        role="failure",
-    ),
+    template("self-check", "could not find cudnn", r"Could not find cuDNN (?P<cudnn>\d+(?:\.\d+)?)"),
     # --- cuDNN
     template(
         "cudnn-version-differs",
         "source was",
         r"Loaded (?:runtime )?cudnn library: *(?P<runtime>[\d.]+)(?: \(compatibility version \d+\))?"
         r" but source was(?: compiled (?:with|against):? *(?P<compiled>[\d.]+)|\s*$)",  # the rest may be wrapped
-        role="failure",
     ),
     template("cudnn-loaded", "loaded cudnn version", r"Loaded cuDNN version (?P<version>\d+)", role="context"),
     template(
@@ -102,14 +94,12 @@ TEMPLATES = (
         r"|failed to create cudnn handle)\W*(?P<status>CUDNN_STATUS_\w+)?"
         r"|cuDNN failed to initialize|CuDNN failed with status|Failed to get convolution algorithm"
         r"|cuDNN (?:Backward \w+ function )?launch failure|Check failed: \S*GetConvolveAlgorithms",
-        role="failure",
     ),
-    template("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b", role="failure"),
+    template("cudnn-status", "cudnn_status_", r"\b(?P<status>CUDNN_STATUS_[A-Z_]+[A-Z])\b"),
     template(
         "no-dnn-library",
         "dnn library|no dnn in stream executor|without dnn support|no algorithm worked|dnn support",
         r"DNN library (?:is not found|initialization failed)|No DNN in stream executor|without DNN support",
-        role="failure",
     ),
     # cuDNN's own words about the libraries that it opens itself
     template(
@@ -117,7 +107,6 @@ TEMPLATES = (
         "could not load library|could not locate|unable to load any of|invalid handle. cannot load symbol",
         rf"(?:Could not (?:load library|locate)"
         rf"|Unable to load any of \{{?) *['\"]?{_LIBRARY}|Invalid handle\. Cannot load symbol \w+",
-        role="failure",
     ),
     # somebody has looked: the library is where he looked
     template(
@@ -132,36 +121,25 @@ TEMPLATES = (
         r"|.{0,200}?\binstalled\b.{0,60}\b(?P<what>cu[dD][nN][nN])\b(?![ _=-]{0,3}v?\d))",
         role="context",
     ),
-    template(
-        "cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found", role="failure"
-    ),  # cudart_stub.cc
-    template(
-        "cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)", role="failure"
-    ),
+    template("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
+    template("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries
     template(
         "cublas-handle",
         "cublas handle|cublas: |blas support|gemm launch failed|gemv launch failed|cublas_status_|blas xgemm|cublaslt",
         r"failed to create cublas handle: *(?P<status>CUBLAS_STATUS_\w+|[\w ]+)?|without BLAS support"
         r"|Blas \w+ launch failed|\b(?P<code>CUBLAS_STATUS_[A-Z_]+[A-Z])\b",
-        role="failure",
     ),
     template(
-        "cusolver-handle",
-        "cusolver",
-        r"(?:cuSolverDN call failed with status|CUSOLVER_STATUS_)\W*(?P<status>\w+)?",
-        role="failure",
+        "cusolver-handle", "cusolver", r"(?:cuSolverDN call failed with status|CUSOLVER_STATUS_)\W*(?P<status>\w+)?"
     ),
-    template(
-        "cufft-failed", "cufft", r"failed to (?:make|initialize|create|allocate).{0,30}cuFFT|CUFFT_\w+", role="failure"
-    ),
+    template("cufft-failed", "cufft", r"failed to (?:make|initialize|create|allocate).{0,30}cuFFT|CUFFT_\w+"),
     # --- XLA
     template(
         "libdevice-not-found",
         "libdevice",
         r"Can'?t find libdevice|libdevice not found|libdevice is required by this HLO module but was not found"
         r"|Unable to find libdevice|could not find libdevice|libdevice\.10\.bc.{0,40}(?:not found|No such file)",
-        role="failure",
     ),
     template(
         "ptxas-refused",
@@ -170,7 +148,6 @@ TEMPLATES = (
         r"|using ptxas (?P<ancient>\d\.x)|ptxas too old|requires ptxas version"
         r"|ptxas .{0,40}older than the minimum supported"
         r"|ptxas does not support CC",
-        role="failure",
     ),
     template(
         "ptxas-not-found",
@@ -180,19 +157,16 @@ TEMPLATES = (
         r"|ptxas: (?:command )?not found"
         r"|No such file or directory.{0,40}ptxas|ptxas.{0,40}No such file|Call to CreateProcess failed\. Error code: 2"
         r"|(?:can ?not|not|unable to|doesn't|fails? to)(?: \w+){0,3} (?:find|detect|locat)\w* (?:the )?ptxas",
-        role="failure",
     ),
     template(
         "ptx-provider-missing",
         "ptx compilation provider|unsafe_fallback_to_driver",
         r"No PTX compilation provider is available|xla_gpu_unsafe_fallback_to_driver_on_ptxas_not_found",
-        role="failure",
     ),
-    template("ptxas-failed", "ptxas returned an error|ptxas exited with|ptxas fatal", role="failure"),
+    template("ptxas-failed", "ptxas returned an error|ptxas exited with|ptxas fatal"),
     template(
         "driver-compiles-ptx",
         "relying on driver to perform ptx compilation|falling back to the driver|falling back to compilation by driver",
-        role="failure",
     ),
-    template("jit-failed", "jit compilation failed|libdevice not found at", role="failure"),
+    template("jit-failed", "jit compilation failed|libdevice not found at"),
 )

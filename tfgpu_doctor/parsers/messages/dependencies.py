@@ -43,7 +43,6 @@ TEMPLATES = (
         r"|No module named '?numpy\.core\._multiarray_umath\b"
         r"|Unable to convert function return value to a Python type! The signature was\s*\(\) -> handle"
         r"|Importing the (?:numpy|multiarray).{0,20}C-extensions failed",
-        role="failure",
         stops_import=True,
     ),
     # np.prod and others take a symbolic tensor for an array from NumPy 1.20 on; TensorFlow stops that from 2.6 on
@@ -51,7 +50,6 @@ TEMPLATES = (
         "symbolic-to-numpy",
         "cannot convert a symbolic",
         r"Cannot convert a symbolic (?:tf\.)?Tensor \((?P<tensor>[^()]{0,120}strided_slice[^()]{0,40})\) to a numpy",
-        role="failure",
         stops_import=True,
     ),
     # --- protobuf
@@ -77,7 +75,6 @@ TEMPLATES = (
         r"|expected bytes, Descriptor found|has no attribute 'message_types_by_name'|TypeError: bases must be types"
         r"|unexpected keyword argument '(?:serialized_options|create_key)'"
         r"|'module' object has no attribute 'Default'",  # descriptor_pool.Default came with 3.0
-        role="failure",
         stops_import=True,
     ),
     # --- Keras 2 and 3
@@ -104,7 +101,6 @@ TEMPLATES = (
         r"|Invalid filepath extension for saving|filepath. provided must end in .\.keras"
         r"|'tuple' object has no attribute 'as_list'|module 'tf_keras[\w.]*' has no attribute"
         r"|add_weight\(\) got multiple values for argument 'shape'",
-        role="failure",
         stops_import=True,
     ),
     # --- Keras of another release
@@ -119,7 +115,6 @@ TEMPLATES = (
         r"|No module named '(?P<missing>(?:keras|tensorflow\.python\.keras|tensorflow\.keras)\.[\w.]+)'"
         r"|module '(?P<inside>tensorflow\.python\.keras[\w.]*)' has no attribute '(?P<absent>\w+)'"
         r"|module '(?P<where>keras[\w.]*)' has no attribute '(?P<attribute>\w+)'",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -127,7 +122,6 @@ TEMPLATES = (
         "keras requires tensorflow|requires tensorflow version",
         r"Keras requires TensorFlow (?P<need>\d[\d.]*\d) or higher"
         r"|version of (?P<who>TensorFlow [A-Z]\w+) requires TensorFlow version >= (?P<least>[\d.]+\d)",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -158,14 +152,12 @@ TEMPLATES = (
         r"|Monitoring.{0,20}already exists|Cannot register 2 metrics with the same name"
         r"|Another metric with the same name|module 'tensorflow_estimator[\w.]{0,80}' has no attribute"
         r"|tf\.estimator package not installed",
-        role="failure",
         stops_import=True,
     ),
     template(
         "addon-mismatch",
         "undefined symbol|symbol not found|tensorflow.python._pywrap",
         r"(?P<addon>" + _NATIVE + r")[^\s:']{0,160}: (?:undefined symbol|Symbol not found): *(?P<symbol>\S{1,200})",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -176,7 +168,6 @@ TEMPLATES = (
         r"'(?P<absent>\w+)'"
         r"|No module named '?(?P<gone>tensorflow\."
         r"(?:tsl|compat\b(?!'; )|python\.(?!platform|_?pywrap|tools|keras)\w)[\w.]{0,100})",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -187,7 +178,6 @@ TEMPLATES = (
         r"'(?P<absent>\w+)'"
         r"|HDF5 library version mismatched error|jaxlib (?:is )?version \S{1,20} (?:but this version of jax requires"
         r"|is newer than and incompatible)",
-        role="failure",
         stops_import=True,
     ),
 )

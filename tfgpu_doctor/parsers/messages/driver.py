@@ -21,15 +21,13 @@ TEMPLATES = (
         # what the runtime API says when the driver does not start (gpu_device.cc of 1.14 to 2.4)
         r"|cuda(?:GetDevice|SetDevice|GetDeviceCount)\(\)[^.\n]{0,30} failed\. Status: "
         r"(?P<status>initialization error|unknown error|system not yet initialized|OS call failed)",
-        role="failure",
     ),
-    template("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b", role="failure"),
+    template("cuda-error", "cuda_error_", r"\b(?P<name>CUDA_ERROR_[A-Z_]+[A-Z])\b"),
     template(
         "no-cuda-device",
         "no cuda-capable device|cuda_error_no_device|no supported devices found for platform cuda|no gpu/tpu found",
-        role="failure",
     ),
-    template("kernel-driver-not-running", "kernel driver does not appear to be running", role="failure"),
+    template("kernel-driver-not-running", "kernel driver does not appear to be running"),
     template(
         "kernel-version",
         "kernel reported version is|kernel module|kernel driver version",
@@ -43,19 +41,17 @@ TEMPLATES = (
         r"libcuda reported version is: *(?P<version>\d+(?:\.\d+)+)",
         role="context",
     ),
-    template("libcuda-not-loaded", "unable to find libcuda.so dso", role="failure"),
+    template("libcuda-not-loaded", "unable to find libcuda.so dso"),
     template(
         "driver-versions-differ",
         "does not match dso version|client version|api mismatch",
         r"kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
         r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
-        role="failure",
     ),
-    template("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary", role="failure"),
+    template("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary"),
     template(
         "nvml-mismatch",
         "driver/library version mismatch|lib_rm_version_mismatch|system has unsupported display driver / cuda driver",
-        role="failure",
     ),
     template(
         "driver-insufficient",
@@ -67,13 +63,9 @@ TEMPLATES = (
         r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
         r"|could not find cu[A-Z]\w{2,60}(?: in libcuda DSO|$)"
         r"|display driver version is older than|API call is not supported in the installed CUDA driver",
-        role="failure",
     ),
     template(
-        "possibly-old-driver",
-        "possibly insufficient driver version",
-        r"driver version: (?P<driver>\d+(?:\.\d+)+)",
-        role="failure",
+        "possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"
     ),
     template(
         "smi-version",
@@ -94,7 +86,6 @@ TEMPLATES = (
         "nvcc-too-old",
         "unsupported gpu architecture",
         r"[Uu]nsupported gpu architecture ['\"`]?(?:compute|sm)_(?P<arch>\d{2,3}\w?)",
-        role="failure",
     ),
     template(
         "no-known-devices", "no known devices", r"Device mapping: no known devices", role="context"
@@ -110,15 +101,13 @@ TEMPLATES = (
         "wsl",
         r"\b(?:inside|in|within) WSL2?\b.{0,40}\b(?:driver|nvidia-driver)s?\b.{0,80}\binstalled\b"
         r"|\binstalled\b.{0,60}\bdrivers?\b.{0,40}\b(?:inside|in|within) WSL2?\b",
-        role="failure",
     ),
     template("power-capped", "sw power cap", r"SW Power Cap +: +Active\b", role="context"),
-    template("no-device-node", "no nvidia gpu device is present", role="failure"),
+    template("no-device-node", "no nvidia gpu device is present"),
     template(
         "hidden-by-variable",
         "hides all gpus from cuda",
         r"CUDA_VISIBLE_DEVICES is set to (?P<value>\S+)|hides all GPUs from CUDA",
-        role="failure",
     ),
     template(
         "invalid-visible-device",
@@ -127,19 +116,13 @@ TEMPLATES = (
         r"listed an invalid GPU id|device >= 0 && device < num_gpus|invalid device ordinal"
         r"|Some requested devices in .{1,40} are not visible to TensorFlow"
         r"|Could not parse entry in 'visible_device_list'",
-        role="failure",
     ),
-    template("forward-compatibility", "forward compatibility was attempted on non supported hw", role="failure"),
-    template(
-        "ptx-too-new-for-driver",
-        "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version",
-        role="failure",
-    ),
+    template("forward-compatibility", "forward compatibility was attempted on non supported hw"),
+    template("ptx-too-new-for-driver", "compiled with an unsupported toolchain|cuda_error_unsupported_ptx_version"),
     # --- nvidia-smi and NVML
     template(
         "smi-no-driver",
         "couldn't communicate with the nvidia driver|nvidia driver is not loaded|nvml: driver not loaded",
-        role="failure",
     ),
     template(
         "smi-not-found",
@@ -147,44 +130,33 @@ TEMPLATES = (
         r"nvidia-smi(?:\.exe)?['\"]?:? *(?:command )?not found|command ['\"]?nvidia-smi['\"]? not found"
         r"|['\"]?nvidia-smi(?:\.exe)?['\"]? is not recognized|nvidia-smi: No such file"
         r"|exec:? \\?[\"']?nvidia-smi\\?[\"']?: executable file not found",
-        role="failure",
     ),
     template(
         "nvml-blocked",
         "failed to initialize nvml|gpu access blocked",
         r"Failed to initialize NVML: Unknown Error|GPU access blocked by the operating system",
-        role="failure",
     ),
     template(
         "nvml-not-found",
         "nvml shared library not found|couldn't find libnvidia-ml|libnvidia-ml.so: cannot|found no nvidia driver",
-        role="failure",
     ),
     # nvidia-smi runs, and does not find libcuda beside it
-    template("smi-no-libcuda", "cuda version: err|cuda version: n/a", r"CUDA Version: *(?:ERR!|N/A)", role="failure"),
-    template("smi-no-devices", "no devices were found", role="failure"),
+    template("smi-no-libcuda", "cuda version: err|cuda version: n/a", r"CUDA Version: *(?:ERR!|N/A)"),
+    template("smi-no-devices", "no devices were found"),
     template(
         "nvml-failed",
         "failed to initialize nvml|nvml: |nvml error",
         r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
-        role="failure",
     ),
-    template(
-        "gpu-lost",
-        "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen",
-        role="failure",
-    ),
+    template("gpu-lost", "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen"),
     # ps shows a process of the driver in state D, uninterruptible sleep: it waits in the kernel and cannot be killed
     template(
         "smi-hangs",
         "nvidia-",
         r"nvidia-smi[^|\n]{0,60}\b(?:hangs?|hung|freezes|stuck|never returns|no output)\b"
         r"|\sD[sLlN<+]{0,4} +[\w:]+ +\d+:\d\d +\S*nvidia-\w+",
-        role="failure",
     ),
-    template(
-        "hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds", role="failure"
-    ),
+    template("hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds"),
     # --- the kernel module
     template(
         "module-not-loaded",
@@ -200,65 +172,51 @@ TEMPLATES = (
         r"|unsigned module loading is restricted|Loading of unsigned module is rejected"
         r"|NVRM: The NVIDIA probe routine was not called"
         r"|[Uu]nable to load the kernel module 'nvidia|Could not load UVM kernel module",
-        role="failure",
     ),
     template(
         "module-init-failed",
         "rminitadapter|rm_init_adapter|nvrm: the nvidia gpu|nvrm: no nvidia|nvrm: gpu",
         r"(?:RmInitAdapter|rm_init_adapter) failed|NVRM: No NVIDIA (?:graphics adapter|GPU|devices?) (?:found|probed)"
         r"|NVRM: The NVIDIA GPU .{0,80}",
-        role="failure",
     ),
     template(
-        "xid",
-        "xid",
-        r"\bXid\b(?: \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)\))?:? *(?:error |code |= *)?(?P<number>\d{1,3})\b",
-        role="failure",
+        "xid", "xid", r"\bXid\b(?: \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)\))?:? *(?:error |code |= *)?(?P<number>\d{1,3})\b"
     ),
     template(
         "ecc",
         "ecc|remap|retired",
         r"(?:uncorrectable|double.bit) ECC(?: error)?|ECC.uncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE"
         r"|row remap\w* (?:failure|failed)|Remapping Failure Occurred *: *Yes",
-        role="failure",
     ),
     template(
         "slowdown",
         "slowdown|throttl|pwr brake",
         r"(?:HW|SW|Hardware|Software) ?(?:Thermal|Power Brake)? ?Slowdown *: *(?P<state>Active)\b"
         r"|(?:thermal|power)[ -]throttl\w+|GPU (?:is|was) throttl\w+",
-        role="failure",
     ),
     # --- containers
-    template("docker-no-gpu-driver", "could not select device driver", role="failure"),
+    template("docker-no-gpu-driver", "could not select device driver"),
     template(
         "docker-no-runtime",
         "unknown runtime specified nvidia|invalid runtime name: nvidia|unknown or invalid runtime|"
         'unknown flag: --gpus|exec: "nvidia-container-runtime',
-        role="failure",
     ),
     template(
         "container-hook-failed",
         "nvidia-container-cli|nvidia-container-runtime-hook",
         r"nvidia-container-cli(?:\.real)?: *(?P<step>[\w ]+?error)?:? *(?P<why>[^\"\\]{3,160})",
-        role="failure",
     ),
     template(
         "container-no-cdi",
         "unresolvable cdi devices|cdi device injection failed|no known gpu vendor found|stat nvidia.com/gpu",
-        role="failure",
     ),
-    template("ngc-no-driver", "nvidia driver was not detected", role="failure"),
+    template("ngc-no-driver", "nvidia driver was not detected"),
     template(
         "kubernetes-no-gpu",
         "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu|unavailable for nvidia.com/gpu",
-        role="failure",
     ),
     template(
-        "slurm-no-gpu",
-        "resources requested",
-        r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs",
-        role="failure",
+        "slurm-no-gpu", "resources requested", r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs"
     ),
     template("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
     # --- what TensorFlow says of a card
@@ -267,7 +225,6 @@ TEMPLATES = (
         "ignoring visible gpu|ignoring gpu device",
         r"Ignoring (?:visible )?gpu device \((?P<device>.*?)\) with Cuda (?:compute )?capability "
         rf"{_CAPABILITY}\. The minimum required Cuda (?:compute )?capability is (?P<need>\d+\.\d+)",
-        role="failure",
     ),
     template(
         "gpu-ignored",
@@ -287,7 +244,6 @@ TEMPLATES = (
         "no-kernels-for-gpu",
         "not built with cuda kernel binaries",
         rf"not built with CUDA kernel binaries compatible with compute capability {_CAPABILITY}",
-        role="failure",
     ),
     template(
         "built-without-cuda",
@@ -295,23 +251,18 @@ TEMPLATES = (
         r"appears to be a GPU, but CUDA is not enabled|\(Note: TensorFlow was not compiled with CUDA",
         role="context",
     ),
-    template("kernel-image-invalid", "kernel image is invalid", role="failure"),
+    template("kernel-image-invalid", "kernel image is invalid"),
     template(
         "cuda-capability",
         "computecapability|compute capability|cc ",
         r"(?:compute ?capability|\bCC):? *(?P<capability>\d{1,2}\.\d)\b",
         role="context",
     ),
-    template("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu", role="failure"),
-    template("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit", role="failure"),
-    template("invalid-handle", "cuda_error_invalid_handle", role="failure"),
-    template("invalid-device-function", "invalid device function", role="failure"),
-    template(
-        "no-arch-in-ptxas",
-        "is not defined for option 'gpu-name'",
-        r"Value '(?P<arch>sm_\w+)' is not defined",
-        role="failure",
-    ),
+    template("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
+    template("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),
+    template("invalid-handle", "cuda_error_invalid_handle"),
+    template("invalid-device-function", "invalid device function"),
+    template("no-arch-in-ptxas", "is not defined for option 'gpu-name'", r"Value '(?P<arch>sm_\w+)' is not defined"),
     template(
         "mig",
         "mig|nvidia_visible_devices",
@@ -321,17 +272,8 @@ TEMPLATES = (
         r"|(?:enable|enabled|with|using) MIG\b|NVIDIA_VISIBLE_DEVICES\W{1,3}\d+:\d+|MIG-enabled",
         role="context",
     ),
-    template("mig-empty", "no mig devices", r"no MIG devices (?:were )?found", role="failure"),
-    template(
-        "dma-fault",
-        "dmar|iommu|io_page_fault",
-        r"DMAR: \[DMA (?:Write|Read)\b.{0,60}|IO_PAGE_FAULT",
-        role="failure",
-    ),
-    template(
-        "devices-busy",
-        "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy",
-        role="failure",
-    ),
-    template("system-not-ready", "system not yet initialized|cuda_error_system_not_ready", role="failure"),
+    template("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),
+    template("dma-fault", "dmar|iommu|io_page_fault", r"DMAR: \[DMA (?:Write|Read)\b.{0,60}|IO_PAGE_FAULT"),
+    template("devices-busy", "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy"),
+    template("system-not-ready", "system not yet initialized|cuda_error_system_not_ready"),
 )

@@ -41,7 +41,6 @@ TEMPLATES = (
         "several-gpus-hang",
         "gpu|mirroredstrategy|num_clones|num_gpus",
         rf"\b{_SEVERAL}\b[^.;\n]{{0,80}}\b{_HANGS}\b|\b{_HANGS}\b[^.;\n]{{0,60}}\b(?:with|on|using|for) {_SEVERAL}\b",
-        role="failure",
     ),
     template(
         "job-hangs",
@@ -68,17 +67,11 @@ TEMPLATES = (
     template(
         "peer-access-failed", "verification error @ element", r"Verification error @ element \d+: val = .{1,40}ref ="
     ),
-    template(
-        "nan-over-several-gpus",
-        "nan",
-        rf"\bNaNs?\b[^\n]{{0,80}}\b{_SEVERAL}|\b{_SEVERAL}[^\n]{{0,80}}\bNaNs?\b",
-        role="failure",
-    ),
+    template("nan-over-several-gpus", "nan", rf"\bNaNs?\b[^\n]{{0,80}}\b{_SEVERAL}|\b{_SEVERAL}[^\n]{{0,80}}\bNaNs?\b"),
     template(
         "collective-aborted",
         "collective ops is aborted|aborting ringreduce|aborting ringgather",
         r"(?:Collective ops is aborted by:|Aborting Ring\w{4,8} with) (?P<why>.{3,120})",
-        role="failure",
     ),
     template(
         "nccl-error",
@@ -120,22 +113,15 @@ TEMPLATES = (
         "growth-not-parsed",
         "tf_force_gpu_allow_growth",
         r"TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: *\"?(?P<value>[^\"\n]{0,40})",
-        role="failure",
     ),
-    template(
-        "thread-mode-invalid",
-        "invalid gpu_thread_mode",
-        r"Invalid gpu_thread_mode: *(?P<value>\S{0,40})",
-        role="failure",
-    ),
+    template("thread-mode-invalid", "invalid gpu_thread_mode", r"Invalid gpu_thread_mode: *(?P<value>\S{0,40})"),
     template(
         "allocator-refused",
         "tf_gpu_allocator",
         r"Invalid TF_GPU_ALLOCATOR|TF_GPU_ALLOCATOR=\S{1,30} (?:isn't|is not) currently supported"
         r"|TF_GPU_ALLOCATOR is set to \S{1,40}, which is not",
-        role="failure",
     ),
-    template("jit-forbidden", "ptx jit compilation was disabled|cuda_error_jit_compilation_disabled", role="failure"),
+    template("jit-forbidden", "ptx jit compilation was disabled|cuda_error_jit_compilation_disabled"),
     # --- handles and compilers
     template(
         "cudnn-handle",

@@ -44,7 +44,6 @@ TEMPLATES = (
         "tf-module-missing",
         "no module named",
         r"No module named '?(?:tensorflow\.(?:python|core|_api|compat)\b|(?:" + _NEEDED + r")'?\s*$)",
-        role="failure",
     ),
     template(
         "import-hangs",
@@ -55,7 +54,6 @@ TEMPLATES = (
         r"|\btensor ?flow import(?:ing)?\b.{0,40}?(?:" + _NEVER_ENDS + r")"
         r"|(?:" + _NEVER_ENDS + r").{0,60}\b(?:import(?:ing|s|ed)?|import of|loading) (?:the )?"
         r"(?:tensor ?flow|tf|keras)\b|\bnever (?:returns|comes back) from (?:the )?import\b",
-        role="failure",
     ),
     # a thread that waits for protobuf's start in gdb's stack: two copies of it in one process
     template(
@@ -76,13 +74,10 @@ TEMPLATES = (
         "no module named",
         r"No module named '?(?P<module>(?:tensorflow|tf_keras|keras|tensorflow_core|tensorflow_estimator|tensorboard"
         r"|_pywrap_tensorflow\w*|numpy|google|google\.protobuf)[\w.]*)'?",
-        role="failure",
         stops_import=True,
     ),
     template(
-        "native-runtime-failed",
-        "failed to load the native tensorflow runtime|failed to import the tensorflow module",
-        role="failure",
+        "native-runtime-failed", "failed to load the native tensorflow runtime|failed to import the tensorflow module"
     ),
     template(
         "dll-load-failed",
@@ -90,7 +85,6 @@ TEMPLATES = (
         r"DLL load failed(?! with error code -?(?:1073741795|3221225501))(?: while importing (?P<module>\w+))?"
         r"(?:: *(?P<why>.*))?|DLL\) initialization routine failed|not a valid Win32 application"
         r"|Could not find module '[^']{0,200}tensorflow[^']{0,200}\.(?:dll|pyd)'",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -99,14 +93,8 @@ TEMPLATES = (
         r"_pywrap_tensorflow_internal = swig_import_helper\(\)"
         r"|from tensorflow\.python\.(?:\w+\.)*_?pywrap_tensorflow\w* import"
         r"|imp\.load_module\('_pywrap_tensorflow",
-        role="failure",
     ),
-    template(
-        "dll-from-cuda",
-        "error loading \"|error loading '",
-        r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']",
-        role="failure",
-    ),
+    template("dll-from-cuda", "error loading \"|error loading '", r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']"),
     template(
         "msvc-missing",
         "msvcp140|vcruntime140|visual c++|concrt140|api-ms-win-crt",
@@ -114,7 +102,6 @@ TEMPLATES = (
         r"|(?P<dll>(?:(?:MSVCP|VCRUNTIME|CONCRT)140(?:_\d)?|api-ms-win-crt-[\w-]{1,40})\.dll) "
         r"(?:was not found|is missing|not found)"
         r"|install.{0,40}Visual C\+\+ Redistributable",
-        role="failure",
     ),
     template(
         "glibc-too-old",
@@ -124,7 +111,6 @@ TEMPLATES = (
         r"(?:was )?not found"
         r"|FATAL: kernel too old|Error relocating [^:]{0,200}(?:tensorflow|pywrap)[^:]{0,200}: \S+: symbol not found"
         r"|Error loading shared library ld-linux-[\w-]+\.so",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -136,34 +122,27 @@ TEMPLATES = (
         + r"|\bSIGILL\b|(?:exit(?:ed)?(?: with)?(?: code| status)?|non-zero code|(?:status|return) code|exitCode)"
         r"[:=]? ?132\b|0xC000001D|(?:-1073741795|3221225501)\b|signal:? 4\b"
         r"|trap invalid opcode.{0,200}(?:tensorflow|pywrap)|(?:returncode=|exit code )-4\b",
-        role="failure",
         stops_import=True,
     ),
     template(
         "cpu-instructions-missing",
         "was compiled to use",
         r"library was compiled to use (?P<instructions>[\w., ]+?) instructions, but these aren't available",
-        role="failure",
         stops_import=True,
     ),
     template(
-        "segmentation-fault",
-        "segmentation fault|sigsegv|access violation|mutex lock failed: invalid argument",
-        None,
-        role="failure",
+        "segmentation-fault", "segmentation fault|sigsegv|access violation|mutex lock failed: invalid argument", None
     ),
     template(
         "undefined-symbol",
         "undefined symbol|symbol not found",
         r"(?:undefined symbol|Symbol not found): *(?!cupti|cudnn|cublas|cuda)(?P<symbol>\S+)",
-        role="failure",
         stops_import=True,
     ),
     template(
         "wrong-architecture",
         "incompatible architecture|wrong elf class|mach-o",
         r"incompatible architecture.{0,40}|wrong ELF class",
-        role="failure",
         stops_import=True,
     ),
     # --- something else is imported under this name
@@ -183,7 +162,6 @@ TEMPLATES = (
         r"|since it has the same name as (?:the standard library module named|the library you intended to import)"
         r"|partially initialized module '(?:" + _STANDARD + r"|numpy|keras)' has no attribute"
         r"|cannot import name '\w{1,60}' from partially initialized module '(?:" + _STANDARD + r")'",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -193,16 +171,13 @@ TEMPLATES = (
         r"(?:[^\"]{0,300}[/\\])?(?P<standard>" + _STANDARD + r")\.py)\", line \d+, in <module>",
         role="context",
     ),
-    template(
-        "own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\"", role="failure"
-    ),
+    template("own-tensorflow-file", "tensorflow.py", r"File \"(?P<file>(?:[^\"]*[/\\])?tensorflow\.py)\""),
     template(
         "no-attribute",
         "module 'tensorflow",
         r"module 'tensorflow' has no attribute '(?P<name>\w+)'"
         r"|module 'tensorflow(?:_core)?\.(?!python|tools|compat\.v2|_api\.v2\.compat\.v2)(?P<part>[\w.]{1,80})' "
         r"has no attribute '(?P<inner>\w+)'",
-        role="failure",
         stops_import=True,
     ),
     # Python up to 3.4 does not say which module; TensorFlow 1 had all of these
@@ -234,6 +209,5 @@ TEMPLATES = (
         "aborted|core dumped|process finished with exit code|fatal python error",
         r"\bAborted\b(?: \(core dumped\))?|core dumped"
         r"|Process finished with exit code (?P<code>-?\d+)|Fatal Python error: (?P<why>.*)",
-        role="failure",
     ),
 )

@@ -42,7 +42,6 @@ TEMPLATES = (
         r"occup(?:y|ie)|allocat|grab|reserv|eat|fill|consum)\w{0,3} (?:up )?(?:nearly |almost )?(?:all"
         r"|the whole|the entire) "
         r"(?:of )?(?:the )?(?:available )?(?:GPU )?(?:memory|VRAM)",
-        role="failure",
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
     template(
@@ -54,12 +53,7 @@ TEMPLATES = (
         r"MemoryError: Unable to allocate|Unable to allocate [\d.]+ ?[KMGT]i?B for an array"
         r"|Detected \d+ oom.kill events?|cgroup out-of-memory handler|\bOOMKilled\b|Exceeded (?:job|step) memory limit",
     ),
-    template(
-        "process-killed",
-        "killed|exit code 137",
-        r"^\s*(?:\[\d+\]\+? +)?(?:\d+ +)?Killed\b(?!:)|exit code 137\b",
-        role="failure",
-    ),
+    template("process-killed", "killed|exit code 137", r"^\s*(?:\[\d+\]\+? +)?(?:\d+ +)?Killed\b(?!:)|exit code 137\b"),
     # the device that TensorFlow makes of a card with what was left of it, and the process that does
     template(
         "memory-left",
@@ -73,7 +67,6 @@ TEMPLATES = (
         "failed to allocate|launch failed|failed to initialize",
         rf"{_OWNER}.{{0,300}}?(?:CUDA_ERROR_OUT_OF_MEMORY|Status: out of memory|STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)"
         r"|OOM when allocating|[Rr]esource ?[Ee]xhausted|ran out of memory|launch failed|cuDNN failed to initialize)",
-        role="failure",
     ),
     # somebody tells that another program is there; not advice to look for one
     template(

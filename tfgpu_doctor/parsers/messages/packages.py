@@ -29,7 +29,6 @@ TEMPLATES = (
         "tensorflow-gpu|tensorflow_gpu",
         r"\"?tensorflow-gpu\"? package has been removed|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
         r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}(?:error|fail)",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -59,7 +58,6 @@ TEMPLATES = (
         "requires a different python",
         r"Package '?(?P<package>(?:tensorflow|tf|keras|tensorboard)[\w.-]*)'? requires a different Python: "
         r"(?P<python>[\d.]+) not in '?(?P<need>[^']+)'?",
-        role="failure",
         stops_import=True,
     ),
     # "async" became a word of the language with Python 3.7
@@ -93,7 +91,6 @@ TEMPLATES = (
         "could not find any downloads|no distributions at all|suitable distribution for",
         r"(?:Could not find any downloads that satisfy the requirement|No distributions at all found for"
         r"|Could not find suitable distribution for Requirement\.parse\(') ?(?P<requirement>tensorflow[\w.=<>-]{0,40})",
-        role="failure",
         stops_import=True,
     ),
     template(
@@ -108,21 +105,18 @@ TEMPLATES = (
         "tensorrt",
         r"(?:satisfies the requirement|No matching distribution found for) tensorrt(?:-libs|-bindings)?=="
         r"(?P<version>8\.[\d.]+\d)",
-        role="failure",
     ),
     template(
         "dependency-not-on-index",
         "nvidia",
         r"(?:satisfies the requirement|No matching distribution found for) (?P<package>nvidia-(?:nccl|cudnn|cublas|cuda"
         r"|cufft|curand|cusolver|cusparse|dali|nvjitlink)[\w-]*)",
-        role="failure",
     ),
     template(
         "install-broke-off",
         "long path support|could not install packages|do not match the hashes|no matches found",
         r"Windows Long Path support enabled|Could not install packages due to an (?:EnvironmentError|OSError)"
         r"|THESE PACKAGES DO NOT MATCH THE HASHES|zsh: no matches found: tensorflow",
-        role="failure",
     ),
     template(
         "index-unreachable",
@@ -157,7 +151,6 @@ TEMPLATES = (
         r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
         r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
         r"\b(?:even (?:if|when|though)|overrid|overwrit)",
-        role="failure",
     ),
     template(
         "tensorflow-installed",

@@ -22,10 +22,9 @@ TEMPLATES = (
         r"|CUDA_ERROR_OUT_OF_MEMORY|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
         r"|failed to allocate memory|CUDA out of memory|Failed to allocate request|\bRan out of memory\b",
-        role="failure",
     ),
     template("allocation-not-a-failure", "the caller indicates that this is not a failure", role="context"),
-    template("dst-not-initialized", "dst tensor is not initialized", role="failure"),
+    template("dst-not-initialized", "dst tensor is not initialized"),
     template(
         "memory-left",
         "free memory|freememory|mb memory|free:",
@@ -35,7 +34,7 @@ TEMPLATES = (
     ),
     # up to 1.3 in a line of its own, above that of the free memory
     template("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$", role="context"),
-    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)", role="failure"),
+    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
     template("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
     template("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
     template(
@@ -43,15 +42,9 @@ TEMPLATES = (
         "std::bad_alloc|oom-killer|oom-kill event|out of memory: kill|memoryerror",
         r"std::bad_alloc|oom-killer|oom-kill event|Out of memory: Kill\w* process"
         r"|^(?:[\w.]+\._?)?(?:Array)?MemoryError\b",
-        role="failure",
     ),
     # --- several GPUs
-    template(
-        "nccl-warning",
-        "nccl warn",
-        r"NCCL WARN (?P<why>.*)",
-        role="failure",
-    ),
+    template("nccl-warning", "nccl warn", r"NCCL WARN (?P<why>.*)"),
     template(
         "nccl-error",
         "nccl",
@@ -59,13 +52,9 @@ TEMPLATES = (
         r"|NCCL (?:operation|error|failure)\b.{0,60}(?:fail|error)|unhandled (?:cuda|system) error"
         r"|Op(?:Kernel)? .{0,60}'?Nccl\w+'?.{0,80}|Op type not registered 'Nccl\w+'|Error invoking NCCL"
         r"|NCCL: (?P<why>.{3,80})|ncclCommInit\w* failed|NCCL timed? ?out",
-        role="failure",
     ),
     template(
-        "nccl-timeout",
-        "nccl|collective",
-        r"(?:NCCL|[Cc]ollective)\b.{0,80}(?:hang|hung|timed? ?out|stuck|deadlock)",
-        role="failure",
+        "nccl-timeout", "nccl|collective", r"(?:NCCL|[Cc]ollective)\b.{0,80}(?:hang|hung|timed? ?out|stuck|deadlock)"
     ),
     template("nccl-version", "nccl version", r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)", role="context"),
     template(
@@ -75,22 +64,18 @@ TEMPLATES = (
         r"|/dev/shm/.{0,60}No space left|shm_open.{0,60}(?:failed|error)|[Uu]nable to (?:open|write|mmap).{0,40}shm"
         r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
         r"|(?:extend|attach|allocat)\w*.{0,20} /?dev/shm",
-        role="failure",
     ),
-    template("no-space-left", "no space left on device", role="failure"),
-    template("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b", role="failure"),
+    template("no-space-left", "no space left on device"),
+    template("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b"),
     template(
         "peer-access-failed",
         "peer access|p2p|peer-to-peer|peer to peer|peer_access|peeraccess|too_many_peers",
         r"(?:failed|unable|could not) to? ?enable peer access.{0,80}|peer access (?:is not supported|failed)"
         r"|CUDA_ERROR_PEER_ACCESS\w*|NCCL_P2P_DISABLE *= *1|P2P.{0,40}(?:fail|hang|not supported|disabled|error)"
         r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS|peer access pairs were reported by the driver, but no peering",
-        role="failure",
     ),
     # --- devices and their work
-    template(
-        "nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError", role="failure"
-    ),
+    template("nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError"),
     template(
         "wrong-result",
         "result|differ|mismatch|wrong",
@@ -99,21 +84,18 @@ TEMPLATES = (
         r"|(?:different) (?:numerical )?results? (?:on|from|with|between) (?:the )?(?:GPU|CPU)"
         r"|GPU (?:gives|returns|produces|computes) (?:a )?(?:wrong|incorrect|different)"
         r"|(?:CPU|GPU) and (?:CPU|GPU) (?:results?|outputs?) (?:differ|do not match|mismatch)",
-        role="failure",
     ),
     template(
         "xla-flags-refused",
         "xla_flags|couldn't interpret value",
         r"Unknown flags? in (?P<name>(?:TF_)?XLA_FLAGS)|Couldn't interpret value \S* ?for flag (?P<flag>\w+)",
-        role="failure",
     ),
     template(
         "launch-failed",
         "cuda_error_launch_failed|launch_failed|illegal memory access|cuda_error_illegal_address|"
         "unspecified launch failure",
-        role="failure",
     ),
-    template("assertion-failed", "device-side assert", role="failure"),
+    template("assertion-failed", "device-side assert"),
     template(
         "slow",
         "slow|gpu|faster",
@@ -123,7 +105,6 @@ TEMPLATES = (
         r"|the CPU is faster"
         r"|GPU.{0,30}\bnot faster\b|no speed[- ]?up.{0,40}GPU|GPU (?:version )?slower\b|slow (?:training"
         r"|inference) (?:on|with) (?:the )?GPU",
-        role="failure",
     ),
     template(
         "low-utilization",
@@ -134,7 +115,6 @@ TEMPLATES = (
         r"|\bGPU (?:is |was )?(?:only )?at \d{1,2} ?%|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)"
         r"|GPU.{0,20}(?:is |sits |stays )(?:mostly "
         r"|almost )?idle|starv\w+",
-        role="failure",
     ),
     template(
         "input-bottleneck",
@@ -152,14 +132,12 @@ TEMPLATES = (
         "input-bound-said",
         "input-bound|waiting for input",
         r"\b(?:highly|moderately) input-bound|step time.{0,20}waiting for input",
-        role="failure",
     ),
     template("small-batch", "batch_size|batch size", r"batch[_ ]size *[=:] *(?P<size>\d+)\b", role="context"),
     template(
         "low-clocks",
         "clock|mhz|power cap|p8",
         r"(?:SM|Graphics|GPU) clocks? (?:stuck|locked|stays?|remains?|low) ?(?:at)? ?\d+ ?MHz|stuck at \d+ ?MHz",
-        role="failure",
     ),
     *memory.TEMPLATES,
     *faults.TEMPLATES,

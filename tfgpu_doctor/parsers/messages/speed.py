@@ -166,6 +166,5 @@ TEMPLATES = (
         "slower",
         r"\b(?:gets?|getting|got|becom\w+|grows?|runs?) (?:\w+ ){0,2}?slower (?:and slower|with time|over time"
         r"|as (?:time|training)|with (?:every|each) (?:epoch|step)|after (?:a while|some time|(?:a )?few))",
-        role="failure",
     ),
 )

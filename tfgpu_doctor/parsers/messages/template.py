@@ -3,8 +3,8 @@
 Each table beside this file belongs to one layer and lists its :class:`Template`: a kind, words that must stand in the
 line (lower case, so that a line is looked at by regular expressions only when it may be of that kind), and the
 expression whose named groups are the values. TensorFlow changes its wording from release to release: a template lists
-what all of them share, and a kind may have several. The first template of a kind declares the kind's role; what a
-message means for the diagnosis is the business of the findings.
+what all of them share, and a kind may have several. The first template of a kind declares its role, where that is not
+a failure; what a message means for the diagnosis is the business of the findings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST = 60  # different messages of one kind
 _JOINED = 5_000  # lines up to which a hard-wrapped line is put together again
 _WRAPPED = 60  # characters from which a line may have been wrapped by a terminal
 
-Role: TypeAlias = Literal["failure", "context", "harmless"]  # something failed; where and how; looks bad and is not
+Role: TypeAlias = Literal["context", "harmless"]  # where and how; looks bad and is not; all else says what failed
 _Match: TypeAlias = "tuple[Line, Template, re.Match[str]]"
 
 
@@ -35,7 +35,7 @@ class Template:
     needles: tuple[str, ...]  # lower case; one of them stands in the line
     expression: str
     fixed: dict[str, str] = field(default_factory=dict)  # values that follow from the template itself
-    role: Role | None = None  # of the kind; None: an earlier template of the kind declares it
+    role: Role | None = None  # of the kind, unless it is a failure; the kind's first template declares it
     stops_import: bool = False  # TensorFlow cannot be imported or installed after such a message
 
     @cached_property
