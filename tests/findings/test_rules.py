@@ -10,10 +10,10 @@ import pytest
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, soname, sonames, spoil
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.packages import PROVIDERS
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
     Build,
     CallResult,
@@ -114,6 +114,14 @@ NOT_COMPILED = {"tensorflow.checks": known(CHECKED)}  # nothing has gone through
 NO_LIBDEVICE = known(
     (ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found at ./libdevice.10.bc"),)
 )
+TENSORFLOW_TWICE = (
+    *(Package(name="tensorflow", version="2.20.0", location="/opt/pylibs"),),
+    *(Package(name="tensorflow", version="2.21.0", location=SITE),),
+)
+TWO_FOLDERS = {
+    "python.packages": known(TENSORFLOW_TWICE),
+    "python.tensorflow_paths": known(("/opt/pylibs/tensorflow", f"{SITE}/tensorflow")),
+}
 NOTHING_HERE = {"python.packages": known(()), "python.tensorflow_paths": known(())}
 ELSEWHERE = known(
     (
@@ -365,6 +373,9 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.shadowed": [
         ("a script of that name", {"python.tensorflow_paths": known(("/home/me/tensorflow.py", f"{SITE}/tensorflow"))}),
         ("a folder of that name", {"python.tensorflow_paths": known(("/home/me/tensorflow", f"{SITE}/tensorflow"))}),
+        ("PYTHONPATH before site-packages", {**TWO_FOLDERS, "variables": known({"PYTHONPATH": "/opt/pylibs"})}),
+        ("the user's site-packages", {**TWO_FOLDERS, "python.user_site": known("/opt/pylibs")}),
+        ("the environment's own comes second", {**TWO_FOLDERS, "python.prefix": known("/env")}),
     ],
     "tf.package-conflict": [
         ("two providers", {"python.packages": packages(tensorflow="2.21.0", tensorflow_cpu="2.20.0")}),
@@ -423,29 +434,6 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
         ("a newer build", {"tensorflow.phases": phases("import", "died", signal="SIGILL")}),
-    ],
-    "tf.glibc-too-old": [
-        (
-            "CentOS 7",
-            {
-                "tensorflow.phases": phases(
-                    "import", "raised", exception="ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found"
-                )
-            },
-        )
-    ],
-    "tf.import-dll": [
-        (
-            "Windows",
-            {
-                "host.os": known("windows"),
-                "tensorflow.phases": phases(
-                    "import",
-                    "raised",
-                    exception="ImportError: DLL load failed while importing _pywrap_tensorflow_internal",
-                ),
-            },
-        )
     ],
     "tf.import-hang": [("never ends", {"tensorflow.phases": phases("import", "timeout", seconds=120.0)})],
     "tf.import-failed": [
@@ -668,7 +656,11 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.not-installed": [("installed", {})],
     "tf.python-unsupported": [("an installed one proves the contrary", {"python.version": known("3.14.0")})],
     "tf.package-removed": [("a living one", {"python.packages": packages(tensorflow_gpu="2.10.1")})],
-    "tf.shadowed": [("the package itself", {})],
+    "tf.shadowed": [
+        ("the package itself", {}),
+        ("a virtual environment before the system's", {**TWO_FOLDERS, "python.prefix": known("/opt/pylibs")}),
+        ("two folders of one environment", {**TWO_FOLDERS, "python.prefix": known("/")}),
+    ],
     "tf.package-conflict": [
         (
             "a tensorboard that this TensorFlow's own metadata allows",
@@ -682,6 +674,8 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
                 "tensorflow.version": known("2.4.4"),
             },
         ),
+        ("the same package in two folders", TWO_FOLDERS),
+        ("an unreadable version", {"python.packages": packages(tensorflow="2.21.0", keras="unknown")}),
         ("the halves of Windows", {"python.packages": packages(tensorflow="2.15.1", tensorflow_intel="2.15.1")}),
     ],
     "tf.abi-numpy": [
@@ -691,9 +685,6 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         )
     ],
     "tf.import-failed": [("it hangs", FIRES["tf.import-hang"][0][1])],
-    "tf.import-dll": [
-        ("Linux", {"tensorflow.phases": FIRES["tf.import-dll"][0][1]["tensorflow.phases"]}),
-    ],
     "compute.wrong-result": [("it raised", FIRES["tf.run-failed"][1][1])],
     "tf.known-bug": [
         ("2.21.0 with its libcusolver on the path", {}),
@@ -813,7 +804,6 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "tf.abi-protobuf": {"python.packages": WHY},
     "tf.cpu-build": {"tensorflow.version": WHY, "tensorflow.build": WHY},
     "tf.windows-native": {"host.os": WHY},
-    "tf.import-dll": {"host.os": WHY},
     "compute.wrong-result": {"tensorflow.checks": WHY},
     "tf.known-bug": {"tensorflow.version": WHY},
     "memory.taken": {"gpus": WHY},
@@ -832,7 +822,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     **{finding: {"variables": WHY} for finding in SWITCHED},
 }
 # the phases are a plain tuple: a report without any simply shows no phase that failed
-NEVER_UNKNOWN = {"tf.import-avx", "tf.glibc-too-old", "tf.import-hang", "tf.import-failed", "tf.run-failed"}
+NEVER_UNKNOWN = {"tf.import-avx", "tf.import-hang", "tf.import-failed", "tf.run-failed"}
 
 
 def fired(changes: dict[str, Any], **options: Any) -> list[str]:
@@ -889,7 +879,7 @@ def test_every_rule_has_rows() -> None:
 
 
 def test_rules_and_the_patient_know_the_same_distributions() -> None:
-    assert set(TENSORFLOWS) == PROVIDERS
+    assert set(TENSORFLOWS) == set(TENSORFLOW)
 
 
 def test_required_gpus() -> None:
@@ -939,3 +929,22 @@ def test_before_2_1_the_gpu_build_is_a_package_of_its_own() -> None:
     modern = {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": known(Build(is_cuda_build=False))}
     found = next(f for f in diagnose(spoil(healthy(), modern), MATRIX).findings if f.id == "tf.cpu-build")
     assert all("tensorflow-gpu" not in command for fix in found.fixes for command in fix.commands)
+
+
+def test_a_package_found_twice_is_shadowing_and_the_fix_is_the_path() -> None:
+    """pip sees one of them; uninstalling it leaves, or brings, the other."""
+    changes = {**TWO_FOLDERS, "variables": known({"PYTHONPATH": "/opt/pylibs:/srv/lib"})}
+    found = diagnose(spoil(healthy(), changes), MATRIX).findings
+    assert [(one.id, one.severity.value) for one in found] == [("tf.shadowed", "warning")]
+    assert found[0].title == "tensorflow 2.20.0 in /opt/pylibs shadows tensorflow 2.21.0"
+    assert [fix.commands for fix in found[0].fixes] == [("export PYTHONPATH=/srv/lib",)]
+    changes["tensorflow.phases"] = phases("import", "raised", exception="ImportError: broken")
+    found = diagnose(spoil(healthy(), changes), MATRIX).findings
+    assert [(one.id, one.severity.value) for one in found if one.root_cause] == [("tf.shadowed", "error")]
+
+
+def test_two_releases_in_one_folder_are_uninstalled_by_one_name() -> None:
+    twice = tuple(Package(name="tensorflow", version=version, location=SITE) for version in ("2.20.0", "2.21.0"))
+    found = diagnose(spoil(healthy(), {"python.packages": known(twice)}), MATRIX).findings
+    assert [one.id for one in found] == ["tf.package-conflict"]
+    assert found[0].fixes[0].commands[0].endswith("pip uninstall -y tensorflow")

@@ -1,135 +1,59 @@
-"""Findings about build."""
+"""Builds of TensorFlow without CUDA: native Windows since 2.11, tensorflow-cpu, macOS, aarch64, conda's CPU builds."""
 
 from __future__ import annotations
 
-from packaging.version import Version
+from collections.abc import Iterator
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.packages import ended_on_macos
+from tfgpu_doctor.findings.pip_answers import ended_on_macos
+from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Build, ComputeCheck, Message, TfDevice
+from tfgpu_doctor.plan.file_edits import replacement, write
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.facts import Build, TfDevice
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least
 
-ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
-
-
-_LATER = ("build", "devices", "details", "compute", "xla")
-
-
-# what only a build with CUDA says, whatever version is stated
-_OF_A_GPU_BUILD = (
-    "library-not-opened",
-    "library-opened",
-    "gpu-created",
-    "cuinit-failed",
-    "cudart-not-found",
-    "loader-error",
-)
+GUIDE = "https://www.tensorflow.org/install/pip"
+_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
+_RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
+# what only a build with CUDA prints, whatever version is stated
+_OF_A_CUDA_BUILD = ("library-not-opened", "library-opened", "gpu-created", "cuinit-failed", "cudart-not-found")
 
 
-def _aside(told: MessageLog | None) -> Severity | None:
-    """A warning where somebody asks why TensorFlow cannot be imported at all, and not about a GPU."""
-    imports = told is not None and (told.stops_import or (told.has("import-line") and told.has("traceback")))
-    return Severity.WARNING if imports else None
-
-
-def _gpu_sibling(context: Context, release: Release | None) -> tuple[Fix, ...]:
-    """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
-    gpu = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu") if release else None
-    if release is None or gpu is None or not gpu.gpu or gpu.version != release.version:
-        return ()
-    commands = (
-        context.remedies.pip_uninstall(release.package),
-        *context.remedies.pip_install(f"{gpu.package}=={gpu.version}"),
-    )
-    text = f"Take the GPU build of this release, {gpu.package}, with CUDA {gpu.cuda} and cuDNN {gpu.cudnn} beside it"
-    return (Fix(text=text, commands=commands),)
-
-
-def _is_wrong(check: ComputeCheck) -> bool:
-    """Whether there was a result, which names its device, and it was wrong; without one, the computation failed."""
-    return not check.ok and (check.placed_on is not None or not check.error)
-
-
-# what a build with CUDA logs before it lists its devices, whatever it finds
-_REPORTED_OF_A_GPU_BUILD = (
-    *("gpu-created", "library-opened", "library-not-opened", "cuinit-failed", "gpu-ignored", "cudart-not-found"),
-    *("no-cuda-device", "kernel-driver-not-running", "hidden-by-variable"),
-)
-
-
-def _never_looked(seen: tuple[Message, ...], context: Context) -> Problem:
-    return Problem(
-        cause="a build with CUDA says what becomes of the GPU before it lists its devices; this one never looked for "
-        "one, so it is built for the CPU, whatever the package is called",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(
-                text="See which builds are installed",
-                commands=("conda list | grep -E 'tensorflow|mkl'", "python -m pip list | grep -i tensorflow"),
-            ),
-            *context.remedies.reinstall_best("it can use the GPU"),
-        ),
-    )
-
-
-def _on_a_mac(*seen: Evidence) -> Problem:
-    metal = Fix(
-        text="On a Mac with Apple's processor or an AMD card: Apple's plug-in for Metal, with a TensorFlow "
-        "that it knows",
-        commands=("python3 -m pip install tensorflow-metal",),
-    )
-    return Problem(
-        cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are reached through tensorflow-metal, "
-        "and the old "
-        "fork tensorflow_macos lists none",
-        evidence=seen,
-        fixes=(metal, Fix(text="Or use a machine with an NVIDIA GPU and Linux")),
-    )
-
-
-def _on_jetson(said: MessageLog) -> Problem:
-    return Problem(
-        cause="wheels for aarch64 on the index, and most that others offer, are CPU builds; a Jetson's GPU needs the "
-        "one that NVIDIA builds for its JetPack",
-        evidence=message_evidence(*said.all("jetson")),
-        fixes=(
-            Fix(
-                text="See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its "
-                "container l4t-tensorflow",
-                commands=("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
-            ),
-        ),
-    )
+def _severity(messages: MessageLog | None) -> Severity | None:
+    """A warning where the question is why TensorFlow cannot be imported at all, and not about a GPU."""
+    fails = messages and (messages.stops_import or (messages.has("import-line") and messages.has("traceback")))
+    return Severity.WARNING if fails else None
 
 
 WINDOWS_NATIVE = finding(
     "tf.windows-native",
     layer="TensorFlow",
     severity=Severity.ERROR,
-    title="TensorFlow 2.11 and later use no GPU on native Windows",
+    title="TensorFlow 2.11 and later have no GPU support on native Windows",
+    cause="the Windows wheels contain no CUDA since 2.11; WSL2 runs the Linux wheels on the same GPU",
     docs="https://www.tensorflow.org/install/pip#windows-native",
     about_gpus=True,
 )
 
 
 @WINDOWS_NATIVE.sign
-def windows_native(context: Context, os: str, release: Release, messages: MessageLog | None = None) -> Problem | None:
-    """The last release with CUDA for native Windows is 2.10."""
-    if os != "windows" or release.gpu or (messages and messages.has(*_OF_A_GPU_BUILD)):
+def release_without_cuda(
+    context: Context, os: str, release: Release, messages: MessageLog | None = None
+) -> Problem | None:
+    """The last release with CUDA for native Windows is 2.10; a CPU package of before had a sibling with CUDA."""
+    if os != "windows" or release.gpu or not at_least(release.version, "2.11"):
         return None
-    if Version(release.version) < Version("2.11"):
-        return None  # a CPU package of an age in which there was another one
+    if messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error"):
+        return None
+    found = f"{release.package} {release.version} on Windows"
     return Problem(
-        severity=_aside(messages),
-        cause="the Windows wheels hold no CUDA since 2.11; WSL2 runs the Linux wheels on the same card",
-        evidence=(
-            evidence(
-                f"{release.package} {release.version} on Windows", context.source("host.os"), "WSL2, or 2.10", "wheels"
-            ),
-        ),
+        severity=_severity(messages),
+        evidence=(evidence(found, context.source("host.os"), "WSL2, or 2.10", "wheels"),),
         fixes=(
             Fix(text="Use WSL2", commands=("wsl --install", 'python3 -m pip install "tensorflow[and-cuda]"')),
             Fix(
@@ -143,86 +67,225 @@ def windows_native(context: Context, os: str, release: Release, messages: Messag
     )
 
 
+@in_manifests(WINDOWS_NATIVE)
+def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A GPU is to be used on Windows, with a release after 2.10."""
+    row, tensorflow = view.release, view.tensorflow
+    if row is None or not _is_windows_native(view, row) or not view.wants_gpu:
+        return
+    fixes = [Fix("Run it in WSL2")]
+    if tensorflow and (better := replacement(view, "2.11")):
+        text = f"Or, in {tensorflow.place}, write {better!r}, with CUDA and cuDNN beside it (tfgpu plan)"
+        fixes.append(Fix(text))
+    yield Problem(
+        title=f"TensorFlow {row.version} has no CUDA on Windows",
+        cause=WINDOWS_NATIVE.cause,
+        evidence=(Evidence(f"TensorFlow {row.version} on Windows", view.where, "2.10, or WSL2", GUIDE),),
+        fixes=tuple(fixes),
+    )
+
+
+def _is_windows_native(view: PlannedEnvironment, row: Release | None) -> bool:
+    return bool(view.target.os == "windows" and row and not row.gpu and at_least(row.version, "2.11"))
+
+
 CPU_BUILD = finding(
     "tf.cpu-build",
     layer="TensorFlow",
     severity=Severity.ERROR,
-    title="This TensorFlow is built for the CPU only",
+    title="This TensorFlow was built for the CPU only",
     pointless_after=("tf.windows-native",),
-    docs="https://www.tensorflow.org/install/pip",
+    docs=GUIDE,
     about_gpus=True,
 )
+_CAUSES = {  # by the platform of the wheel
+    "macos_arm64": "TensorFlow has no CUDA on macOS; Apple's GPUs are used through tensorflow-metal",
+    "macos_x86_64": "TensorFlow has no CUDA on macOS",
+    "linux_aarch64": "the aarch64 wheels contain no CUDA, whatever their extras; NVIDIA's containers do",
+}
 
 
 @CPU_BUILD.sign
-def cpu_build(
+def build_without_cuda(
     context: Context,
     tensorflow_build: Build | None = None,
     release: Release | None = None,
     messages: MessageLog | None = None,
 ) -> Problem | None:
-    """tensorflow-cpu, macOS, an aarch64 wheel, a CPU build of conda."""
-    gpu = (
-        tensorflow_build.is_cuda_build or tensorflow_build.is_rocm_build
-        if tensorflow_build
-        else release is None or release.gpu
-    )
-    if gpu or (messages and not tensorflow_build and messages.has(*_OF_A_GPU_BUILD)):
+    """tf.sysconfig.get_build_info(), or else the wheel: tensorflow-cpu, macOS, aarch64."""
+    if tensorflow_build:
+        gpu = tensorflow_build.is_cuda_build or tensorflow_build.is_rocm_build
+    else:
+        printed = messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error")
+        gpu = release is None or release.gpu or bool(printed)
+    if gpu:
         return None
     name = f"{release.package} {release.version}" if release else "this TensorFlow"
-    fixes = context.remedies.reinstall_best("it can use the GPU")
-    if fixes and release and release.package != "tensorflow":
-        remove = context.remedies.pip_uninstall(release.package)
-        fixes = (Fix(text=fixes[0].text, commands=(remove, *fixes[0].commands)),)
-    fixes = (*_gpu_sibling(context, release), *fixes)
-    why = {
-        "macos_arm64": "TensorFlow has no CUDA on macOS; Apple's GPUs are reached through tensorflow-metal",
-        "macos_x86_64": "TensorFlow has no CUDA on macOS",
-        "linux_aarch64": "the aarch64 wheels hold no CUDA, whatever their extras say; NVIDIA's containers do",
-    }.get(release.platform if release else "", f"{name} holds no CUDA kernels")
-    said = "tf.sysconfig.get_build_info()" if tensorflow_build else f"{name} (wheel)"
-    seen = evidence("no CUDA in the build", said, "a CUDA build")
-    return Problem(cause=why, evidence=(seen,), fixes=fixes, severity=_aside(messages))
+    source = "tf.sysconfig.get_build_info()" if tensorflow_build else f"{name} (wheel)"
+    return Problem(
+        cause=_CAUSES.get(release.platform if release else "", f"{name} contains no CUDA kernels"),
+        evidence=(evidence("no CUDA in the build", source, "a CUDA build"),),
+        fixes=tuple(_gpu_build(context, release)),
+        severity=_severity(messages),
+    )
+
+
+def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
+    """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
+    best = context.remedies.reinstall_best("it can use the GPU")
+    if release is None:
+        yield from best
+        return
+    uninstall = context.remedies.pip_uninstall(release.package)
+    sibling = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu")
+    if sibling and sibling.gpu and sibling.version == release.version:
+        needs = f"it needs CUDA {sibling.cuda} and cuDNN {sibling.cudnn}"
+        install = context.remedies.pip_install(f"{sibling.package}=={sibling.version}")
+        text = f"Install the GPU build of this release, {sibling.package}; {needs}"
+        yield Fix(text=text, commands=(uninstall, *install))
+    for fix in best[:1] if release.package != "tensorflow" else ():
+        yield Fix(text=fix.text, commands=(uninstall, *fix.commands))
+    yield from best if release.package == "tensorflow" else ()
 
 
 @CPU_BUILD.sign
-def cpu_build_reported(
-    context: Context,
-    messages: MessageLog,
-    devices: tuple[TfDevice, ...] | None = None,
-    os: str | None = None,
-    wheel_platform: str | None = None,
-) -> Problem | None:
-    """conda installed its mkl, eigen or cpu variant, or TensorFlow says itself that it has no CUDA."""
+def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None:
+    """conda installed its mkl, eigen or cpu variant, or TensorFlow prints that it has no CUDA."""
     variants = messages.all("conda-build")
-    chosen = [m for m in variants if m.values.get("variant") == "cpu"]
-    seen = (*(chosen if variants and variants[-1] in chosen else ()), *messages.all("built-without-cuda"))
-    lists_none = devices is not None and not any(device.kind == "GPU" for device in devices)
-    if not seen and messages.has("jetson") and (lists_none or devices is None) and not messages.complains:
-        return _on_jetson(messages)
-    if not seen and os == "macos" and lists_none and not messages.complains:
-        seen_none = evidence("no GPU", context.source("tensorflow.devices"))
-        return _on_a_mac(seen_none, evidence("macOS", context.source("host.os")))
-    if ended := ended_on_macos(messages, wheel_platform):
-        return _on_a_mac(*message_evidence(*ended))
-    if not seen and not messages.has(*_REPORTED_OF_A_GPU_BUILD) and (silent := messages.all("no-known-devices")):
-        return _never_looked(silent, context)
+    if variants and variants[-1].values.get("variant") != "cpu":
+        variants = ()  # the last one installed is what runs
+    seen = (*(m for m in variants if m.values.get("variant") == "cpu"), *messages.all("built-without-cuda"))
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
-    other_language = any("libtensorflow" in m.text for m in seen)
+    command = "CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'"
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
-        cause="libtensorflow, the library under the bindings of other languages, comes in a CPU and a GPU build, and "
-        "the bindings take the former where nobody asks for the other"
-        if other_language
-        else "conda has CPU and GPU builds of one version and takes the one that its solver and the machine's driver "
-        "allow",
+        cause="libtensorflow, which the bindings of other languages use, has a CPU and a GPU build, and the bindings "
+        "use the CPU build by default"
+        if any("libtensorflow" in message.text for message in seen)
+        else "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it "
+        "installs",
         evidence=message_evidence(*seen),
         fixes=(
             *context.remedies.reinstall_best("it can use the GPU"),
             Fix(
-                text="Or ask conda for the GPU build by name (the override lets it solve without a driver in sight)",
-                commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
+                text="Or select conda's GPU build by name (the variable is for a machine without driver)",
+                commands=(command,),
             ),
         ),
     )
+
+
+@CPU_BUILD.sign
+def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+    """A Jetson that lists no GPU, and no other complaint."""
+    jetson = messages.all("jetson")
+    if not jetson or messages.complains or _lists_gpu(devices):
+        return None
+    text = "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow"
+    commands = ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version")
+    return Problem(
+        cause="the aarch64 wheels on the index, and most others, are CPU builds; a Jetson's GPU needs the build that "
+        "NVIDIA publishes for its JetPack",
+        evidence=message_evidence(*jetson),
+        fixes=(Fix(text=text, commands=commands),),
+    )
+
+
+def _lists_gpu(devices: tuple[TfDevice, ...] | None) -> bool:
+    return any(device.kind == "GPU" for device in devices or ())
+
+
+@CPU_BUILD.sign
+def no_gpu_on_macos(
+    context: Context, messages: MessageLog, os: str | None = None, devices: tuple[TfDevice, ...] | None = None
+) -> Problem | None:
+    """A Mac that lists no GPU and no other complaint."""
+    if os != "macos" or devices is None or _lists_gpu(devices) or messages.complains:
+        return None
+    no_gpu = evidence("no GPU", context.source("tensorflow.devices"))
+    return _on_macos(no_gpu, evidence("macOS", context.source("host.os")))
+
+
+@CPU_BUILD.sign
+def no_gpu_package_for_macos(messages: MessageLog, wheel_platform: str | None = None) -> Problem | None:
+    """pip looked for tensorflow-gpu on a Mac."""
+    ended = ended_on_macos(messages, wheel_platform)
+    return _on_macos(*message_evidence(*ended)) if ended else None
+
+
+def _on_macos(*seen: Evidence) -> Problem:
+    metal = "On a Mac with an Apple or AMD GPU, install Apple's tensorflow-metal, with a TensorFlow that it supports"
+    return Problem(
+        cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are used through tensorflow-metal, and Apple's "
+        "old fork tensorflow_macos does not list them",
+        evidence=seen,
+        fixes=(
+            Fix(text=metal, commands=("python3 -m pip install tensorflow-metal",)),
+            Fix(text="Or use a machine with an NVIDIA GPU and Linux"),
+        ),
+    )
+
+
+@CPU_BUILD.sign
+def no_message_about_gpus(context: Context, messages: MessageLog) -> Problem | None:
+    """Devices are listed, without what a build with CUDA prints before."""
+    printed = (*_OF_A_CUDA_BUILD, "gpu-ignored", "no-cuda-device", "kernel-driver-not-running", "hidden-by-variable")
+    devices = messages.all("no-known-devices")
+    if not devices or messages.has(*printed):
+        return None
+    commands = ("conda list | grep -E 'tensorflow|mkl'", "python -m pip list | grep -i tensorflow")
+    return Problem(
+        cause="a build with CUDA prints what it finds before it lists its devices; this one does not look for GPUs, so "
+        "it was built for the CPU, whatever the name of its package",
+        evidence=message_evidence(*devices),
+        fixes=(
+            Fix(text="See which builds are installed", commands=commands),
+            *context.remedies.reinstall_best("it can use the GPU"),
+        ),
+    )
+
+
+@in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))
+def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A GPU is to be used, but what will be installed contains no CUDA."""
+    row, tensorflow, base = view.release, view.tensorflow, view.base
+    if not view.wants_gpu or _is_windows_native(view, row):
+        return
+    if tensorflow is None:
+        if base and base.tensorflow and not base.gpu:
+            image = base.image
+            yield Problem(
+                title=f"{image.reference} is the image without CUDA",
+                cause=_RUNS_ON_CPU,
+                evidence=(Evidence(image.reference, str(image.place), f"{image.reference}-gpu", "image tags"),),
+                fixes=(Fix(f"In {image.place}, write {image.name}:{image.tag}-gpu"),),
+            )
+    elif tensorflow.build and "cpu" in tensorflow.build:
+        yield _cpu_requirement(view, tensorflow, f"{tensorflow.text} selects a CPU build of conda")
+    elif row is not None and not row.gpu and not (view.conda or tensorflow.name == "tensorflow-base"):
+        yield _cpu_requirement(view, tensorflow, f"{row.package} {row.version} contains no CUDA on {row.platform}")
+
+
+def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
+    better = replacement(view)
+    return Problem(
+        title=title,
+        cause=_RUNS_ON_CPU,
+        evidence=(Evidence(tensorflow.text, str(tensorflow.place), "a build with CUDA", "compat_matrix.yaml"),),
+        fixes=(write(tensorflow, better) if better else _OTHER_HARDWARE,),
+    )
+
+
+@in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))
+def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has only CPU builds of these versions, or for this platform."""
+    rows, tensorflow = conda_builds(view), view.tensorflow
+    if tensorflow and rows and view.wants_gpu and not any(row.cuda for row in rows):
+        place, recipe = str(tensorflow.place), f"{CONDA_RECIPE}, {rows[0].version}"
+        yield Problem(
+            title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",
+            cause=_RUNS_ON_CPU,
+            evidence=(Evidence(tensorflow.text, place, "a build with CUDA", recipe),),
+            fixes=(USE_PIP,),
+        )

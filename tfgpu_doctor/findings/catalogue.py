@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from tfgpu_doctor.findings import (
+    abi,
     build,
     communication,
     compute,
@@ -45,6 +46,7 @@ FILES: tuple[ModuleType, ...] = (
     packages,
     shadowing,
     dependencies,
+    abi,
     imports,
     machine,
     driver,

@@ -1,13 +1,13 @@
-"""Findings about compute."""
+"""Computations on the GPU whose result is wrong."""
 
 from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.findings.build import _is_wrong
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.phases import is_wrong
 from tfgpu_doctor.records.facts import ComputeCheck
 from tfgpu_doctor.records.report import Fix, Severity
 
@@ -16,14 +16,16 @@ WRONG_RESULT = finding(
     layer="Compute",
     severity=Severity.ERROR,
     title="A computation on the GPU gave a wrong result",
+    cause="results may differ in the last digits (TF32, another order of summation); a larger difference is a "
+    "defect of the kernel, of the build or of the GPU",
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
 
 @WRONG_RESULT.sign(conclusive=False)
-def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
-    """The residual against float64 on the CPU is beyond its tolerance, or the result came from another device."""
-    bad = [check for check in checks if _is_wrong(check)]
+def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
+    """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
+    bad = [check for check in checks if is_wrong(check)]
     if not bad:
         return None
     seen = tuple(
@@ -36,38 +38,36 @@ def wrong_result(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem 
         for c in bad
     )
     return Problem(
-        cause="the card computes wrongly (memory errors, overclocking, a defect), or the work was done elsewhere",
+        cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did",
         evidence=seen,
         fixes=(
             Fix(
-                text="Look for memory errors",
+                text="Check for memory errors",
                 commands=("nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo dmesg | grep -i xid"),
             ),
-            Fix(text="Take back overclocking and run it again", commands=(context.remedies.doctor(),)),
+            Fix(text="Undo overclocking, and run it again", commands=(context.remedies.doctor(),)),
         ),
     )
 
 
 @WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
-def wrong_result_reported(messages: MessageLog) -> Problem | None:
-    """Somebody compares CPU and GPU and finds another result."""
-    # XLA's warning about an old ptxas and oneDNN's notice speak of wrong results, too, and report none
+def different_results_message(messages: MessageLog) -> Problem | None:
+    """The results of CPU and GPU differ."""
+    # XLA's warning about an old ptxas and oneDNN's notice mention wrong results, too, and report none
     seen = [m for m in messages.all("wrong-result") if not re.search(r"ptxas|miscompile|round-off|oneDNN", m.text)]
-    lost = messages.all("nan-over-several-gpus")  # on their way from card to card, most likely
-    if not (seen or lost) or messages.stops_import:
+    corrupted = messages.all("nan-over-several-gpus")  # between the GPUs, most likely
+    if not (seen or corrupted) or messages.stops_import:
         return None
     alone = messages.speaks_only_of("wrong-result", "nan-result")
     return Problem(
         possible=not seen,
         severity=None if seen and alone else Severity.WARNING,
-        cause="TF32 and other orders of summation differ in the last digits; a larger difference is a defect of the "
-        "kernel, of the build, or of the card",
-        evidence=message_evidence(*seen, *lost),
+        evidence=message_evidence(*seen, *corrupted),
         fixes=(
             Fix(
-                text="Verify matrix products and convolutions on this card",
+                text="Verify matrix products and convolutions on this GPU",
                 commands=("tfgpu doctor", "tfgpu bench matpow"),
             ),
-            Fix(text="Rule TF32 out: tf.config.experimental.enable_tensor_float_32_execution(False)"),
+            Fix(text="Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
         ),
     )

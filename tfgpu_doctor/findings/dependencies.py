@@ -1,106 +1,169 @@
-"""Findings about dependencies."""
+"""Packages of different TensorFlow releases in one environment."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from packaging.version import Version
+from packaging.requirements import InvalidRequirement, Requirement
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
+from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.packages import _HALVES, PROVIDERS, _abi, _strangers
-from tfgpu_doctor.matrix.compatibility import numpy_bound
+from tfgpu_doctor.findings.version_bounds import allows, outside_bounds
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Message, Package, Phase
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import Message, Package
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least, minor
 
-_TOLD = ("derived.told",)
-
-
-_TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
-
-
-def _of_numpy_1_20(message: Message, release: Release | None) -> bool:
-    """Whether NumPy is to blame: recurrent layers of a TensorFlow before 2.6 call np.prod on a symbolic shape."""
-    if release and Version(release.version) >= Version("2.6"):
-        return False
-    return release is not None or re.search(r"lstm|gru|rnn|bidirectional", message.values["tensor"], re.I) is not None
+GUIDE = "https://www.tensorflow.org/install/pip"
+# `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
+_CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
+# released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
+_COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
+_REINSTALL = "Uninstall all of them, and install one release with its dependencies"
+_KERAS = tuple(f"2.{n}.0" for n in range(2, 16)) + tuple(f"3.{n}.0" for n in range(14))
 
 
-def _too_new_for_2_5(context: Context, said: MessageLog) -> Problem:
+def _reinstall_all(context: Context) -> tuple[Fix, ...]:
+    names = ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)
+    commands = (context.remedies.pip_uninstall(*names), *context.remedies.pip_install("tensorflow[and-cuda]"))
+    return (Fix(text=f"{_REINSTALL} (a new environment is the quickest)", commands=commands),)
+
+
+PACKAGE_CONFLICT = finding(
+    "tf.package-conflict",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="Packages of different TensorFlow releases are mixed in this environment",
+    cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
+    "packages installed their files into the same folder",
+    fixes=_reinstall_all,
+    pointless_after=("tf.package-removed",),
+    symptoms=(symptoms.NO_ATTRIBUTE,),
+    docs=GUIDE,
+)
+
+
+@PACKAGE_CONFLICT.sign
+def mixed_packages(
+    context: Context, packages: tuple[Package, ...], release: Release | None = None, messages: MessageLog | None = None
+) -> Problem | None:
+    """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
+    tensorflows = _tensorflows(packages)
+    twice = next((same for same in _by_folder(tensorflows) if len(same) > 1), None)
+    if twice:
+        folder = twice[0].location or "installed packages"
+        seen = [evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice]
+        names = tuple(dict.fromkeys(p.name for p in twice))
+    elif messages and messages.has("other-version-runs"):
+        return None  # the release is that of another environment
+    else:
+        seen = list(_of_another_release(packages, release))
+        names = tuple(line.saw.split()[0] for line in seen)
+    if not seen:
+        return None
+    keep = next((p for p in twice or tensorflows if p.name == "tensorflow"), next(iter(twice or tensorflows), None))
+    wanted = f"{keep.name}=={keep.version}" if keep else "tensorflow"
+    if release and release.extra and keep and keep.name == "tensorflow":
+        wanted = f"tensorflow[{release.extra}]=={keep.version}"
+    commands = (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(wanted))
     return Problem(
-        title="NumPy 1.20 or newer under a TensorFlow before 2.6",
-        cause="from NumPy 1.20 on np.prod turns a symbolic tensor into an array, which TensorFlow before 2.6 refuses",
-        evidence=message_evidence(*said.all("symbolic-to-numpy"), need="numpy<1.20, or TensorFlow 2.6"),
-        fixes=(
-            Fix(
-                text="Install a NumPy that fits, and start Python anew",
-                commands=context.remedies.pip_install("numpy<1.20"),
-            ),
-            *context.remedies.reinstall_best("or a release that fits a newer NumPy")[:1],
-        ),
+        cause="they install their files into the same folder, and the one installed last has overwritten the others"
+        if twice
+        else "they belong to another TensorFlow release than the one that is installed",
+        evidence=tuple(seen),
+        fixes=(Fix(text=_REINSTALL, commands=commands),),
     )
 
 
-def _of_another_major(said: MessageLog, name: str) -> tuple[Message, ...]:
-    """pip's warning that TensorFlow's own requirement is not met, by a whole major version."""
-    found = []
-    for message in said.all("requirement-conflict"):
-        values = message.values
-        below = re.search(r"<=?(\d+)", values.get("need", ""))
-        has = re.match(r"\d+", values.get("has", ""))
-        if _TENSORFLOW.match(values.get("package", "")) and values.get("other") == name and below and has:
-            found += [message] if int(has[0]) > int(below[1]) or (has[0] == below[1] and "<=" not in below[0]) else []
-    return tuple(found)
+def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
+    """The packages that install the module; conda's tensorflow-gpu only depends on its tensorflow."""
+    found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
+    return [p for p in found if p.installer != "conda"] or found[:1]
 
 
-def _unsolved(said: MessageLog) -> list[Message]:
-    """An installer that found no set of versions, of which TensorFlow is one; `__cuda` is the machine's, not theirs."""
-    if not said.has("tensorflow-installed") or said.has("no-distribution", "requires-python", "wheel-not-supported"):
-        return []
-    return [m for m in said.all("conda-unsatisfiable") if "__cuda" not in m.text]
+def _by_folder(packages: list[Package]) -> Iterator[list[Package]]:
+    """Packages overwrite each other in one folder; in different ones the first on sys.path shadows the others."""
+    for folder in dict.fromkeys(p.location for p in packages):
+        yield [p for p in packages if p.location == folder]
 
 
-def _no_set_of_versions(context: Context, seen: list[Message]) -> Problem:
-    return Problem(
-        title="No set of versions satisfies what is asked for beside TensorFlow",
-        severity=Severity.WARNING,
-        cause="some of the packages, or this Python, exclude each other's versions",
-        evidence=message_evidence(*seen),
-        fixes=(
-            *context.remedies.reinstall_best("alone, in an environment of its own")[:1],
-            Fix(text="Then add the others one by one, without fixed versions: the first that fails is the one"),
-        ),
+def _of_another_release(packages: tuple[Package, ...], release: Release | None) -> Iterator[Evidence]:
+    """Companions whose version the installed TensorFlow does not allow."""
+    required = _requirements(packages)
+    for package in packages if release else ():
+        if release is None or package.name not in _COMPANIONS:
+            continue
+        # 2.4 requires tensorboard ~=2.4, which is anything below 3
+        bound = required.get(package.name, _companion_bound(package.name, release))
+        if bound and allows(bound, package.version) is False:
+            found, folder = f"{package.name} {package.version}", package.location or "installed packages"
+            yield evidence(found, folder, f"{package.name} {bound}", f"TensorFlow {release.version} (wheel)")
+
+
+def _requirements(packages: tuple[Package, ...]) -> dict[str, str]:
+    """What the metadata of the installed TensorFlow requires, without extras."""
+    found: dict[str, str] = {}
+    for line in next((p.requires for p in packages if p.name in TENSORFLOW and p.requires), ()):
+        try:
+            required = Requirement(line.replace("(", "").replace(")", "") if "extra" not in line else "none")
+        except InvalidRequirement:
+            continue
+        found[required.name.lower().replace("_", "-")] = str(required.specifier)
+    return found
+
+
+def _companion_bound(name: str, release: Release) -> str | None:
+    version = release.version
+    if name == "keras":
+        # 2.6 has no upper bound for Keras, and cannot be imported with a newer one (keras 2.7 needs TensorFlow 2.7)
+        return "~=2.6.0" if release.keras and version.startswith("2.6.") else release.keras
+    since, until = {"tensorflow-estimator": ("1.13", "2.16"), "tensorboard": ("0", "2.21")}.get(name, ("2.16", "99"))
+    if not at_least(version, since) or at_least(version, until) is not False:
+        return None  # not required by this release
+    return f"~={minor(version)}.0"
+
+
+@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
+def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
+    """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
+    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "addon-mismatch", "small-dependency")
+    seen = (
+        *_other_keras(messages),
+        *messages.all(*kinds),
+        *_requirement_conflicts(messages),
+        *_missing_names(messages),
     )
+    if not seen:
+        return None
+    severity = Severity.WARNING if all(_only_warns(message) for message in seen) else None
+    return Problem(severity=severity, evidence=message_evidence(*seen))
 
 
-def _keras_apart(said: MessageLog) -> tuple[Message, ...]:
-    """A Keras that asks for what the TensorFlow beside it does not have yet, or no longer."""
-    mixed = tuple(m for m in said.all("keras-mismatch") if not _generation(m))
-    absent = any(m.values.get("module") == "tensorflow" for m in said.all("module-not-found"))
-    return mixed if absent else (*mixed, *said.all("keras-needs-tensorflow"))
+def _other_keras(messages: MessageLog) -> tuple[Message, ...]:
+    """A Keras that needs what the TensorFlow beside it does not have yet, or no longer."""
+    mixed = tuple(m for m in messages.all("keras-mismatch") if not asks_for_other_keras(m))
+    absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
+    return mixed if absent else (*mixed, *messages.all("keras-needs-tensorflow"))
 
 
-def _lacks(said: MessageLog) -> list[Message]:
-    """Names of TensorFlow 1 that an old Keras misses in TensorFlow 2; `compat`, that a newer estimator misses in 1."""
-    old_keras = bool(said.values("traceback", "through"))
-    frames = [m.line for m in said.all("traceback") if "neighbour" in m.values]
-    return [
-        m
-        for m in said.all("no-attribute")
-        if m.values.get("name") == "compat"
-        or (old_keras and m.values.get("name") in _OF_1)
-        or any(0 < m.line - frame <= _NEAR for frame in frames)
-    ]
+def _requirement_conflicts(messages: MessageLog) -> Iterator[Message]:
+    """pip's warning about companions of TensorFlow that are of another release."""
+    companions = re.compile(r"^(?:keras|tensorboard|tensorflow[\w-]*|tf[-_]keras)$")
+    for message in messages.all("requirement-conflict"):
+        if all(companions.match(message.values.get(name, "")) for name in ("other", "package")):
+            yield message
 
 
-_NEAR = 14  # lines from the last frame to the exception, as IPython shows them
-
-
-# of those that Keras before 2.3 asks for, what TensorFlow 2 does not have
-_OF_1 = frozenset(
+_NEAR = 14  # lines from the last frame to the exception, as IPython prints them
+# of the names that Keras before 2.3 uses, what TensorFlow 2 does not have
+_OF_TENSORFLOW_1 = frozenset(
     {
         *("get_default_graph", "placeholder", "Session", "ConfigProto", "global_variables_initializer", "log"),
         *("get_default_session", "placeholder_with_default", "is_variable_initialized", "variables_initializer"),
@@ -109,226 +172,60 @@ _OF_1 = frozenset(
 )
 
 
+def _missing_names(messages: MessageLog) -> Iterator[Message]:
+    """Names of TensorFlow 1 that an old Keras misses in TensorFlow 2; `compat`, that a newer estimator misses in 1."""
+    old_keras = bool(messages.values("traceback", "through"))
+    frames = [m.line for m in messages.all("traceback") if "neighbour" in m.values]
+    for message in messages.all("no-attribute"):
+        name = message.values.get("name")
+        near = any(0 < message.line - frame <= _NEAR for frame in frames)
+        if name == "compat" or (old_keras and name in _OF_TENSORFLOW_1) or near:
+            yield message
+
+
 def _only_warns(message: Message) -> bool:
-    """Whether an extra of TensorFlow says that some of its operations are not there."""
+    """Whether tensorflow-io only warns that some of its operations are missing."""
     return message.values.get("addon") == "tensorflow_io" and "caused by" in message.text
 
 
-# what TensorFlow itself, not somebody's code, asks of the Keras beside it
-_LOADED_BY_TENSORFLOW = re.compile(
-    r"keras\.(?:api\._v2|_tf_keras)(?:$|\.)|(?:_tf_keras|populate_dict_with_module_objects|__version__)$"
-)
-
-
-def _generation(message: Message) -> bool:
-    """Whether code for one Keras meets another: it asks Keras for a module or name that moved."""
-    values = message.values
-    if any(_LOADED_BY_TENSORFLOW.match(value) for value in values.values()):
-        return False
-    asked = values.get("missing") or values.get("where") or values.get("module") or ""
-    return asked.startswith(("keras", "tensorflow.keras"))
-
-
-def _conflicts(said: MessageLog) -> list[Message]:
-    """pip's warning about companions of TensorFlow that are of another release."""
-    companions = re.compile(r"^(?:keras|tensorboard|tensorflow[\w-]*|tf[-_]keras)$")
-    return [
-        message
-        for message in said.all("requirement-conflict")
-        if companions.match(message.values.get("other", "")) and companions.match(message.values.get("package", ""))
-    ]
-
-
-PACKAGE_CONFLICT = finding(
-    "tf.package-conflict",
-    layer="Python",
-    severity=Severity.ERROR,
-    title="Packages of different TensorFlow releases are mixed in this environment",
-    pointless_after=("tf.package-removed",),
-    symptoms=(symptoms.NO_ATTRIBUTE,),
-    docs="https://www.tensorflow.org/install/pip",
-)
-
-
-@PACKAGE_CONFLICT.sign
-def package_conflict(
-    context: Context, packages: tuple[Package, ...], release: Release | None = None, messages: MessageLog | None = None
-) -> Problem | None:
-    """Two distributions write into the same folder `tensorflow`, or keras/tensorboard belong to another release."""
-    # conda's tensorflow-gpu holds nothing but a dependency on its tensorflow
-    providers = [p for p in packages if p.name in PROVIDERS and p.name not in _HALVES]
-    providers = [p for p in providers if p.installer != "conda"] or providers[:1]
-    seen: list[Evidence] = []
-    if len(providers) > 1:
-        seen += [
-            evidence(f"{p.name} {p.version}", p.location or "installed packages", "one of them") for p in providers
-        ]
-    else:
-        # a release that another environment's Python told is no measure of these packages
-        seen += [] if messages and messages.has("other-version-runs") else _strangers(packages, release)
-    if not seen:
-        return None
-    twice = len(providers) > 1
-    keep = next((p for p in providers if p.name == "tensorflow"), providers[0]) if providers else None
-    wanted = f"{keep.name}=={keep.version}" if keep else "tensorflow"
-    if release and release.extra and keep and keep.name == "tensorflow":
-        wanted = f"tensorflow[{release.extra}]=={keep.version}"
-    gone = [p.name for p in providers] if twice else [e.saw.split()[0] for e in seen]
-    return Problem(
-        cause="they install into the same folder, and the last one installed overwrote the others"
-        if twice
-        else "it belongs to another TensorFlow release than the one that is installed",
-        evidence=tuple(seen),
-        fixes=(
-            Fix(
-                text="Remove them, and install one release with what belongs to it",
-                commands=(context.remedies.pip_uninstall(*gone), *context.remedies.pip_install(wanted)),
-            ),
-        ),
-    )
-
-
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
-def package_conflict_reported(context: Context, messages: MessageLog) -> Problem | None:
-    """A module of TensorFlow or Keras lacks what its neighbour expects, or two TensorFlows are listed."""
-    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "addon-mismatch", "small-dependency")
-    seen = (*_keras_apart(messages), *messages.all(*kinds), *_conflicts(messages), *_lacks(messages))
-    if not seen and (unsolved := _unsolved(messages)):
-        return _no_set_of_versions(context, unsolved)
+def unsatisfiable(context: Context, messages: MessageLog) -> Problem | None:
+    """conda found no versions, TensorFlow's among them; `__cuda` is the machine's driver."""
+    if not messages.has("tensorflow-installed"):
+        return None
+    if messages.has("no-distribution", "requires-python", "wheel-not-supported"):
+        return None
+    seen = [m for m in messages.all("conda-unsatisfiable") if "__cuda" not in m.text]
     if not seen:
         return None
     return Problem(
-        severity=Severity.WARNING if all(_only_warns(m) for m in seen) else None,
-        cause="keras, tensorboard, tensorflow-estimator and TensorFlow come from different releases, or two "
-        "TensorFlows "
-        "wrote into one folder",
+        title="No versions satisfy the requirements of TensorFlow and the other packages",
+        severity=Severity.WARNING,
+        cause="some of the packages, or this Python, need versions that exclude each other",
         evidence=message_evidence(*seen),
         fixes=(
-            Fix(
-                text="Remove them all, and install one release with what belongs to it (an environment of "
-                "its own is quickest)",
-                commands=(
-                    context.remedies.pip_uninstall(
-                        "tensorflow",
-                        "tensorflow-gpu",
-                        "tensorflow-cpu",
-                        "keras",
-                        "tensorboard",
-                        "tensorflow-estimator",
-                        "tf-keras",
-                    ),
-                    *context.remedies.pip_install("tensorflow[and-cuda]"),
-                ),
-            ),
+            *context.remedies.reinstall_best("alone, in a new environment")[:1],
+            Fix(text="Then add the others one by one, without versions: the first that fails causes the conflict"),
         ),
     )
 
 
-ABI_NUMPY = finding(
-    "tf.abi-numpy",
-    layer="Python",
-    severity=Severity.ERROR,
-    title="The installed NumPy does not fit this TensorFlow",
-    docs="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
-)
-
-
-@ABI_NUMPY.sign(conclusive=False)
-def abi_numpy(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
-) -> Problem | None:
-    """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
-    return _abi(context, release, packages, phases, "numpy", numpy_bound(release))
-
-
-@ABI_NUMPY.sign
-def abi_numpy_reported(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """NumPy refuses a module that was compiled for another NumPy, or takes a symbolic tensor for an array."""
-    symbolic = [m for m in messages.all("symbolic-to-numpy") if _of_numpy_1_20(m, release)]
-    seen = (*messages.all("numpy-abi"), *_of_another_major(messages, "numpy"))
-    if not seen:
-        return _too_new_for_2_5(context, messages) if symbolic else None
-    bound = (numpy_bound(release) if release else None) or "<2"
-    has = next(iter(messages.values("numpy-abi", "numpy")), None)
-    return Problem(
-        title=f"NumPy {has} does not fit this TensorFlow" if has else None,
-        cause="TensorFlow before 2.18 was compiled for NumPy 1; its modules cannot run with another",
-        evidence=message_evidence(*seen, need=f"numpy{bound}"),
-        fixes=(
-            Fix(
-                text="Install a NumPy that fits, and start Python anew",
-                commands=context.remedies.pip_install(f"numpy{bound}"),
-            ),
-            *context.remedies.reinstall_best("or a release that fits NumPy 2")[:1],
-        ),
+@in_manifests(PACKAGE_CONFLICT)
+def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Two distributions that install their files into the same folder."""
+    first, others = view.tensorflow, view.others
+    names = {one.name for one in others} - {"tensorflow-base"}
+    if first is None or not names or view.conda:
+        return
+    yield Problem(
+        title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
+        cause="each of them installs the folder tensorflow/; the order of installation decides which files remain",
+        evidence=tuple(Evidence(one.text, str(one.place), f"{first.name} alone", GUIDE) for one in others),
+        fixes=tuple(Fix(f"Remove {one.text!r} from {one.place}") for one in others),
     )
 
 
-ABI_PROTOBUF = finding(
-    "tf.abi-protobuf",
-    layer="Python",
-    severity=Severity.ERROR,
-    title="The installed protobuf does not fit this TensorFlow",
-    docs="https://protobuf.dev/support/cross-version-runtime-guarantee/",
-)
-
-
-@ABI_PROTOBUF.sign(conclusive=False)
-def abi_protobuf(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
-) -> Problem | None:
-    """A protobuf whose major the generated code of this TensorFlow does not know."""
-    return _abi(context, release, packages, phases, "protobuf", release.protobuf)
-
-
-@ABI_PROTOBUF.sign
-def abi_protobuf_reported(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """protobuf refuses generated code of another age."""
-    seen = (*messages.all("protobuf-abi"), *_of_another_major(messages, "protobuf"))
-    if not seen:
-        return None
-    bound = (release.protobuf if release else None) or "<3.21"
-    return Problem(
-        cause="TensorFlow's messages were generated by a protobuf of another age than the one that is installed",
-        evidence=message_evidence(*seen, need=f"protobuf{bound}"),
-        fixes=(
-            Fix(text="Install a protobuf that fits", commands=context.remedies.pip_install(f"protobuf{bound}")),
-            *context.remedies.reinstall_best("or a release that fits the newer protobuf")[:1],
-        ),
-    )
-
-
-ABI_KERAS = finding(
-    "tf.abi-keras",
-    layer="Python",
-    severity=Severity.ERROR,
-    title="Keras 2 and Keras 3 are mixed",
-    pointless_after=("tf.package-conflict",),
-    docs="https://keras.io/getting_started/#tensorflow--keras-2-backwards-compatibility",
-)
-
-
-@ABI_KERAS.sign
-def abi_keras(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """A library wants Keras 2 and gets Keras 3, which comes with TensorFlow from 2.16 on, or the other way round."""
-    seen = (*messages.all("keras-generation"), *(m for m in messages.all("keras-mismatch") if _generation(m)))
-    if not seen:
-        return None
-    version = release.version if release else "2.16"
-    return Problem(
-        cause="TensorFlow brings Keras 3 from 2.16 on; code and models written for Keras 2 need the package tf-keras",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(
-                text="Install Keras 2 beside it, of the same minor version as TensorFlow, and let tf.keras be it",
-                commands=(
-                    *context.remedies.pip_install(f"tf-keras~={'.'.join(version.split('.')[:2])}.0"),
-                    "export TF_USE_LEGACY_KERAS=1",
-                ),
-            ),
-            Fix(
-                text="Or stay with the last release that brings Keras 2",
-                commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
-            ),
-        ),
-    )
+@in_manifests(PACKAGE_CONFLICT)
+def other_keras_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A Keras of another release."""
+    yield from outside_bounds(view, "keras", view.release.keras if view.release else None, _KERAS)

@@ -1,4 +1,4 @@
-"""Findings about environments."""
+"""The Python that runs: it has no TensorFlow, or another environment was meant."""
 
 from __future__ import annotations
 
@@ -7,146 +7,33 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.packages import PROVIDERS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages.catalogue import STOPS_IMPORT
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Kernel, Message, OtherPython, Package, Soname
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Fix, Severity
 
-GUIDE = "https://ipython.readthedocs.io/en/stable/install/kernel_install.html"
-
-
-_ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
-
-
-def _other(context: Context, better: list[OtherPython], executable: str | None, saw: str, what: str) -> Problem:
-    """The one that runs, and those that have what is looked for; the activated one first."""
-    first = better[0]
-    seen = [evidence(saw, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
-    seen += [evidence(f"{one.tensorflow} ({one.via})", one.executable) for one in better[1:]]
-    quote = context.remedies.quote
-    name = {"VIRTUAL_ENV": "The activated virtual environment", "CONDA_PREFIX": "The activated conda environment"}
-    where = name.get(first.via, f"The {first.via}" if first.via.startswith("kernel") else "The Python of pip on PATH")
-    return Problem(
-        title=f"{where} has TensorFlow, but another Python runs"
-        if what == "it"
-        else f"{where} has TensorFlow with CUDA, but another Python runs",
-        cause="each interpreter has packages of its own; what was installed for one is not there for another",
-        evidence=tuple(seen),
-        fixes=(
-            Fix(text="Start that one", commands=(quote(first.executable),)),
-            Fix(text="Examine it", commands=(f"tfgpu doctor --python {quote(first.executable)}",)),
-        ),
-    )
+_ACTIVATED = {
+    "VIRTUAL_ENV": "The activated virtual environment",
+    "CONDA_PREFIX": "The activated conda environment",
+}
 
 
-def _default_kernel(
-    context: Context, elsewhere: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]
-) -> Problem | None:
-    """All is well here, and a notebook that nobody has chosen a kernel for starts a Python without TensorFlow."""
-    kernel = next((one for one in kernels if one.name.lower() == "python3"), None)
-    other = next((one for one in elsewhere if one.via == "kernel python3" and one.tensorflow is None), None)
-    if kernel is None or other is None:
-        return None
-    seen: tuple[Evidence, ...] = (
-        evidence(f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}", kernel.file),
-        evidence("no tensorflow", other.prefix, "the TensorFlow of this interpreter"),
-    )
-    python = context.remedies.python
-    install = f"{python} -m ipykernel install --user --name tensorflow --display-name TensorFlow"
-    return Problem(
-        title="Jupyter's default kernel starts a Python without TensorFlow",
-        cause="a notebook runs the interpreter that its kernel names, whatever environment Jupyter was started from",
-        evidence=seen,
-        fixes=(
-            Fix(
-                text="Give this interpreter a kernel of its own, and choose it in the notebook",
-                commands=(*context.remedies.pip_install("ipykernel"), install),
-            ),
-        ),
-        severity=Severity.NOTE,
-    )
-
-
-_TOLD = ("derived.told",)
-
-
-_LONG_PATHS = "HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem"
-
-
-def _not_here(said: MessageLog) -> list[Message]:
-    """No module of that name; R says so of a TensorFlow that is there and cannot be imported, too."""
-    seen = [m for m in said.all("module-not-found") if m.values.get("module") == "tensorflow"]
-    broken = any(said.has(kind) for kind in STOPS_IMPORT if kind != "module-not-found")
-    return [m for m in seen if not (broken and "by" in m.values)]
-
-
-def _broke_off(said: MessageLog) -> tuple[Message, ...]:
-    """Why pip installed nothing, where nothing else fails."""
-    kinds = ("install-broke-off", "index-unreachable", "no-space-left", "externally-managed")
-    if not said.speaks_only_of(*kinds, "no-distribution", "build-failed") or said.has("gpu-created", "library-opened"):
-        return ()
-    return said.all("install-broke-off", "index-unreachable")
-
-
-def _not_finished(context: Context, seen: tuple[Message, ...]) -> Problem:
-    words = " ".join(message.text for message in seen)
-    fixes = [Fix(text="Then install it again", commands=context.remedies.pip_install("tensorflow"))]
-    if "Long Path" in words or "No such file" in words:
-        fixes.insert(
-            0,
-            Fix(
-                text="On Windows, allow long paths (as administrator), or use an environment with a short path",
-                commands=(f"reg add {_LONG_PATHS} /v LongPathsEnabled /t REG_DWORD /d 1 /f",),
-            ),
-        )
-    return Problem(
-        title="The installation of TensorFlow broke off",
-        cause="pip installs all of a package or nothing: what it says here is why there is no tensorflow yet",
-        evidence=message_evidence(*seen),
-        fixes=tuple(fixes),
-    )
-
-
-def _installed_somewhere(said: MessageLog, packages: tuple[Package, ...] | None) -> bool:
-    listed = any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ())
-    other = [m for m in said.all("other-environment") if "banner" not in m.values]
+def _compare_interpreters(_context: Context) -> tuple[Fix, ...]:
     return (
-        listed or bool(other) or _two_pythons(said) or said.has("tensorflow-installed", "notebook", "started-elsewhere")
-    )
-
-
-def _two_pythons(said: MessageLog) -> bool:
-    """Whether interpreters of two versions were started."""
-    return len(set(said.values("other-environment", "banner"))) > 1
-
-
-def _another_version(runs: tuple[Message, ...], packages: tuple[Package, ...]) -> Problem:
-    """The list of packages and the running TensorFlow tell different releases."""
-    listed = [p for p in packages if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
-    seen = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
-    return _another_python(list(runs), *seen)
-
-
-def _another_python(said_so: list[Message], *listed: Evidence) -> Problem:
-    return Problem(
-        cause="pip, conda or the terminal use one Python, the program or the notebook's kernel another",
-        evidence=(*message_evidence(*said_so), *listed),
-        fixes=(
-            Fix(
-                text="Compare the interpreters, in the program or notebook and in the terminal",
-                commands=(
-                    "python -c 'import sys; print(sys.executable)'",
-                    "python -m pip -V",
-                    "jupyter kernelspec list",
-                ),
+        Fix(
+            text="Compare the interpreters, in the program or notebook and in the terminal",
+            commands=(
+                "python -c 'import sys; print(sys.executable)'",
+                "python -m pip -V",
+                "jupyter kernelspec list",
             ),
-            Fix(
-                text="Install into the very Python that runs, or make its environment a kernel",
-                commands=(
-                    "python -m pip install 'tensorflow[and-cuda]'",
-                    "python -m pip install ipykernel && python -m ipykernel install --user --name tf",
-                ),
+        ),
+        Fix(
+            text="Install into the Python that runs, or make its environment a kernel",
+            commands=(
+                "python -m pip install 'tensorflow[and-cuda]'",
+                "python -m pip install ipykernel && python -m ipykernel install --user --name tf",
             ),
         ),
     )
@@ -157,13 +44,16 @@ WRONG_ENV = finding(
     layer="Python",
     severity=Severity.ERROR,
     title="TensorFlow is installed, but in another environment",
+    cause="each Python has its own packages; pip, conda or the terminal use one Python, and the program or the "
+    "notebook's kernel another",
+    fixes=_compare_interpreters,
     symptoms=(symptoms.NO_TENSORFLOW_MODULE,),
     docs="https://ipython.readthedocs.io/en/stable/install/kernel_install.html",
 )
 
 
 @WRONG_ENV.sign
-def wrong_env(
+def better_environment(
     context: Context,
     packages: tuple[Package, ...],
     python_elsewhere: tuple[OtherPython, ...],
@@ -172,30 +62,104 @@ def wrong_env(
     cuda_sonames: tuple[Soname, ...] | None = None,
     kernels: tuple[Kernel, ...] | None = None,
 ) -> Problem | None:
-    """This one has no TensorFlow, or one without a GPU, and one that was named by the shell or by Jupyter has."""
-    here = [package for package in packages if package.name in PROVIDERS]
-    if not here:
-        better = [one for one in python_elsewhere if one.tensorflow]
-        return _other(context, better, executable, "no tensorflow", "it") if better else None
+    """This one has no TensorFlow, or one without CUDA, and one that the shell or Jupyter names has."""
+    installed = next((package for package in packages if package.name in TENSORFLOW), None)
+    if installed is None:
+        others = [other for other in python_elsewhere if other.tensorflow]
+        return _other_python(context, others, executable, "no tensorflow", "TensorFlow") if others else None
     no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
     if (release is not None and not release.gpu) or no_libraries:
-        better = [one for one in python_elsewhere if one.via in _ACTIVATED and one.tensorflow and one.cuda]
-        saw = f"{here[0].name} {here[0].version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
-        return _other(context, better, executable, saw, "one with CUDA") if better else None
+        others = [other for other in python_elsewhere if other.via in _ACTIVATED and other.tensorflow and other.cuda]
+        found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
+        return _other_python(context, others, executable, found, "TensorFlow with CUDA") if others else None
     return _default_kernel(context, python_elsewhere, kernels or ())
 
 
-@WRONG_ENV.sign(unless=("tf.python-unsupported", "tf.package-removed"))
-def wrong_env_reported(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
-    """No module named tensorflow, although pip or conda installed it: Jupyter, an IDE or a second Python."""
-    if not messages.complains and (elsewhere := [m for m in messages.all("other-environment") if "gpu" in m.values]):
-        return _another_python(elsewhere)
-    if runs := messages.all("other-version-runs"):
-        return _another_version(runs, packages or ())
-    seen = _not_here(messages)
-    if not seen or not _installed_somewhere(messages, packages):
+def _other_python(
+    context: Context, others: list[OtherPython], executable: str | None, found: str, expected: str
+) -> Problem:
+    """The Python that runs, and those that have what is expected; the activated one first."""
+    first, quote = others[0], context.remedies.quote
+    seen = [evidence(found, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
+    seen += [evidence(f"{other.tensorflow} ({other.via})", other.executable) for other in others[1:]]
+    unnamed = f"The {first.via}" if first.via.startswith("kernel") else "The Python of pip on PATH"
+    return Problem(
+        title=f"{_ACTIVATED.get(first.via, unnamed)} has {expected}, but another Python runs",
+        cause="each Python has its own packages; what was installed for one is not available to another",
+        evidence=tuple(seen),
+        fixes=(
+            Fix(text="Start the Python that has it", commands=(quote(first.executable),)),
+            Fix(text="Diagnose that Python", commands=(f"tfgpu doctor --python {quote(first.executable)}",)),
+        ),
+    )
+
+
+def _default_kernel(
+    context: Context, elsewhere: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]
+) -> Problem | None:
+    """This Python is fine, and a notebook for which no kernel was chosen starts one without TensorFlow."""
+    kernel = next((one for one in kernels if one.name.lower() == "python3"), None)
+    other = next((one for one in elsewhere if one.via == "kernel python3" and one.tensorflow is None), None)
+    if kernel is None or other is None:
         return None
-    return _another_python([*seen, *messages.all("tensorflow-installed", "notebook", "other-environment")])
+    register = "-m ipykernel install --user --name tensorflow --display-name TensorFlow"
+    return Problem(
+        title="Jupyter's default kernel starts a Python without TensorFlow",
+        cause="a notebook runs the Python that its kernel names, whatever environment Jupyter was started from",
+        evidence=(
+            evidence(f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}", kernel.file),
+            evidence("no tensorflow", other.prefix, "the TensorFlow of this interpreter"),
+        ),
+        fixes=(
+            Fix(
+                text="Register this Python as a kernel, and select it in the notebook",
+                commands=(*context.remedies.pip_install("ipykernel"), f"{context.remedies.python} {register}"),
+            ),
+        ),
+        severity=Severity.NOTE,
+    )
+
+
+@WRONG_ENV.sign(unless=("tf.python-unsupported", "tf.package-removed"))
+def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+    """No module named tensorflow, although it was installed; or another release runs than the installed one."""
+    elsewhere = [m for m in messages.all("other-environment") if "gpu" in m.values]
+    if elsewhere and not messages.complains:
+        return Problem(evidence=message_evidence(*elsewhere))
+    if runs := messages.all("other-version-runs"):
+        listed = [p for p in packages or () if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
+        installed = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
+        return Problem(evidence=(*message_evidence(*runs), *installed))
+    missing = _no_module(messages)
+    if not missing or not _is_installed_somewhere(messages, packages):
+        return None
+    more = messages.all("tensorflow-installed", "notebook", "other-environment")
+    return Problem(evidence=message_evidence(*missing, *more))
+
+
+def _no_module(messages: MessageLog) -> list[Message]:
+    """No module named tensorflow; R prints it, too, of a TensorFlow that is installed and cannot be imported."""
+    missing = [m for m in messages.all("module-not-found") if m.values.get("module") == "tensorflow"]
+    fails = any(messages.has(kind) for kind in STOPS_IMPORT if kind != "module-not-found")
+    return [m for m in missing if not (fails and "by" in m.values)]
+
+
+def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...] | None) -> bool:
+    if any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ()):
+        return True
+    two_pythons = len(set(messages.values("other-environment", "banner"))) > 1
+    other = any("banner" not in m.values for m in messages.all("other-environment"))
+    return two_pythons or other or messages.has("tensorflow-installed", "notebook", "started-elsewhere")
+
+
+def _install_here(context: Context) -> tuple[Fix, ...]:
+    return (
+        *context.remedies.reinstall_best("into the Python that runs"),
+        Fix(
+            text="See which Python runs, and which packages it has",
+            commands=("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow"),
+        ),
+    )
 
 
 NOT_INSTALLED = finding(
@@ -203,49 +167,57 @@ NOT_INSTALLED = finding(
     layer="TensorFlow",
     severity=Severity.ERROR,
     title="TensorFlow is not installed in this Python",
+    cause="the Python that runs has no package tensorflow; it may be installed in another one",
+    fixes=_install_here,
     explained_by=("tf.wrong-env", "tf.python-unsupported"),
     docs="https://www.tensorflow.org/install/pip",
 )
 
 
 @NOT_INSTALLED.sign
-def not_installed(
+def no_package(
     context: Context, packages: tuple[Package, ...], tensorflow_paths: tuple[str, ...], executable: str | None = None
 ) -> Problem | None:
     """No distribution of TensorFlow and nothing to import."""
-    if tensorflow_paths or any(p.name in PROVIDERS for p in packages):
+    if tensorflow_paths or any(p.name in TENSORFLOW for p in packages):
         return None
     fixes = context.remedies.reinstall_best("the newest release for this machine") or (
         Fix(text="Install it", commands=context.remedies.pip_install("tensorflow")),
     )
-    elsewhere = Fix(
-        text="If it is installed elsewhere, name that interpreter", commands=("tfgpu doctor --python /path/to/python",)
-    )
+    other = "If it is installed in another Python, diagnose that one"
     return Problem(
-        cause=f"{executable or 'this interpreter'} has no distribution that brings the module tensorflow",
+        cause=f"{executable or 'this interpreter'} has no package that contains the module tensorflow",
         evidence=(evidence("no tensorflow", context.source("python.packages"), "a tensorflow distribution"),),
-        fixes=(*fixes, elsewhere),
+        fixes=(*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",))),
     )
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
-def not_installed_reported(
-    context: Context, messages: MessageLog, packages: tuple[Package, ...] | None = None
-) -> Problem | None:
-    """No module named tensorflow, and nothing says that it was installed; or its installation broke off."""
-    seen = _not_here(messages)
-    if not seen and (broken := _broke_off(messages)):
-        return _not_finished(context, broken)
-    if not seen or _installed_somewhere(messages, packages):
+def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+    """No module named tensorflow, and nothing indicates that it was installed."""
+    missing = _no_module(messages)
+    if not missing or _is_installed_somewhere(messages, packages):
         return None
+    return Problem(evidence=message_evidence(*missing))
+
+
+@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
+    """pip stopped, and nothing else fails."""
+    failures = ("install-broke-off", "index-unreachable", "no-space-left", "externally-managed")
+    seen = messages.all("install-broke-off", "index-unreachable")
+    if not seen or messages.has("gpu-created", "library-opened"):
+        return None
+    if not messages.speaks_only_of(*failures, "no-distribution", "build-failed"):
+        return None
+    fixes = [Fix(text="Then install it again", commands=context.remedies.pip_install("tensorflow"))]
+    if any(words in message.text for message in seen for words in ("Long Path", "No such file")):
+        key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
+        text = "On Windows, enable long paths (as administrator), or use an environment with a short path"
+        fixes.insert(0, Fix(text=text, commands=(f"reg add {key} /v LongPathsEnabled /t REG_DWORD /d 1 /f",)))
     return Problem(
-        cause="the Python that ran has no tensorflow; it may be installed in another one",
+        title="The installation of TensorFlow failed",
+        cause="pip installs a package completely or not at all; its message is the reason why there is no tensorflow",
         evidence=message_evidence(*seen),
-        fixes=(
-            *context.remedies.reinstall_best("into this very Python"),
-            Fix(
-                text="See which Python runs, and what it has",
-                commands=("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow"),
-            ),
-        ),
+        fixes=tuple(fixes),
     )

@@ -1,28 +1,33 @@
-"""Findings about known bugs."""
+"""Releases with a bug that affects this machine, and packages that the index does not have."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.libraries import in_state
+from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.packages import _dependency_not_there
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.matrix.schema import KnownIssue
+from tfgpu_doctor.plan.file_edits import write_all
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Package, Soname
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 KNOWN_BUG = finding(
     "tf.known-bug",
     layer="TensorFlow",
     severity=Severity.WARNING,
-    title="This TensorFlow release is known to be broken here",
+    title="This TensorFlow release has a known bug that affects this machine",
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
 
 
 @KNOWN_BUG.sign
-def known_bug(
+def bug_of_this_release(
     context: Context,
     release: Release,
     python_version: str | None = None,
@@ -32,22 +37,22 @@ def known_bug(
     packages: tuple[Package, ...] | None = None,
     cpu_flags: tuple[str, ...] | None = None,
 ) -> Problem | None:
-    """The matrix knows a defect of this very release whose condition holds here."""
-    # NumPy and protobuf have rules of their own
+    """The matrix has a bug of this release whose condition holds here."""
+    # NumPy and protobuf have findings of their own
     beside = {one.name: one.version for one in packages or () if one.name not in ("numpy", "protobuf")}
-    lost = in_state(cuda_sonames or (), "off path")
+    off_path = in_state(cuda_sonames or (), "off path")
     issue = context.matrix.issue_for(
         release,
         python=python_version,
         compute_capabilities=[card.compute_capability for card in cards or ()],
         cudnn=cudnn_release.version if cudnn_release else None,
-        extra=any(candidate.via == "pip wheel" for library in lost for candidate in library.candidates),
+        extra=any(candidate.via == "pip wheel" for library in off_path for candidate in library.candidates),
         beside=beside,
         cpu_flags=cpu_flags or (),
     )
     if issue is None:
         return None
-    here = f"{context.remedies.python} -m pip"
+    pip = f"{context.remedies.python} -m pip"
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
@@ -55,33 +60,83 @@ def known_bug(
             evidence(
                 f"{release.package} {release.version}",
                 context.source("tensorflow.version"),
-                "a release without this defect",
+                "a release without this bug",
                 issue.source,
             ),
         ),
-        fixes=(Fix(text=issue.fix, commands=tuple(c.replace("python3 -m pip", here) for c in issue.commands)),),
+        fixes=(Fix(text=issue.fix, commands=tuple(c.replace("python3 -m pip", pip) for c in issue.commands)),),
         severity=Severity(issue.severity),
     )
 
 
 @KNOWN_BUG.sign
 def extra_not_on_index(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """2.14 and 2.15.0 ask for TensorRT packages of which the public index has no wheel for this Python."""
+    """2.14 and 2.15.0 require TensorRT packages of which the public index has no wheel for this Python."""
     seen = messages.all("extra-not-on-index")
-    if not seen and (missing := messages.all("dependency-not-on-index")):
-        return _dependency_not_there(missing)
     if not seen:
         return None
-    version = release.version if release else "2.15.0"
     return Problem(
         severity=Severity.ERROR,
-        title=f"The extra and-cuda of TensorFlow {version} cannot be installed",
-        cause="it names versions of TensorRT that the public index does not have; 2.15.1 does without TensorRT",
+        title=f"The extra and-cuda of TensorFlow {release.version if release else '2.15.0'} cannot be installed",
+        cause="it requires versions of TensorRT that the public index does not have; 2.15.1 does not require TensorRT",
         evidence=message_evidence(*seen),
         fixes=(
             Fix(
-                text="Install the next release, whose extra needs no TensorRT",
+                text="Install the next release, whose extra does not require TensorRT",
                 commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
             ),
         ),
     )
+
+
+@KNOWN_BUG.sign
+def dependency_not_on_index(messages: MessageLog) -> Problem | None:
+    """pip finds no version of a package that TensorFlow or an addition to it requires."""
+    seen = messages.all("dependency-not-on-index")
+    if not seen or messages.has("extra-not-on-index"):
+        return None
+    package = seen[0].values["package"]
+    return Problem(
+        title=f"The index has no {package} of the required version",
+        cause="the version was never published there, or not for this Python and system",
+        evidence=message_evidence(*seen),
+        fixes=(
+            Fix(text="List the published versions", commands=(f"python -m pip index versions {package}",)),
+            Fix(text="Install the previous release, or another one whose dependencies are published"),
+        ),
+    )
+
+
+@in_manifests(
+    KNOWN_BUG,
+    unless=("tf.package-removed", "tf.windows-native", "tf.cpu-build", "gpu.arch-too-new", "gpu.arch-too-old"),
+)
+def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
+    """What will be installed has a bug in this environment."""
+    row = view.release
+    if row is None or view.conda:
+        return
+    issues = view.matrix.issues_for(
+        row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
+    )
+    for issue in issues:
+        if _concerns(view, issue):
+            yield Problem(
+                title=f"TensorFlow {row.version}: {issue.title}",
+                cause=issue.symptom,
+                evidence=(Evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
+                fixes=(Fix(issue.fix, issue.commands), *write_all(view, view.tensorflow)),
+                severity=Severity(issue.severity),
+            )
+
+
+def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether it appears when the release is installed or run as planned; GPUs have findings of their own."""
+    condition = issue.condition
+    if issue.severity not in ("error", "warning"):
+        return False
+    if condition.min_compute_capability or condition.max_compute_capability:
+        return False
+    if issue.affects == "install":
+        return bool(view.extra or not condition.extra)
+    return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from tfgpu_doctor.findings.declaration import Declaration, Problem
-from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.report import Severity
+from tfgpu_doctor.matrix.schema import CondaBuild
+from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.records.report import Fix, Severity
+
+CONDA_RECIPE = "conda-forge's tensorflow recipe"
+USE_PIP = Fix("Or install TensorFlow with pip instead: tfgpu plan lists the commands")
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -40,3 +44,13 @@ def _joined(problems: Iterable[Problem]) -> Problem | None:
         fixes=tuple(dict.fromkeys(fixes)),
         severity=first.severity or Severity.ERROR,
     )
+
+
+def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
+    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+        return ()
+    wanted = specifier(tensorflow.specifier)
+    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
+    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))

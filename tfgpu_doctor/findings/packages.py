@@ -1,302 +1,88 @@
-"""Findings about packages."""
+"""What can be installed: TensorFlow for this Python, and a package that has been discontinued."""
 
 from __future__ import annotations
 
-import re
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from collections.abc import Iterator
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.inference.python_from_versions import versions_offered
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
+from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.file_edits import replacement, write, write_all
+from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Message, Package, Phase
+from tfgpu_doctor.records.facts import Message, Package, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import capability, minor
+from tfgpu_doctor.records.versions import at_least, capability, minor, numbers
 
-PIP_GUIDE = "https://www.tensorflow.org/install/pip"
-
-
-SOURCE_TABLE = "https://www.tensorflow.org/install/source"
-
-
-PROVIDERS = frozenset(TENSORFLOW)  # distributions that bring the module `tensorflow`
+GUIDE = "https://www.tensorflow.org/install/pip"
+_OLDEST_PYTHON = (3, 6)  # of the examination, probes/tensorflow_probe.py
+_NO_MATCH = 'pip prints "No matching distribution found"'
 
 
-# `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
-_HALVES = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
+def _pythons(row: Release) -> str:
+    return f"Python {row.python[0]} to {row.python[-1]}"
 
 
-# same minor as TensorFlow until Keras 3 came with 2.16 (Requires-Dist of the wheels)
-_COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
-
-
-OLDEST_PYTHON = (3, 6)  # what patient.py runs on
-
-
-def _strangers(packages: tuple[Package, ...], release: Release | None) -> list[Evidence]:
-    """Companions whose version the TensorFlow release beside them does not allow."""
-    found = []
-    asked = _asked_for(packages)
-    for package in packages:
-        if release is None or package.name not in _COMPANIONS:
-            continue
-        need = _keras_for(release) if package.name == "keras" else _same_minor(package.name, release.version)
-        need = asked.get(package.name, need)  # 2.4 asks for tensorboard ~=2.4, which is anything below 3
-        if need and not allows(need, package.version):
-            found.append(
-                evidence(
-                    f"{package.name} {package.version}",
-                    package.location or "installed packages",
-                    f"{package.name} {need}",
-                    f"TensorFlow {release.version} (wheel)",
-                )
-            )
-    return found
-
-
-def _keras_for(release: Release) -> str | None:
-    """2.6 put no upper bound on Keras, and cannot be imported with a newer one (keras 2.7 asks for what 2.7 has)."""
-    return "~=2.6.0" if release.keras and release.version.startswith("2.6.") else release.keras
-
-
-def _asked_for(packages: tuple[Package, ...]) -> dict[str, str]:
-    """What the metadata of the installed TensorFlow asks of its companions; extras apart."""
-    found: dict[str, str] = {}
-    for line in next((package.requires for package in packages if package.name in PROVIDERS and package.requires), ()):
-        try:
-            wanted = Requirement(line.replace("(", "").replace(")", "") if "extra" not in line else "none")
-        except InvalidRequirement:
-            continue
-        found[wanted.name.lower().replace("_", "-")] = str(wanted.specifier)
-    return found
-
-
-def _same_minor(name: str, tensorflow: str) -> str | None:
-    version = _version(tensorflow)
-    if name == "tensorflow-estimator" and not Version("1.13") <= version < Version("2.16"):
-        return None
-    if name == "tensorboard" and version >= Version("2.21"):
-        return None  # 2.21 no longer requires it
-    if name == "tf-keras" and version < Version("2.16"):
-        return None
-    return f"~={version.major}.{version.minor}.0"
-
-
-def allows(specifier: str, version: str) -> bool:
-    """Whether `version` satisfies a requirement's specifier; true where either cannot be parsed."""
-    try:
-        return SpecifierSet(specifier).contains(version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
-        return True
-
-
-def _version(text: str) -> Version:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return Version("0")
-
-
-def _abi(
-    context: Context,
-    release: Release,
-    packages: tuple[Package, ...],
-    phases: tuple[Phase, ...] | None,
-    name: str,
-    need: str | None,
-) -> Problem | None:
-    """Outside the wheel's bounds is an error when the import failed or the major differs from all that are allowed."""
-    package = next((p for p in packages if p.name == name), None)
-    if package is None or need is None or allows(need, package.version):
-        return None
-    failed = next((p for p in phases or () if p.name == "import" and p.outcome in ("raised", "died")), None)
-    imported = any(p.name == "import" and p.outcome == "ok" for p in phases or ())
-    # conda's builds have bounds of their own, which its solver keeps
-    of_conda = package.installer == "conda" and any(p.name == "tensorflow" and p.installer == "conda" for p in packages)
-    if imported or (of_conda and not failed):
-        return None
-    seen = evidence(
-        f"{name} {package.version}",
-        package.location or "installed packages",
-        f"{name} {need}",
-        f"TensorFlow {release.version} (wheel)",
-    )
-    more = (evidence(failed.exception, "import tensorflow"),) if failed and failed.exception else ()
-    return Problem(
-        cause=f"TensorFlow {release.version} was compiled for another {name}",
-        evidence=(seen, *more),
-        fixes=(
-            Fix(text=f"Install a {name} that fits", commands=context.remedies.pip_install(f"{name}{need}")),
-            *context.remedies.reinstall_best(f"or a release that fits {name} {package.version}")[:1],
-        ),
-    )
-
-
-_LAST_GPU_PACKAGE = {
-    "linux": (2, 11),
-    "windows": (2, 10),
-}  # tensorflow-gpu 2.12.0 is a stub that refuses to be installed (its own page on the index)
-
-
-def _wanted(message: Message) -> tuple[str, str | None]:
-    """The package and the version that somebody asked for: ("tensorflow", "2.13.0")."""
-    text = message.values.get("requirement") or message.values.get("wanted") or ""
-    try:
-        asked = Requirement(text.replace("'", "").strip().rstrip(".,"))
-    except InvalidRequirement:
-        name = re.match(r"[\w.-]+", text)
-        return (name[0] if name else "tensorflow"), None
-    versions = [one.version for one in asked.specifier if one.operator in ("==", "~=", "===", "<=", "<")]
-    return asked.name, versions[0].removesuffix(".*") if versions else None
-
-
-def offered(message: Message) -> list[str] | None:
-    """The list that pip printed; None where it printed none, empty where it says "none"."""
-    text = message.values.get("versions")
-    if text is None:
-        return None
-    return [] if text.strip() == "none" else [one.strip() for one in text.split(",") if re.match(r"\s*\d", one)]
-
-
-def python_of(matrix: Matrix, versions: list[str], package: str, platform: str | None) -> str | None:
-    """The Python to which pip offers just these versions, where only one fits."""
-    betrayed = versions_offered(matrix, package, versions, platform) if versions else None
-    return betrayed.pythons[0] if betrayed and len(betrayed.pythons) == 1 else None
-
-
-def _beyond_the_end(version: str, versions: list[str] | None, os: str | None) -> bool:
-    """Whether tensorflow-gpu had ended before that version, and no other reason is in sight for what pip offers."""
-    wanted, last = _minor_of(version), _LAST_GPU_PACKAGE.get(os or "linux", _LAST_GPU_PACKAGE["linux"])
-    if versions:  # up to 2.10, the last for Windows, and no further: this Python is not what is in the way
-        newest = max(map(_minor_of, versions))
-        return newest >= _LAST_GPU_PACKAGE["windows"] and wanted > newest
-    return versions is None and wanted > last
-
-
-def _minor_of(version: str) -> tuple[int, int]:
-    number = re.match(r"(\d+)\.(\d+)", version)
-    return (int(number[1]), int(number[2])) if number else (0, 0)
-
-
-def ended_on_macos(said: MessageLog, platform: str | None) -> tuple[Message, ...]:
-    """pip's answer to whoever wants tensorflow-gpu on a Mac: nothing after 1.1 (the index has no such wheel)."""
-    if not (platform or "").startswith("macos"):
-        return ()
-    asked = [m for m in said.all("no-distribution") if _wanted(m)[0].replace("_", "-") == "tensorflow-gpu"]
-    lists = [versions for m in asked if (versions := offered(m))]
-    return tuple(asked) if lists and all(max(map(_minor_of, one)) <= (1, 1) for one in lists) else ()
-
-
-def _too_narrow(context: Context) -> Problem:
-    return Problem(
-        title="This Python has 32 bits; TensorFlow's wheels have 64",
-        cause="there never was a 32-bit wheel for a PC; one that is copied in place or forced in cannot be loaded",
-        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
-        fixes=(
-            Fix(
-                text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
-                commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
-            ),
-        ),
-    )
-
-
-def _stated_only(context: Context, said: MessageLog, python: str | None, release: Release | None) -> Problem | None:
-    """A Python and a TensorFlow that never went together are named; forms are often filled carelessly."""
-    if python is None or release is None or not release.python or minor(python) in release.python:
-        return None
-    return Problem(
-        title=f"TensorFlow {release.version} has no wheel for Python {minor(python)}",
-        severity=Severity.WARNING,
-        cause="as stated, the two do not go together: one of the numbers is wrong, or it is another Python that runs",
-        evidence=(
-            evidence(
-                f"Python {python}",
-                context.source("python.version"),
-                f"{release.python[0]} to {release.python[-1]}",
-                f"TensorFlow {release.version} (wheels)",
-            ),
-        ),
-        fixes=(
-            Fix(
-                text="See what really runs",
-                commands=("python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'",),
-            ),
-        ),
-    )
-
-
-def _dependency_not_there(seen: tuple[Message, ...]) -> Problem:
-    package = seen[0].values["package"]
-    return Problem(
-        title=f"The index has no {package} of the version that this release asks for",
-        cause="the package that asks for it names a version that was never put there, or that is not there for this "
-        "Python and system",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(text="See which versions there are", commands=(f"python -m pip index versions {package}",)),
-            Fix(text="Take the release before, or another one whose dependencies are there"),
-        ),
-    )
+def _another_python(context: Context) -> tuple[Fix, ...]:
+    if fixes := context.remedies.reinstall_best("it has wheels for that Python"):
+        return fixes
+    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
+    rows = context.matrix.releases(platform=platform, package="tensorflow")
+    python = next((row.python[-1] for row in rows if not row.prerelease), "3.13")
+    text = f"Create an environment with Python {python}, and install TensorFlow there"
+    return (Fix(text=text, commands=context.remedies.new_environment(python, "tensorflow")),)
 
 
 PYTHON_UNSUPPORTED = finding(
     "tf.python-unsupported",
     layer="Python",
     severity=Severity.ERROR,
-    title="No TensorFlow is published for this Python",
-    docs="https://www.tensorflow.org/install/pip",
+    title="There is no TensorFlow wheel for this Python",
+    cause="TensorFlow is published as wheels, each for one Python version, operating system and processor type; pip "
+    "offers only those that match",
+    fixes=_another_python,
+    docs=GUIDE,
 )
 
 
 @PYTHON_UNSUPPORTED.sign
-def python_unsupported(
+def python_without_wheels(
     context: Context,
     python_version: str,
     wheel_platform: str | None = None,
     packages: tuple[Package, ...] | None = None,
     python_bits: int | None = None,
-    messages: MessageLog | None = None,
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    if (messages is not None and messages.from_text) or any(p.name in PROVIDERS for p in packages or ()):
-        return None  # of a pasted text, what pip says decides
-    wheel_platform = wheel_platform or "linux_x86_64"  # a Python too old to be examined does not tell it
+    if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
+        return None  # a person can install into another Python than the one that a text names: pip's answer decides
+    wheel_platform = wheel_platform or "linux_x86_64"  # unknown for a Python that is too old to be examined
     rows = [row for row in context.matrix.releases(platform=wheel_platform, package="tensorflow") if not row.prerelease]
-    minor = ".".join(python_version.split(".")[:2])
-    last = next((row.version for row in rows if minor in row.python), None)
-    if not rows or (last and python_bits != 32 and capability(minor) >= OLDEST_PYTHON):
+    python = minor(python_version)
+    last = next((row.version for row in rows if python in row.python), None)
+    if not rows or (last and python_bits != 32 and capability(python) >= _OLDEST_PYTHON):
         return None
     newest = rows[0]
-    seen = evidence(
-        f"Python {python_version}" + (" (32-bit)" if python_bits == 32 else ""),
-        context.source("python.version"),
-        f"64-bit Python {newest.python[0]} to {newest.python[-1]}",
-        f"TensorFlow {newest.version} on {wheel_platform} (wheels)",
-    )
-    wanted = newest.python[-1]
-    fixes = context.remedies.reinstall_best("it has wheels for that Python") or (
-        Fix(
-            text=f"Make an environment with Python {wanted}, and install TensorFlow there",
-            commands=context.remedies.new_environment(wanted, "tensorflow"),
-        ),
-    )
-    ended = f"TensorFlow for Python {minor} ended with {last}"
+    ended = f"TensorFlow {last} was the last release for Python {python}"
     return Problem(
-        title=ended if last and python_bits != 32 else f"No TensorFlow is published for Python {minor}",
-        cause='pip says "Could not find a version that satisfies the requirement tensorflow (from versions: none)"',
-        evidence=(seen,),
-        fixes=fixes,
+        title=ended if last and python_bits != 32 else f"There is no TensorFlow wheel for Python {python}",
+        evidence=(
+            evidence(
+                f"Python {python_version}" + (" (32-bit)" if python_bits == 32 else ""),
+                context.source("python.version"),
+                f"64-bit {_pythons(newest)}",
+                f"TensorFlow {newest.version} on {wheel_platform} (wheels)",
+            ),
+        ),
     )
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
-def python_unsupported_reported(
+def no_matching_distribution(
     context: Context,
     messages: MessageLog,
     python_version: str | None = None,
@@ -304,51 +90,34 @@ def python_unsupported_reported(
     wheel_platform: str | None = None,
     python_bits: int | None = None,
 ) -> Problem | None:
-    """pip finds no matching distribution, or refuses a wheel; or what is stated does not go together."""
-    seen: list[Message] = list(messages.all("no-distribution"))
-    seen += messages.all("wheel-not-supported", "requires-python")
+    """pip finds no matching distribution, or refuses a wheel; or the stated versions are incompatible."""
+    refused = messages.all("no-distribution", "wheel-not-supported", "requires-python")
     if ended_on_macos(messages, wheel_platform):
         return None
-    if not seen:
-        return _too_narrow(context) if python_bits == 32 else _stated_only(context, messages, python_version, release)
-    if messages.has("index-unreachable") and all(offered(m) == [] or offered(m) is None for m in seen):
-        return None  # pip saw no list at all
-    told = next((m for m in seen if offered(m)), None)
-    guessed = python_of(context.matrix, offered(told) or [], _wanted(told)[0], wheel_platform) if told else None
-    wanted = next((v for m in seen if (v := _wanted(m)[1])), None)
+    if not refused:
+        return _32_bit(context) if python_bits == 32 else _incompatible(context, python_version, release)
+    if messages.has("index-unreachable") and not any(offered(message) for message in refused):
+        return None  # pip got no list at all
+    wanted = next((version for message in refused if (version := requested(message)[1])), None)
     row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
-    more: list[Evidence] = []
-    if guessed:
-        more.append(evidence(f"the offered versions are those of Python {guessed}", f"line {told.line if told else 0}"))
-    if python_version and python_version != guessed:
-        more.append(evidence(f"Python {python_version}", context.source("python.version")))
-    need = f"Python {row.python[0]} to {row.python[-1]} for TensorFlow {row.version}" if row and row.python else None
-    here = guessed or python_version
-    title = (
-        f"TensorFlow {row.version} has no wheel for Python {here}"
-        if row and here and minor(here) not in row.python
-        else None
-    )
-    nothing = any(offered(m) == [] for m in seen)
-    cause = "pip offers only what has a wheel for this Python, this system and this processor"
-    if nothing:
-        cause += "; here that is nothing: a Python newer or older than any wheel, a 32-bit one, or no way to the index"
+    row = row if row and row.python else None
+    python, more = _pip_python(context, refused, python_version, wheel_platform)
+    cause = None
+    if any(offered(message) == [] for message in refused):
+        cause = "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the index "
+        cause += "cannot be reached"
     return Problem(
-        title=title,
+        title=f"TensorFlow {row.version} has no wheel for Python {python}"
+        if row and python and minor(python) not in row.python
+        else None,
         cause=cause,
-        evidence=(*message_evidence(*seen, need=need), *more),
+        evidence=(
+            *message_evidence(*refused, need=f"{_pythons(row)} for TensorFlow {row.version}" if row else None),
+            *more,
+        ),
         fixes=(
-            *(
-                (
-                    Fix(
-                        text=f"Make an environment with Python {row.python[-1]} for it",
-                        commands=context.remedies.new_environment(row.python[-1], f"tensorflow=={row.version}"),
-                    ),
-                )
-                if row and row.python
-                else ()
-            ),
-            *context.remedies.reinstall_best("or take a release that has one"),
+            *(_environment_for(context, row) if row else ()),
+            *_another_python(context),
             Fix(
                 text="See which Python pip belongs to, and whether it is 64-bit",
                 commands=("python -m pip debug --verbose | head -n 20",),
@@ -357,54 +126,186 @@ def python_unsupported_reported(
     )
 
 
+def _pip_python(
+    context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None
+) -> tuple[str | None, list[Evidence]]:
+    """The Python that pip belongs to, by the versions that it offers or else as the text names it."""
+    listed = next((message for message in refused if offered(message)), None)
+    inferred = python_offered_to(context.matrix, listed, platform) if listed else None
+    found = []
+    if inferred and listed:
+        found.append(evidence(f"the offered versions are those for Python {inferred}", f"line {listed.line}"))
+    if stated and stated != inferred:
+        found.append(evidence(f"Python {stated}", context.source("python.version")))
+    return inferred or stated, found
+
+
+def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
+    commands = context.remedies.new_environment(row.python[-1], f"tensorflow=={row.version}")
+    return (Fix(text=f"Create an environment with Python {row.python[-1]} for it", commands=commands),)
+
+
+def _32_bit(context: Context) -> Problem:
+    command = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
+    text = "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there"
+    return Problem(
+        title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
+        cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
+        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
+        fixes=(Fix(text=text, commands=(command,)),),
+    )
+
+
+def _incompatible(context: Context, python: str | None, release: Release | None) -> Problem | None:
+    """A Python and a TensorFlow without a wheel for it are named; forms are often filled in carelessly."""
+    if python is None or release is None or not release.python or minor(python) in release.python:
+        return None
+    command = "python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'"
+    wheels = f"TensorFlow {release.version} (wheels)"
+    return Problem(
+        title=f"TensorFlow {release.version} has no wheel for Python {minor(python)}",
+        severity=Severity.WARNING,
+        cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
+        evidence=(evidence(f"Python {python}", context.source("python.version"), _pythons(release), wheels),),
+        fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
+    )
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """No allowed release has a wheel for the Python, or for some of those that are allowed."""
+    tensorflow, pythons, allowed = view.tensorflow, view.pythons, view.allowed
+    if tensorflow is None or view.conda:
+        return
+    if not allowed:
+        yield from _no_release(view, tensorflow)
+        return
+    with_wheels = {python for row in allowed for python in row.python}
+    without = [python for python in pythons or () if python not in with_wheels]
+    if not pythons or not without:
+        return
+    newest = allowed[0]
+    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
+    seen = Evidence(f"Python {', '.join(without)}", view.python_place, _pythons(newest), wheels)
+    if len(without) == len(pythons):
+        use = Fix(f"Use Python {newest.python[-1]}: {newest.package} {newest.version} has wheels for it")
+        better = replacement(view)
+        yield Problem(
+            title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
+            cause=_NO_MATCH,
+            evidence=(seen,),
+            fixes=(use, write(tensorflow, better)) if better else (use,),
+        )
+    elif tensorflow.specifier:
+        yield Problem(
+            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
+            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
+            evidence=(seen,),
+            fixes=(Fix(f"In {view.python_place}, allow {_pythons(newest)} only"),),
+            severity=Severity.WARNING,
+        )
+
+
+def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
+    rows = view.matrix.releases(platform=view.target.platform, package=tensorflow.name)
+    wanted = specifier(tensorflow.specifier)
+    newest = next((row for row in rows if not row.prerelease), None)
+    if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
+        return
+    first, second, *_ = numbers(newest.version)
+    if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
+        return  # newer than this matrix
+    expected = f"a release such as {newest.version}"
+    yield Problem(
+        title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
+        cause=_NO_MATCH,
+        evidence=(Evidence(tensorflow.text, str(tensorflow.place), expected, "names of the wheels"),),
+        fixes=tuple(write_all(view, tensorflow)),
+    )
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow is None or not rows or not pythons:
+        return
+    if any(python in row.python for row in rows for python in pythons):
+        return
+    first, last = rows[0].python[0], rows[0].python[-1]
+    recipe = f"{CONDA_RECIPE}, {rows[0].version}"
+    yield Problem(
+        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
+        cause="conda cannot solve the environment",
+        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
+        fixes=(Fix(f"In {view.python_place}, write python={last}"), USE_PIP),
+    )
+
+
+def _require_tensorflow(context: Context) -> tuple[Fix, ...]:
+    text = "Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"
+    return (*context.remedies.reinstall_best("the package tensorflow, with its CUDA libraries"), Fix(text=text))
+
+
 PACKAGE_REMOVED = finding(
     "tf.package-removed",
     layer="Python",
     severity=Severity.ERROR,
-    title="The package tensorflow-gpu is dead",
-    docs="https://www.tensorflow.org/install/pip",
+    title="tensorflow-gpu has been discontinued",
+    cause="2.11.0 was the last release, and 2.12.0 is an empty package that fails to install; the package tensorflow "
+    "includes GPU support since 2.1",
+    fixes=_require_tensorflow,
+    docs=GUIDE,
 )
 
 
 @PACKAGE_REMOVED.sign
-def package_removed(context: Context, packages: tuple[Package, ...]) -> Problem | None:
-    """tensorflow-gpu 2.12 is an empty package whose only job is to fail."""
-    dead = next((p for p in packages if p.name == "tensorflow-gpu" and _version(p.version) >= Version("2.12")), None)
-    if dead is None:
+def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> Problem | None:
+    """tensorflow-gpu 2.12 contains nothing."""
+    empty = next((p for p in packages if p.name == "tensorflow-gpu" and at_least(p.version, "2.12")), None)
+    if empty is None:
         return None
+    uninstall = context.remedies.pip_uninstall("tensorflow-gpu")
+    commands = (uninstall, *context.remedies.pip_install("tensorflow[and-cuda]"))
     return Problem(
-        cause="since 2.12 it is an empty package; tensorflow itself has held the GPU support since 2.0",
-        evidence=(evidence(f"tensorflow-gpu {dead.version}", dead.location or "installed packages", "tensorflow"),),
-        fixes=(
-            Fix(
-                text="Replace it",
-                commands=(
-                    context.remedies.pip_uninstall("tensorflow-gpu"),
-                    *context.remedies.pip_install("tensorflow[and-cuda]"),
-                ),
-            ),
-        ),
+        evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
+        fixes=(Fix(text="Replace it with tensorflow", commands=commands),),
     )
 
 
 @PACKAGE_REMOVED.sign
-def package_removed_reported(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
-    """tensorflow-gpu is a stub since December 2022; its own text says so, or pip finds no such version."""
+def removal_message(messages: MessageLog, os: str | None = None) -> Problem | None:
+    """The empty package prints what it is, or pip finds no such version."""
     seen = [*messages.all("package-removed")]
     for message in messages.all("no-distribution"):
-        name, version = _wanted(message)
-        if name.replace("_", "-") == "tensorflow-gpu" and version and _beyond_the_end(version, offered(message), os):
+        name, version = requested(message)
+        if name.replace("_", "-") == "tensorflow-gpu" and version and _after_the_last(version, offered(message), os):
             seen.append(message)
-    if not seen:
-        return None
-    return Problem(
-        cause="tensorflow-gpu ended with 2.11: since 2.1 the package tensorflow holds the GPU build as well",
-        evidence=message_evidence(*seen),
-        fixes=(
-            *context.remedies.reinstall_best("the package tensorflow, with its CUDA libraries"),
-            Fix(
-                text="Name tensorflow instead of tensorflow-gpu in requirements and environment files; a "
-                "dependency that asks for it needs a newer release"
-            ),
-        ),
-    )
+    return Problem(evidence=message_evidence(*seen)) if seen else None
+
+
+def _after_the_last(version: str, versions: list[str] | None, os: str | None) -> bool:
+    """Whether tensorflow-gpu ended before that version, and nothing else explains what pip offers."""
+    wanted, last_on_windows = newest_minor([version]), (2, 10)
+    if versions:  # up to 2.10, the last for Windows, and no further: this Python is not the reason
+        return newest_minor(versions) >= last_on_windows and wanted > newest_minor(versions)
+    return versions is None and wanted > (last_on_windows if os == "windows" else (2, 11))
+
+
+@in_manifests(PACKAGE_REMOVED)
+def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
+    for requirement in (view.tensorflow, *view.others):
+        if requirement is None or requirement.installer == "conda":
+            continue
+        if requirement.name not in ("tensorflow-gpu", "tf-nightly-gpu"):
+            continue
+        wanted, better = specifier(requirement.specifier), replacement(view)
+        empty = wanted is not None and wanted.contains("2.12.0")
+        yield Problem(
+            title=f"{requirement.name} cannot be installed" if empty else f"{requirement.name} has been discontinued",
+            cause=PACKAGE_REMOVED.cause,
+            evidence=(Evidence(requirement.text, str(requirement.place), "tensorflow", GUIDE),),
+            fixes=(write(requirement, better),) if better else (),
+            severity=Severity.ERROR if empty else Severity.WARNING,
+        )

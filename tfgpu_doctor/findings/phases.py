@@ -1,4 +1,4 @@
-"""How the phases of the examination are put into words; shared by the rules about them."""
+"""How the phases of the examination ended, in words, and what their computations came to."""
 
 from __future__ import annotations
 
@@ -42,3 +42,8 @@ def matching_errors(
         lines = (*([phase.exception] if phase.exception else ()), *phase.log_tail)
         found += [(line, f"phase {phase.name}") for line in lines if pattern.search(line)][:2]
     return tuple(evidence(text[:300], where) for text, where in found)
+
+
+def is_wrong(check: ComputeCheck) -> bool:
+    """Whether there was a result, which names its device, and it was wrong; without one, the computation failed."""
+    return not check.ok and (check.placed_on is not None or not check.error)

@@ -2,177 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from packaging.version import Version
 
 from tfgpu_doctor.findings.declaration import DECLARATIONS, Problem
-from tfgpu_doctor.findings.manifest_signs import in_manifests
-from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy_bound, runs_on
+from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
+from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, runs_on
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.matrix.schema import CondaBuild
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_all
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, specifier
+from tfgpu_doctor.plan.file_edits import replacement, with_extra, write
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import capability, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
-
-
-# --- package
-@in_manifests(DECLARATIONS["tf.package-removed"])
-def package_removed(view: PlannedEnvironment) -> Iterator[Problem]:
-    """tensorflow-gpu: an empty package since 2.12, and no longer needed since 2.1."""
-    found = [one for one in (view.tensorflow, *view.others) if one and one.name in ("tensorflow-gpu", "tf-nightly-gpu")]
-    for one in found:
-        if one.installer == "conda":
-            continue  # a metapackage that conda-forge keeps
-        wanted = specifier(one.specifier)
-        dead = wanted is not None and wanted.contains("2.12.0")
-        better = replacement(view)
-        yield Problem(
-            title=f"{one.name} has been discontinued" if not dead else f"{one.name} cannot be installed",
-            cause="since 2.12 the package only raises an error; tensorflow itself has included GPU support since 2.1"
-            if dead
-            else "its last release is 2.11.0, and nothing will follow",
-            evidence=(Evidence(one.text, str(one.place), "tensorflow", GUIDE),),
-            fixes=(write(one, better),) if better else (),
-            severity=Severity.ERROR if dead else Severity.WARNING,
-        )
-
-
-@in_manifests(DECLARATIONS["tf.package-conflict"])
-def package_conflict(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Two distributions that put their files into the same folder."""
-    names = {one.name for one in view.others} - {"tensorflow-base"}
-    if view.tensorflow is None or not names or view.conda:
-        return
-    seen = [Evidence(one.text, str(one.place), f"{view.tensorflow.name} alone", GUIDE) for one in view.others]
-    yield Problem(
-        title=f"{view.tensorflow.name} and {', '.join(sorted(names))} overwrite each other",
-        cause="each of them brings the folder tensorflow/; which files win depends on the order of installation",
-        evidence=tuple(seen),
-        fixes=tuple(Fix(f"Take {one.text!r} out of {one.place}") for one in view.others),
-    )
-
-
-@in_manifests(DECLARATIONS["tf.python-unsupported"], unless=("tf.package-removed",))
-def python_unsupported(view: PlannedEnvironment) -> Iterator[Problem]:
-    """No admitted release has a wheel for the Python, or for some of those that are admitted."""
-    one, pythons, allowed = view.tensorflow, view.pythons, view.allowed
-    if one is None or view.conda:
-        return
-    if not allowed:
-        yield from _no_release(view, one)
-        return
-    if not pythons:
-        return
-    with_wheels = {python for row in allowed for python in row.python}
-    without = [python for python in pythons if python not in with_wheels]
-    newest = allowed[0]
-    seen = Evidence(
-        f"Python {', '.join(without)}",
-        view.python_place,
-        f"Python {newest.python[0]} to {newest.python[-1]}",
-        f"{one.text} ({one.place}; wheels of {newest.version})",
-    )
-    if len(without) == len(pythons):
-        yield Problem(
-            title=f"{one.text} has no wheel for Python {without[-1]}",
-            cause='pip will say "No matching distribution found"',
-            evidence=(seen,),
-            fixes=tuple(_other_python(view, one, newest)),
-        )
-    elif without and len(pythons) > 1 and one.specifier:
-        yield Problem(
-            title=f"{one.text} has no wheel for Python {', '.join(without)}, which {view.python_place} admits",
-            cause="uv and Poetry resolve for every Python that is admitted, and will refuse; pip fails on those",
-            evidence=(seen,),
-            fixes=(Fix(f"In {view.python_place}, admit Python {newest.python[0]} to {newest.python[-1]} only"),),
-            severity=Severity.WARNING,
-        )
-
-
-def _no_release(view: PlannedEnvironment, one: Requirement) -> Iterator[Problem]:
-    rows = view.matrix.releases(platform=view.target.platform, package=one.name)
-    wanted = specifier(one.specifier)
-    newest = next((row for row in rows if not row.prerelease), None)
-    if newest is None or wanted is None or (one.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
-        return
-    if any(
-        wanted.contains(f"{newest.version.split('.')[0]}.{int(newest.version.split('.')[1]) + n}.0") for n in (1, 2, 3)
-    ):
-        return  # newer than this matrix
-    yield Problem(
-        title=f"No release of {one.name} matches {one.specifier} on {view.target.platform}",
-        cause='pip will say "No matching distribution found"',
-        evidence=(Evidence(one.text, str(one.place), f"a release such as {newest.version}", "names of the wheels"),),
-        fixes=tuple(write_all(view, one)),
-    )
-
-
-def _other_python(view: PlannedEnvironment, one: Requirement, newest: Release) -> Iterator[Fix]:
-    yield Fix(f"Use Python {newest.python[-1]}: {newest.package} {newest.version} has wheels for it")
-    if better := replacement(view):
-        yield write(one, better)
-
-
-@in_manifests(DECLARATIONS["tf.windows-native"])
-def windows_native(view: PlannedEnvironment) -> Iterator[Problem]:
-    """CUDA on Windows itself ended with 2.10."""
-    row = view.release
-    if (
-        view.target.os == "windows"
-        and view.wants_gpu
-        and row
-        and not row.gpu
-        and Version(row.version) >= Version("2.11")
-    ):
-        yield Problem(
-            title=f"TensorFlow {row.version} has no CUDA on Windows",
-            cause="2.10 was the last release with GPU support on native Windows; the same code runs on the CPU there",
-            evidence=(Evidence(f"TensorFlow {row.version} on Windows", view.where, "2.10, or WSL2", GUIDE),),
-            fixes=(Fix("Run it in WSL2"), *_below(view, "2.11")),
-        )
-
-
-@in_manifests(DECLARATIONS["tf.cpu-build"], unless=("tf.package-removed", "tf.windows-native"))
-def cpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A GPU is meant to be used, but what will be installed holds no CUDA."""
-    row, one, base = view.release, view.tensorflow, view.base
-    if not view.wants_gpu or (row and view.target.os == "windows" and Version(row.version) >= Version("2.11")):
-        return
-    if one is None and base and base.tensorflow and not base.gpu:
-        yield Problem(
-            title=f"{base.image.reference} is the image without CUDA",
-            cause="TensorFlow will run on the CPU, whatever GPU the container is given",
-            evidence=(
-                Evidence(base.image.reference, str(base.image.place), f"{base.image.reference}-gpu", "image tags"),
-            ),
-            fixes=(Fix(f"In {base.image.place}, write {base.image.name}:{base.image.tag}-gpu"),),
-        )
-    elif one is not None and one.build and "cpu" in one.build:
-        yield _cpu_problem(view, one, f"{one.text} asks conda for a CPU build")
-    elif one is not None and row is not None and not row.gpu and not (view.conda or one.name == "tensorflow-base"):
-        yield _cpu_problem(view, one, f"{row.package} {row.version} holds no CUDA on {row.platform}")
-
-
-def _cpu_problem(view: PlannedEnvironment, one: Requirement, title: str) -> Problem:
-    better = replacement(view)
-    return Problem(
-        title=title,
-        cause="TensorFlow will run on the CPU, whatever GPU there is",
-        evidence=(Evidence(one.text, str(one.place), "a build with CUDA", "compat_matrix.yaml"),),
-        fixes=(write(one, better),) if better else (Fix("Use an x86_64 Linux machine, or a container: tfgpu plan"),),
-    )
-
-
-def _below(view: PlannedEnvironment, version: str) -> Iterable[Fix]:
-    better = replacement(view, version)
-    if view.tensorflow and better:
-        yield Fix(f"Or, in {view.tensorflow.place}, write {better!r}, with CUDA and cuDNN beside it (tfgpu plan)")
 
 
 # --- cuda
@@ -476,165 +320,14 @@ def _image(view: PlannedEnvironment) -> str | None:
     return view.base.image.reference if view.base else None
 
 
-# --- neighbours
-_NUMPY = tuple(f"1.{n}.0" for n in range(13, 27)) + tuple(f"2.{n}.0" for n in range(6))
-_PROTOBUF = (
-    "3.6.0",
-    "3.8.0",
-    "3.9.2",
-    "3.19.6",
-    "3.20.3",
-    "4.21.12",
-    "4.25.3",
-    "5.26.1",
-    "5.28.3",
-    "5.29.5",
-    "6.31.1",
-    "6.33.0",
-    "7.34.0",
-)
-_KERAS = tuple(f"2.{n}.0" for n in range(2, 16)) + tuple(f"3.{n}.0" for n in range(14))
-
-
-@in_manifests(DECLARATIONS["tf.abi-numpy"], unless=("tf.package-removed",))
-def numpy(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A NumPy that the release cannot be imported with."""
-    row, one = view.release, view.requirement("numpy")
-    bound = numpy_bound(row) if row else None
-    if row is None or bound is None or view.conda:
-        return
-    if one is None and bound != row.numpy and view.tensorflow and _takes_numpy_2(view):
-        yield Problem(
-            title=f"TensorFlow {row.version} will get NumPy 2, which it cannot be imported with",
-            cause="it is compiled against NumPy 1, but its metadata has no upper bound",
-            evidence=(
-                Evidence(
-                    view.tensorflow.text, str(view.tensorflow.place), f"numpy{bound}", f"TensorFlow {row.version}"
-                ),
-            ),
-            fixes=(Fix(f"Beside it in {view.tensorflow.place.path}, write 'numpy<2'"),),
-        )
-    elif one is not None and not _compatible(one.specifier, bound, _NUMPY):
-        yield _neighbour(view, row, one, f"numpy{bound}")
-
-
-@in_manifests(DECLARATIONS["tf.abi-protobuf"], unless=("tf.package-removed",))
-def protobuf(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A protobuf that the release's generated code does not accept."""
-    row, one = view.release, view.requirement("protobuf")
-    if row and one and row.protobuf and not view.conda and not _compatible(one.specifier, row.protobuf, _PROTOBUF):
-        yield _neighbour(view, row, one, f"protobuf{row.protobuf}")
-
-
-@in_manifests(DECLARATIONS["tf.package-conflict"])
-def keras(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A Keras of another release."""
-    row, one = view.release, view.requirement("keras")
-    if row and one and row.keras and not view.conda and not _compatible(one.specifier, row.keras, _KERAS):
-        yield _neighbour(view, row, one, f"keras{row.keras}")
-
-
-def _neighbour(view: PlannedEnvironment, row: Release, one: Requirement, need: str) -> Problem:
-    return Problem(
-        title=f"{one.text} does not go with TensorFlow {row.version}",
-        cause="the installer refuses the pair, or the import fails",
-        evidence=(Evidence(one.text, str(one.place), need, f"TensorFlow {row.version} (metadata)"),),
-        fixes=(Fix(f"In {one.place}, write {need!r}"),),
-    )
-
-
-@in_manifests(
-    DECLARATIONS["tf.known-bug"],
-    unless=("tf.package-removed", "tf.windows-native", "tf.cpu-build", "gpu.arch-too-new", "gpu.arch-too-old"),
-)
-def known_bug(view: PlannedEnvironment) -> Iterator[Problem]:
-    """What will be installed is known to be broken in this very environment."""
-    row = view.release
-    if row is None or view.conda:
-        return
-    found = view.matrix.issues_for(
-        row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
-    )
-    for issue in found:
-        about_cards = issue.condition.min_compute_capability or issue.condition.max_compute_capability
-        installs = issue.affects == "install" and (view.extra or not issue.condition.extra)
-        concerns = (issue.affects == "run" and (view.wants_gpu or not issue.condition.extra)) or installs
-        if issue.severity in ("error", "warning") and concerns and not about_cards and issue.affects != "build":
-            yield Problem(
-                title=f"TensorFlow {row.version}: {issue.title}",
-                cause=issue.symptom,
-                evidence=(Evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(Fix(issue.fix, issue.commands), *write_all(view, view.tensorflow)),
-                severity=Severity.ERROR if issue.severity == "error" else Severity.WARNING,
-            )
-
-
-def _compatible(given: str, bound: str, known: tuple[str, ...]) -> bool:
-    """Whether some version meets both; the versions named in either are tried beside the known minors."""
-    wanted, allowed = specifier(given), specifier(bound)
-    if wanted is None or allowed is None:
-        return True
-    named = {one.version.removesuffix(".*") for one in (*wanted, *allowed)}
-    return any(wanted.contains(one) and allowed.contains(one) for one in (*known, *named))
-
-
-def _takes_numpy_2(view: PlannedEnvironment) -> bool:
-    """NumPy 2 needs Python 3.9; of an unknown Python nothing is said."""
-    python = view.python
-    return python is not None and capability(python) >= (3, 9)
-
-
 # --- conda
-RECIPE = "conda-forge's tensorflow recipe"
-_WITH_PIP = Fix("Or take TensorFlow from pip instead: tfgpu plan has the commands")
-
-
-def builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
-    """The builds of conda-forge that the match spec admits on the platform; none where another channel may serve."""
-    one = view.tensorflow
-    channels = view.environment.channels
-    if one is None or not view.conda or (channels and "conda-forge" not in channels):
-        return ()
-    wanted = specifier(one.specifier)
-    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
-    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))
-
-
-@in_manifests(DECLARATIONS["tf.python-unsupported"], unless=("tf.package-removed",))
-def conda_python_unsupported(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has no build of these versions for the Python."""
-    rows, pythons, one = builds(view), view.pythons, view.tensorflow
-    if one is None or not rows or not pythons or any(python in row.python for row in rows for python in pythons):
-        return
-    has = f"Python {rows[0].python[0]} to {rows[0].python[-1]}"
-    yield Problem(
-        title=f"conda-forge has no {one.text} for Python {pythons[-1]}",
-        cause="conda will say that the environment cannot be solved",
-        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, has, f"{RECIPE}, {rows[0].version}"),),
-        fixes=(Fix(f"In {view.python_place}, write python={rows[0].python[-1]}"), _WITH_PIP),
-    )
-
-
-@in_manifests(DECLARATIONS["tf.cpu-build"], unless=("tf.package-removed", "tf.windows-native"))
-def conda_cpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has CPU builds only of these versions, or for this platform."""
-    rows, one = builds(view), view.tensorflow
-    if one and rows and view.wants_gpu and not any(row.cuda for row in rows):
-        yield Problem(
-            title=f"conda-forge has no GPU build of {one.text} for {view.target.platform}",
-            cause="TensorFlow will run on the CPU, whatever GPU there is",
-            evidence=(Evidence(one.text, str(one.place), "a build with CUDA", f"{RECIPE}, {rows[0].version}"),),
-            fixes=(_WITH_PIP,),
-        )
-
-
 @in_manifests(
     DECLARATIONS["cuda.version-mismatch"],
     unless=("tf.package-removed", "tf.python-unsupported", "tf.windows-native", "tf.cpu-build"),
 )
 def conda_cuda_mismatch(view: PlannedEnvironment) -> Iterator[Problem]:
     """A CUDA is pinned for which conda-forge has no build of these versions."""
-    rows = [row for row in builds(view) if row.cuda]
+    rows = [row for row in conda_builds(view) if row.cuda]
     pins = [one for one in view.cudas if "." in one.version]
     for pin in pins:
         if rows and not any(minor(pin.version) in map(minor, row.cuda) for row in rows):
@@ -642,10 +335,10 @@ def conda_cuda_mismatch(view: PlannedEnvironment) -> Iterator[Problem]:
             yield Problem(
                 title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
                 cause="conda will not solve the environment, or take a CPU build",
-                evidence=(Evidence(pin.text, pin.place, f"CUDA {has}", f"{RECIPE}, {rows[0].version}"),),
+                evidence=(Evidence(pin.text, pin.place, f"CUDA {has}", f"{CONDA_RECIPE}, {rows[0].version}"),),
                 fixes=(
                     Fix(f"In {pin.place}, write cuda-version={rows[0].cuda[0]}, or leave the choice to conda"),
-                    _WITH_PIP,
+                    USE_PIP,
                 ),
             )
 
@@ -663,7 +356,7 @@ def conda_arch_too_new(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 def _conda_architecture(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
-    rows = [row for row in builds(view) if row.cuda and (row.sass or row.ptx)]
+    rows = [row for row in conda_builds(view) if row.cuda and (row.sass or row.ptx)]
     for gpu in view.target.gpus if rows else ():
         card = gpu.compute_capability
         above = capability(card) > max(capability(one) for one in (*rows[0].sass, *rows[0].ptx))
@@ -674,7 +367,7 @@ def _conda_architecture(view: PlannedEnvironment, *, newer: bool) -> Iterator[Pr
                 title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
                 cause="its builds hold no SASS for the card",
                 evidence=(
-                    Evidence(f"{name}: compute capability {card}", "--gpu", has, f"{RECIPE}, {rows[0].version}"),
+                    Evidence(f"{name}: compute capability {card}", "--gpu", has, f"{CONDA_RECIPE}, {rows[0].version}"),
                 ),
                 fixes=(Fix("See which build has: tfgpu plan --gpu NAME"),),
             )

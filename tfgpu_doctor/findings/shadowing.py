@@ -1,4 +1,4 @@
-"""Findings about shadowing."""
+"""Another module or folder that Python imports instead of the installed TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,128 +7,167 @@ import posixpath
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.packages import PROVIDERS
-from tfgpu_doctor.records.facts import Message, Package
+from tfgpu_doctor.findings.phases import phase_named
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Fix, Severity
 
-_TOLD = ("derived.told",)
+# what every TensorFlow since 1.0 has, so that a module without it is another one
+_IN_EVERY_TENSORFLOW = frozenset(
+    {
+        *("__version__", "constant", "Variable", "keras", "config", "test", "nn", "python", "io", "float32"),
+        *("random", "train", "Tensor", "reduce_sum", "data", "function", "device"),
+    }
+)
 
 
-def _source_tree(seen: list[Message]) -> Problem:
-    return Problem(
-        title="TensorFlow's source folder is imported instead of the installed package",
-        cause="Python looks into the folder it is started in first, and the sources there are not built in place",
-        evidence=message_evidence(*seen),
-        fixes=(Fix(text="Start Python in another folder", commands=("cd ~", "python -c 'import tensorflow'")),),
-    )
-
-
-def _standard_module(said: MessageLog) -> tuple[Message, ...]:
-    """A file named as a module of Python's own, which TensorFlow imports in turn: it stands below that import."""
-    begins = next((m.line for m in said.all("import-line")), None)
-    own = (m for m in said.all("traceback") if "standard" in m.values)
-    return tuple(m for m in own if begins is not None and m.line > begins)
-
-
-def _standard_hidden(message: Message) -> Problem:
-    name = message.values["standard"]
-    return Problem(
-        title=f"A file {name}.py of yours hides Python's module {name}",
-        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
-        evidence=message_evidence(message),
-        fixes=(
-            Fix(
-                text="Rename it, and remove what Python compiled of it",
-                commands=(f"mv {name}.py my_{name}.py", f"rm -rf __pycache__/{name}.*.pyc {name}.pyc"),
-            ),
+def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
+    uninstall, python = context.remedies.pip_uninstall("tensorflow"), context.remedies.python
+    install = context.remedies.pip_install("--force-reinstall", "tensorflow[and-cuda]")
+    return (
+        Fix(text="See what is imported", commands=(f"{python} -c 'import tensorflow; print(tensorflow)'",)),
+        Fix(
+            text="Rename your own file or folder; if it is in site-packages, reinstall TensorFlow",
+            commands=(uninstall, *install),
         ),
     )
-
-
-# what every TensorFlow since 1.0 has, so that a module without it is another one
-_ALWAYS_THERE = {
-    "__version__",
-    "constant",
-    "Variable",
-    "keras",
-    "config",
-    "test",
-    "nn",
-    "python",
-    "io",
-    "float32",
-    "random",
-    "train",
-    "Tensor",
-    "reduce_sum",
-    "data",
-    "function",
-    "device",
-}
 
 
 SHADOWED = finding(
     "tf.shadowed",
     layer="TensorFlow",
     severity=Severity.ERROR,
-    title="Something of your own hides the package tensorflow",
+    title="A local file or folder shadows the tensorflow package",
+    cause="Python imports the first `tensorflow` on sys.path; the folder of the program and PYTHONPATH come before the "
+    "installed packages",
+    fixes=_see_what_is_imported,
     docs="https://docs.python.org/3/library/sys_path_init.html",
 )
 
 
 @SHADOWED.sign
-def shadowed(context: Context, tensorflow_paths: tuple[str, ...], packages: tuple[Package, ...]) -> Problem | None:
-    """The first `tensorflow` on sys.path lies in no folder that pip or conda installs into."""
+def first_on_sys_path(
+    context: Context, tensorflow_paths: tuple[str, ...], packages: tuple[Package, ...]
+) -> Problem | None:
+    """The first `tensorflow` on sys.path is in no folder that pip or conda installs into."""
     if not tensorflow_paths:
         return None
-    homes = {p.location for p in packages if p.name in PROVIDERS and p.location}
     winner = tensorflow_paths[0]
-    folder = posixpath.dirname(winner.replace("\\", "/"))
-    installed = not homes or folder in {home.replace("\\", "/") for home in homes}
-    if installed and not winner.endswith("tensorflow.py"):
+    path, folders = _slashes(winner), _folders(packages)
+    folder = posixpath.dirname(path)
+    if (not folders or folder in folders) and not path.endswith("tensorflow.py"):
         return None
-    new = posixpath.join(folder, "my_" + posixpath.basename(winner.replace("\\", "/")))
     quote = context.remedies.quote
+    rename = f"mv {quote(winner)} {quote(posixpath.join(folder, 'my_' + posixpath.basename(path)))}"
+    expected = next(iter(folders), "an installed tensorflow")
     return Problem(
-        title=f"{winner} hides the package tensorflow",
-        cause="Python imports the first `tensorflow` on sys.path, and the current folder and PYTHONPATH come first",
-        evidence=(
-            evidence(winner, context.source("python.tensorflow_paths"), next(iter(homes), "an installed tensorflow")),
-        ),
-        fixes=(
-            Fix(text="Rename it, or start Python from another folder", commands=(f"mv {quote(winner)} {quote(new)}",)),
-        ),
+        title=f"{winner} shadows the tensorflow package",
+        evidence=(evidence(winner, context.source("python.tensorflow_paths"), expected),),
+        fixes=(Fix(text="Rename it, or start Python from another folder", commands=(rename,)),),
     )
 
 
-@SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
-def shadowed_reported(context: Context, messages: MessageLog) -> Problem | None:
-    """A file of the user's, or an empty folder that an uninstall left, is found first."""
-    certain = (*messages.all("shadowed", "own-tensorflow-file"), *_standard_module(messages))
-    empty = [m for m in messages.all("no-attribute") if m.values.get("name") in _ALWAYS_THERE]
-    if not (certain or empty):
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
+    """The TensorFlow of each folder that has one, in the order of sys.path."""
+    found: dict[str, Package] = {}
+    for package in packages:
+        if package.name in TENSORFLOW and package.location:
+            found.setdefault(_slashes(package.location), package)
+    return found
+
+
+@SHADOWED.sign(conclusive=False)
+def installed_twice(
+    context: Context,
+    packages: tuple[Package, ...],
+    tensorflow_paths: tuple[str, ...] | None = None,
+    python_prefix: str | None = None,
+    variables: dict[str, str] | None = None,
+    user_site: str | None = None,
+    phases: tuple[Phase, ...] | None = None,
+) -> Problem | None:
+    """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
+    folders = _folders(packages)
+    first = posixpath.dirname(_slashes(tensorflow_paths[0])) if tensorflow_paths else next(iter(folders), "")
+    others = {folder: package for folder, package in folders.items() if folder != first}
+    if first not in folders or not others:
         return None
-    if not certain and messages.has("native-runtime-failed"):
-        return None
-    where = f"{context.remedies.python} -c 'import tensorflow; print(tensorflow)'"
-    standard = _standard_module(messages)
-    if standard and not messages.has("own-tensorflow-file"):
-        return _standard_hidden(standard[0])
-    tree = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
-    if tree:
-        return _source_tree(tree)
+    if python_prefix is not None:
+        inside = _slashes(python_prefix).rstrip("/") + "/"
+        if first.startswith(inside) or not any(folder.startswith(inside) for folder in others):
+            return None
+    folder, package = next(iter(others.items()))
+    used = folders[first]
+    phase = phase_named(phases or (), "import")
     return Problem(
-        cause="a file tensorflow.py or a folder tensorflow beside the program, or what a broken installation left, is "
-        "found before the package",
-        evidence=message_evidence(*certain, *empty),
-        fixes=(
-            Fix(text="See what is imported", commands=(where,)),
-            Fix(
-                text="Rename your own file or folder; if it lies in site-packages, install TensorFlow anew",
-                commands=(
-                    context.remedies.pip_uninstall("tensorflow"),
-                    *context.remedies.pip_install("--force-reinstall", "tensorflow[and-cuda]"),
-                ),
-            ),
+        title=f"{used.name} {used.version} in {first} shadows {package.name} {package.version}",
+        severity=Severity.WARNING if phase and phase.outcome == "ok" else None,
+        cause="two folders on sys.path contain TensorFlow, and Python imports the first; pip changes only one of them",
+        evidence=(
+            evidence(f"{used.name} {used.version}", first, f"{package.name} {package.version} alone", folder),
+            evidence(f"{package.name} {package.version}", folder),
         ),
+        fixes=(_off_sys_path(context, first, variables or {}, user_site),),
+    )
+
+
+def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
+    windows = context.remedies.os == "windows"
+    entries = variables.get("PYTHONPATH", "").split(";" if windows else ":")
+    if any(_slashes(entry).rstrip("/") == folder for entry in entries):
+        left = (";" if windows else ":").join(entry for entry in entries if _slashes(entry).rstrip("/") != folder)
+        if not left:
+            command = "set PYTHONPATH=" if windows else "unset PYTHONPATH"
+        else:
+            command = f"set PYTHONPATH={left}" if windows else f"export PYTHONPATH={context.remedies.quote(left)}"
+        return Fix(text=f"Remove {folder} from PYTHONPATH", commands=(command,))
+    if user_site and _slashes(user_site) == folder:
+        command = "set PYTHONNOUSERSITE=1" if windows else "export PYTHONNOUSERSITE=1"
+        return Fix(text=f"Remove {folder}, your user site-packages, from sys.path", commands=(command,))
+    command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
+    return Fix(text=f"Remove {folder} from sys.path (a .pth file or the program itself adds it)", commands=(command,))
+
+
+@SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
+def shadowing_messages(messages: MessageLog) -> Problem | None:
+    """A file of the user, or an empty folder that an uninstallation has left, is found first."""
+    standard = _shadowed_standard_module(messages)
+    certain = (*messages.all("shadowed", "own-tensorflow-file"), *standard)
+    empty = [m for m in messages.all("no-attribute") if m.values.get("name") in _IN_EVERY_TENSORFLOW]
+    if not certain and (not empty or messages.has("native-runtime-failed")):
+        return None
+    if standard and not messages.has("own-tensorflow-file"):
+        return _standard_module(standard[0])
+    sources = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
+    return _source_tree(sources) if sources else Problem(evidence=message_evidence(*certain, *empty))
+
+
+def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
+    """A file named as a module of the standard library, in a frame below the import of TensorFlow."""
+    begins = next((m.line for m in messages.all("import-line")), None)
+    own = (m for m in messages.all("traceback") if "standard" in m.values)
+    return tuple(m for m in own if begins is not None and m.line > begins)
+
+
+def _standard_module(message: Message) -> Problem:
+    name = message.values["standard"]
+    commands = (f"mv {name}.py my_{name}.py", f"rm -rf __pycache__/{name}.*.pyc {name}.pyc")
+    return Problem(
+        title=f"A local file {name}.py shadows the standard library's module {name}",
+        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
+        evidence=message_evidence(message),
+        fixes=(Fix(text="Rename it, and remove its compiled copies", commands=commands),),
+    )
+
+
+def _source_tree(seen: list[Message]) -> Problem:
+    return Problem(
+        title="TensorFlow's source folder is imported instead of the installed package",
+        cause="Python searches the folder that it is started in first, and the sources there are not built in place",
+        evidence=message_evidence(*seen),
+        fixes=(Fix(text="Start Python in another folder", commands=("cd ~", "python -c 'import tensorflow'")),),
     )

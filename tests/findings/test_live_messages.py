@@ -1,0 +1,95 @@
+"""What an import raises in a live run is recognised as it is in a pasted text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.findings.logs import text
+from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.probes.examine import _messages
+from tfgpu_doctor.records.facts import Facts, Phase
+
+_PYWRAP = "/env/lib/python3.12/site-packages/tensorflow/python/_pywrap_tensorflow_internal.so"
+_NO_AVX = (
+    "F tensorflow/core/platform/cpu_feature_guard.cc:37] The TensorFlow library was compiled to use AVX instructions, "
+    "but these aren't available on your machine."
+)
+_WINDOWS = {"host.os": known("windows"), "python.wheel_platform": known("windows_amd64")}
+
+# finding: what the import raised, and the end of its log
+RAISED: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
+    ("tf.abi-numpy", "ImportError: numpy.core.multiarray failed to import", (), {}),
+    ("tf.abi-numpy", "AttributeError: _ARRAY_API not found", (), {}),
+    ("tf.abi-numpy", "ImportError: numpy.core._multiarray_umath failed to import", (), {}),
+    ("tf.abi-protobuf", "TypeError: Descriptors cannot be created directly.", (), {}),
+    ("tf.abi-protobuf", "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'", (), {}),
+    ("tf.abi-keras", "ModuleNotFoundError: No module named 'keras.src.engine'", (), {}),
+    ("tf.glibc-too-old", "ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found", (), {}),
+    (
+        "tf.glibc-too-old",
+        f"ImportError: libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by {_PYWRAP})",
+        (),
+        {},
+    ),
+    ("tf.import-avx", "SystemError: aborted", (_NO_AVX,), {}),
+    (
+        "tf.import-dll",
+        "ImportError: DLL load failed while importing _pywrap_tensorflow_internal",
+        (),
+        _WINDOWS,
+    ),
+]
+
+
+def machine(exception: str, log: tuple[str, ...] = (), **changes: Any) -> Facts:
+    """A machine on which the import raised this; its messages are read as the probe reads them."""
+    ok = healthy().tensorflow.phases
+    phases = tuple(
+        Phase(name=phase.name, outcome="raised", exception=exception, log_tail=log)
+        if phase.name == "import"
+        else msgspec.structs.replace(phase, outcome="ok" if number < 2 else "skipped")
+        for number, phase in enumerate(ok)
+    )
+    facts = spoil(healthy(), {"tensorflow.phases": phases, "tensorflow.log": known(()), **changes})
+    return spoil(facts, {"messages": _messages(facts.tensorflow, facts.driver)})
+
+
+@pytest.mark.parametrize(("finding", "exception", "log", "changes"), RAISED)
+def test_the_root_cause_is_named(finding: str, exception: str, log: tuple[str, ...], changes: dict[str, Any]) -> None:
+    found = diagnose(machine(exception, log, **changes), MATRIX).findings
+    causes = [one.id for one in found if one.root_cause and one.severity.value == "error"]
+    assert causes[:1] == [finding], [one.id for one in found]
+    assert "tf.import-failed" not in causes
+
+
+def test_a_pasted_text_gives_the_same_finding() -> None:
+    offenders = []
+    for finding, exception, log, _ in RAISED:
+        facts = text_to_facts.read(lines.read([text(*log, exception).encode()]))
+        if finding not in [one.id for one in diagnose(facts, MATRIX).findings]:
+            offenders.append((finding, exception))
+    assert offenders == []
+
+
+def test_an_exception_that_nobody_knows_stays_unexplained() -> None:
+    found = diagnose(machine("RuntimeError: broken"), MATRIX).findings
+    assert [one.id for one in found if one.root_cause] == ["tf.import-failed"]
+
+
+def test_the_c_library_of_this_machine_is_evidence() -> None:
+    found = diagnose(machine("ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found"), MATRIX).findings
+    assert found[0].evidence[0].saw == "glibc 2.39"
+    assert found[0].evidence[0].need == "GLIBC_2.27 or newer"
+
+
+def test_windows_alone_has_dlls() -> None:
+    found = diagnose(
+        machine("ImportError: DLL load failed while importing _pywrap_tensorflow_internal"), MATRIX
+    ).findings
+    assert "tf.import-dll" not in [one.id for one in found]

@@ -1,0 +1,216 @@
+"""NumPy, protobuf and Keras of versions that this TensorFlow cannot use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
+from tfgpu_doctor.findings.manifest_signs import in_manifests
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.phases import phase_named
+from tfgpu_doctor.findings.version_bounds import allows, outside_bounds
+from tfgpu_doctor.matrix.compatibility import numpy_bound
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.facts import Message, Package, Phase
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least, capability, minor
+
+# a version of every minor release
+_NUMPY = tuple(f"1.{n}.0" for n in range(13, 27)) + tuple(f"2.{n}.0" for n in range(6))
+_PROTOBUF = (
+    *("3.6.0", "3.8.0", "3.9.2", "3.19.6", "3.20.3", "4.21.12", "4.25.3", "5.26.1", "5.28.3", "5.29.5"),
+    *("6.31.1", "6.33.0", "7.34.0"),
+)
+_TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
+
+
+def _outside_bounds(
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...], requirement: str
+) -> Problem | None:
+    """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
+    name, bound = re.findall(r"^[a-z]+|.+", requirement)
+    package = next((p for p in packages if p.name == name), None)
+    if package is None or allows(bound, package.version) is not False:
+        return None
+    phase = phase_named(phases, "import")
+    failed = phase is not None and phase.outcome in ("raised", "died")
+    of_conda = all(any(p.name == n and p.installer == "conda" for p in packages) for n in (name, "tensorflow"))
+    if (phase and phase.outcome == "ok") or (of_conda and not failed):
+        return None
+    found, folder = f"{name} {package.version}", package.location or "installed packages"
+    seen = [evidence(found, folder, requirement, f"TensorFlow {release.version} (wheel)")]
+    if failed and phase and phase.exception:
+        seen.append(evidence(phase.exception, "import tensorflow"))
+    return Problem(
+        cause=f"TensorFlow {release.version} is built for {requirement}",
+        evidence=tuple(seen),
+        fixes=_install(context, requirement, f"{name} {package.version}"),
+    )
+
+
+def _install(context: Context, requirement: str, installed: str) -> tuple[Fix, ...]:
+    return (
+        Fix(text=f"Install {requirement}, and restart Python", commands=context.remedies.pip_install(requirement)),
+        *context.remedies.reinstall_best(f"or a release that supports {installed}")[:1],
+    )
+
+
+def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]:
+    """pip's warning that a requirement of TensorFlow is not met, by a whole major version."""
+    found = []
+    for message in messages.all("requirement-conflict"):
+        values = message.values
+        bound = re.search(r"<=?(\d+)", values.get("need", ""))
+        installed = re.match(r"\d+", values.get("has", ""))
+        if not _TENSORFLOW.match(values.get("package", "")) or values.get("other") != name or not bound:
+            continue
+        if installed and int(installed[0]) >= int(bound[1]) + bound[0].startswith("<="):
+            found.append(message)
+    return tuple(found)
+
+
+ABI_NUMPY = finding(
+    "tf.abi-numpy",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="The installed NumPy is incompatible with this TensorFlow",
+    cause="TensorFlow before 2.18 is compiled for NumPy 1; its modules cannot run with NumPy 2",
+    docs="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
+)
+
+
+@ABI_NUMPY.sign(conclusive=False)
+def numpy_outside_bounds(
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
+) -> Problem | None:
+    """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
+    bound = numpy_bound(release)
+    return _outside_bounds(context, release, packages, phases or (), f"numpy{bound}") if bound else None
+
+
+@ABI_NUMPY.sign
+def numpy_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+    """NumPy refuses a module that was compiled for another NumPy."""
+    seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
+    if not seen:
+        return None
+    requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
+    version = next(iter(messages.values("numpy-abi", "numpy")), None)
+    return Problem(
+        title=f"NumPy {version} is incompatible with this TensorFlow" if version else None,
+        evidence=message_evidence(*seen, need=requirement),
+        fixes=_install(context, requirement, "NumPy 2"),
+    )
+
+
+@ABI_NUMPY.sign
+def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+    """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
+    seen = [message for message in messages.all("symbolic-to-numpy") if _is_numpy_1_20(message, release)]
+    if not seen:
+        return None
+    return Problem(
+        title="NumPy 1.20 or newer with a TensorFlow before 2.6",
+        cause="since NumPy 1.20, np.prod converts a symbolic tensor to an array, which TensorFlow before 2.6 refuses",
+        evidence=message_evidence(*seen, need="numpy<1.20, or TensorFlow 2.6"),
+        fixes=_install(context, "numpy<1.20", "a newer NumPy"),
+    )
+
+
+def _is_numpy_1_20(message: Message, release: Release | None) -> bool:
+    if release:
+        return at_least(release.version, "2.6") is False
+    return re.search(r"lstm|gru|rnn|bidirectional", message.values["tensor"], re.I) is not None
+
+
+@in_manifests(ABI_NUMPY, unless=("tf.package-removed",))
+def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
+    row, tensorflow, python = view.release, view.tensorflow, view.python
+    bound = numpy_bound(row) if row else None
+    yield from outside_bounds(view, "numpy", bound, _NUMPY)
+    if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
+        return
+    if python is None or capability(python) < (3, 9):
+        return  # NumPy 2 needs Python 3.9
+    wheel = f"TensorFlow {row.version}"
+    yield Problem(
+        title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
+        cause="it is compiled for NumPy 1, but its metadata has no upper bound",
+        evidence=(Evidence(tensorflow.text, str(tensorflow.place), f"numpy{bound}", wheel),),
+        fixes=(Fix(f"Beside it in {tensorflow.place.path}, write 'numpy<2'"),),
+    )
+
+
+ABI_PROTOBUF = finding(
+    "tf.abi-protobuf",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="The installed protobuf is incompatible with this TensorFlow",
+    cause="TensorFlow contains code that was generated by protobuf, which the installed protobuf does not support",
+    docs="https://protobuf.dev/support/cross-version-runtime-guarantee/",
+)
+
+
+@ABI_PROTOBUF.sign(conclusive=False)
+def protobuf_outside_bounds(
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
+) -> Problem | None:
+    """A protobuf whose major version does not support the generated code of this TensorFlow."""
+    bound = release.protobuf
+    return _outside_bounds(context, release, packages, phases or (), f"protobuf{bound}") if bound else None
+
+
+@ABI_PROTOBUF.sign
+def protobuf_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+    """protobuf refuses code that another version generated."""
+    seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
+    if not seen:
+        return None
+    requirement = "protobuf" + ((release.protobuf if release else None) or "<3.21")
+    fixes = _install(context, requirement, "the newer protobuf")
+    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+
+
+@in_manifests(ABI_PROTOBUF, unless=("tf.package-removed",))
+def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A protobuf that does not support the release's generated code."""
+    yield from outside_bounds(view, "protobuf", view.release.protobuf if view.release else None, _PROTOBUF)
+
+
+ABI_KERAS = finding(
+    "tf.abi-keras",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="Keras 2 and Keras 3 are mixed",
+    cause="TensorFlow installs Keras 3 since 2.16; code and models for Keras 2 need the package tf-keras",
+    pointless_after=("tf.package-conflict",),
+    docs="https://keras.io/getting_started/#tensorflow--keras-2-backwards-compatibility",
+)
+
+
+@ABI_KERAS.sign
+def keras_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+    """Code for Keras 2 runs with Keras 3, or the reverse."""
+    moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
+    seen = (*messages.all("keras-generation"), *moved)
+    if not seen:
+        return None
+    tf_keras = f"tf-keras~={minor(release.version if release else '2.16')}.0"
+    return Problem(
+        evidence=message_evidence(*seen),
+        fixes=(
+            Fix(
+                text="Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras",
+                commands=(*context.remedies.pip_install(tf_keras), "export TF_USE_LEGACY_KERAS=1"),
+            ),
+            Fix(
+                text="Or use the last release that installs Keras 2",
+                commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
+            ),
+        ),
+    )
