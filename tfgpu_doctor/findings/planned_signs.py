@@ -239,10 +239,6 @@ _RESERVATION = (
     "          count: all",
     "          capabilities: [gpu]",
 )
-_SHM = (
-    "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]",
-    "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
-)
 
 
 @in_manifests(DECLARATIONS["container.no-gpu"])
@@ -291,23 +287,6 @@ def hidden(view: PlannedEnvironment) -> Iterator[Problem]:
                 ),
                 fixes=(Fix(f"Take the line out of {one.place}"),),
             )
-
-
-@in_manifests(DECLARATIONS["shm.small"])
-def small_shm(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Several GPUs talk over /dev/shm, of which a container has 64 MiB."""
-    request = view.environment.gpu
-    several = request is not None and (request.count is None or request.count > 1)
-    given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    if several and not given and request and view.environment.kind in ("compose", "kubernetes"):
-        kubernetes = view.environment.kind == "kubernetes"
-        yield Problem(
-            title="/dev/shm has 64 MiB, and several GPUs are asked for",
-            cause="NCCL and the workers of an input pipeline use it; a run over several GPUs can fail there",
-            evidence=(Evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
-            fixes=(Fix("Add", _SHM if kubernetes else ("shm_size: 1gb",)),),
-            severity=Severity.WARNING,
-        )
 
 
 def _gpu_docs(kubernetes: bool) -> str:
