@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
@@ -14,9 +16,13 @@ from tfgpu_doctor.findings.libraries import (
     needed_by,
 )
 from tfgpu_doctor.findings.library_fixes import install_libraries, tell_apart
+from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, DECIDED_BY_PACKAGE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.file_edits import replacement, with_extra, write
+from tfgpu_doctor.plan.planned import Cuda as PlannedCuda
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Nvcc, Package, Soname, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
@@ -126,6 +132,56 @@ def _solver_of_other_minor(cuda: ReportedCuda) -> str | None:
     return "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
 
 
+@in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
+def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
+    release = view.release
+    if release is None or release.cuda is None or view.extra or view.conda:
+        return
+    others = [cuda for cuda in view.cudas if cuda.major != major(release.cuda)]
+    if not others or len(others) < len(view.cudas):
+        return
+    loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
+    expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
+    yield Problem(
+        title=f"{loads}, but {others[0].text} brings {others[0].version}",
+        evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
+        fixes=tuple(_edits_for_cuda(view, release, others[0])),
+    )
+
+
+def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCuda) -> Iterator[Fix]:
+    """Either the requirement or the image can change."""
+    if view.tensorflow and release.extra and (better := with_extra(view, release)):
+        yield write(view.tensorflow, better)
+    if view.base and view.base.cuda == other.version and view.base.flavour and release.cuda:
+        # since CUDA 12.4 the tags of nvidia/cuda do not name cuDNN's major version
+        named = release.cudnn and not at_least(release.cuda, "12.4")
+        cudnn = f"-cudnn{major(release.cudnn)}" if named else "-cudnn"
+        yield Fix(f"Or, in {view.base.image.place}, use a tag nvidia/cuda:{minor(release.cuda)}.x{cudnn}-runtime-...")
+    rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
+    older = next((row for row in rows if row.cuda and not row.prerelease and major(row.cuda) == other.major), None)
+    if view.tensorflow and older:
+        text = f"{older.package}=={older.version}"
+        yield Fix(f"Or, in {view.tensorflow.place}, write {text}: it loads CUDA {minor(older.cuda)}")
+
+
+@in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
+def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A CUDA is pinned for which conda-forge has no build of these versions."""
+    rows = [row for row in conda_builds(view) if row.cuda]
+    for pin in view.cudas if rows else ():
+        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
+            continue
+        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
+        yield Problem(
+            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
+            cause="conda cannot solve the environment, or installs a CPU build",
+            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", f"{CONDA_RECIPE}, {rows[0].version}"),),
+            fixes=(Fix(f"In {pin.place}, write cuda-version={first}, or leave the choice to conda"), USE_PIP),
+        )
+
+
 # --------------------------------------------------------------------------------------------- cuda.missing
 
 MISSING = finding(
@@ -193,3 +249,28 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
     wanted = minor(cuda.wanted)
     text = f"Install {f'CUDA {wanted}' if wanted else 'the CUDA version of this TensorFlow'} and its cuDNN"
     return (Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",) if wanted else ()), *install)
+
+
+@in_manifests(MISSING, unless=DECIDED_BY_PACKAGE)
+def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TensorFlow from pip without its extra, where nothing else brings CUDA."""
+    release, tensorflow, base = view.release, view.tensorflow, view.base
+    if release is None or tensorflow is None or release.cuda is None or not view.wants_gpu:
+        return
+    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
+    if view.extra or view.conda or (view.cudas and not runtime_only):
+        return
+    # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
+    certain = runtime_only or (base is not None and base.no_cuda)
+    found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
+    expected = f"CUDA {release.cuda} and cuDNN {release.cudnn}"
+    nothing = f"Nothing brings CUDA {minor(release.cuda)} for TensorFlow {release.version}"
+    only_runtime = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
+    better = with_extra(view, release) if release.extra else replacement(view)
+    yield Problem(
+        title=nothing if certain else f"{tensorflow.text} brings no CUDA",
+        cause=only_runtime if runtime_only else _WITHOUT_EXTRA,
+        evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
+        fixes=(write(tensorflow, better),) if better else (),
+        severity=Severity.ERROR if certain else Severity.WARNING,
+    )

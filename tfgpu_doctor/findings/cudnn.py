@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
@@ -16,9 +18,12 @@ from tfgpu_doctor.findings.libraries import (
     off_path_evidence,
 )
 from tfgpu_doctor.findings.library_fixes import fix_path, install_libraries, tell_apart
+from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.file_edits import with_extra, write
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CudnnFile, Soname, TfDevice, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
@@ -135,6 +140,26 @@ def _installed_problem(
     )
 
 
+@in_manifests(VERSION_MISMATCH, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
+def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """cuDNN of another major version, or older than the one compiled against."""
+    release = view.release
+    if release is None or release.cudnn is None or view.extra or view.conda:
+        return
+    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    for cudnn in view.cudnns:
+        exact = "." in cudnn.version
+        serves = at_least(cudnn.version, minor(release.cudnn)) if exact else cudnn.major == major(release.cudnn)
+        if not cudnn.version or serves is None or (serves and cudnn.major == major(release.cudnn)):
+            continue
+        source = f"TensorFlow {release.version} ({view.where})"
+        yield Problem(
+            title=f"TensorFlow {release.version} needs cuDNN {release.cudnn}, but {cudnn.text} brings {cudnn.version}",
+            evidence=(evidence(cudnn.text, cudnn.place, f"cuDNN {release.cudnn}", source),),
+            fixes=(write(view.tensorflow, better),) if view.tensorflow and better else (),
+        )
+
+
 # -------------------------------------------------------------------------------------------- cudnn.missing
 
 MISSING = finding(
@@ -177,6 +202,23 @@ def not_opened(
         evidence=message_evidence(*lines),
         fixes=(*install_libraries(context), tell_apart(context)),
     )
+
+
+@in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
+def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """An image with CUDA but without cuDNN."""
+    release, base = view.release, view.base
+    if release is None or release.cudnn is None or base is None or base.flavour in (None, "base"):
+        return
+    same = bool(base.cuda) and major(base.cuda) == major(release.cuda)
+    if same and not (view.extra or view.conda or view.cudnns):
+        reference, place = base.image.reference, base.image.place
+        source = f"TensorFlow {release.version} (wheel)"
+        yield Problem(
+            title=f"{reference} contains no cuDNN",
+            evidence=(evidence(reference, str(place), f"cuDNN {release.cudnn}", source),),
+            fixes=(Fix(f"In {place}, use the tag with cudnn{major(release.cudnn)}"),),
+        )
 
 
 # ------------------------------------------------------------------------------------------- cudnn.lib-path

@@ -13,6 +13,9 @@ from tfgpu_doctor.records.report import Fix, Severity
 CONDA_RECIPE = "conda-forge's tensorflow recipe"
 USE_PIP = Fix("Or install TensorFlow with pip instead: tfgpu plan lists the commands")
 
+# findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them
+DECIDED_BY_PACKAGE = ("tf.package-removed", "tf.python-unsupported", "tf.windows-native", "tf.cpu-build")
+
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
 
