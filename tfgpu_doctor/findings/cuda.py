@@ -152,18 +152,18 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCuda) -> Iterator[Fix]:
     """Either the requirement or the image can change."""
-    if view.tensorflow and release.extra and (better := with_extra(view, release)):
+    if view.tensorflow and release.extra and (better := with_extra(view, release)) and better != view.tensorflow.text:
         yield write(view.tensorflow, better)
     if view.base and view.base.cuda == other.version and view.base.flavour and release.cuda:
         # since CUDA 12.4 the tags of nvidia/cuda do not name cuDNN's major version
         named = release.cudnn and not at_least(release.cuda, "12.4")
         cudnn = f"-cudnn{major(release.cudnn)}" if named else "-cudnn"
-        yield Fix(f"Or, in {view.base.image.place}, use a tag nvidia/cuda:{minor(release.cuda)}.x{cudnn}-runtime-...")
+        yield Fix(f"Change the tag in {view.base.image.place}: nvidia/cuda:{minor(release.cuda)}.x{cudnn}-runtime-...")
     rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
     older = next((row for row in rows if row.cuda and not row.prerelease and major(row.cuda) == other.major), None)
     if view.tensorflow and older:
         text = f"{older.package}=={older.version}"
-        yield Fix(f"Or, in {view.tensorflow.place}, write {text}: it loads CUDA {minor(older.cuda)}")
+        yield Fix(f"Keep that CUDA: in {view.tensorflow.place}, write {text}, which loads CUDA {minor(older.cuda)}")
 
 
 @in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)

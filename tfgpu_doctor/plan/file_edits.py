@@ -73,5 +73,5 @@ class FileEdits(Fixes):
         return tuple(write_all(self._planned, self._planned.tensorflow))
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
-        """What no file can be edited to is the business of the plan."""
-        return (Fix(f"See which build has kernels for the GPU: {why}", ("tfgpu plan",)),)
+        """No line of a file brings such a build; `tfgpu plan` lists images and conda-forge's builds."""
+        return (Fix(f"List container images and other builds: {why}", ("tfgpu plan",)),)
