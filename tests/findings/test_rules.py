@@ -773,7 +773,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "driver.version-mismatch": {
         f"driver.{name}": WHY for name in ("nvml_init", "cuda_init", "nvidia_smi", "kernel_module", "libcuda")
     },
-    "driver.stub-loaded": {"driver.libcuda": WHY},
+    "driver.stub-loaded": {"driver.cuda_init": WHY},
     "driver.init-failed": {"driver.cuda_init": WHY},
     "driver.missing": {"driver.libcuda": WHY},
     "driver.not-loaded": {"driver.kernel_module_loaded": WHY},

@@ -145,32 +145,25 @@ STUB_LOADED = finding(
 )
 
 
-@STUB_LOADED.sign
-def stub_found_first(
-    context: Context, libcuda: tuple[LibraryFile, ...], cuda_init: CallResult | None = None
+@STUB_LOADED.sign(unless=("wsl.setup",))
+def stub_answers(
+    context: Context,
+    cuda_init: CallResult,
+    libcuda: tuple[LibraryFile, ...] | None = None,
+    variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
+    answered = cuda_init.code in answers.STUB_LIBRARY
     first = libcuda[0] if libcuda else None
     in_stubs = first is not None and ("/stubs/" in first.path or (first.problem or "").startswith("stub"))
-    if not in_stubs and not answers.has_code(cuda_init, *answers.STUB_LIBRARY):
+    if not answered and not in_stubs:
         return None
     found = [evidence(first.path, context.source("driver.libcuda"), "the driver's libcuda.so.1")] if first else []
-    if cuda_init and answers.has_code(cuda_init, *answers.STUB_LIBRARY):
+    if answered:
         found.append(answers.returned("cuInit", cuda_init, "driver.cuda_init", context))
+    where, path = context.source("variables"), (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
+    found += [evidence(f"LD_LIBRARY_PATH contains {part}", where) for part in path if "/stubs" in part]
     return Problem(evidence=tuple(found))
-
-
-@STUB_LOADED.sign(unless=("wsl.setup",))
-def stub_message(
-    context: Context, messages: MessageLog, cuda_init: CallResult, variables: dict[str, str] | None = None
-) -> Problem | None:
-    """The result of cuInit in a log, and a stubs directory on the path that is shown beside it."""
-    if not answers.has_code(cuda_init, *answers.STUB_LIBRARY):
-        return None
-    path = (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
-    where = context.source("variables")
-    stubs = [evidence(f"LD_LIBRARY_PATH contains {part}", where) for part in path if "/stubs" in part]
-    return Problem(evidence=(*message_evidence(*messages.all("cuinit-failed", "stub-library")), *stubs))
 
 
 MISSING = finding(

@@ -168,27 +168,23 @@ INIT_FAILED = finding(
     ),
     docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
 )
-_OTHER_FINDINGS = (
-    0,
-    *answers.STUB_LIBRARY,
-    803,
-    answers.COMPATIBILITY_REFUSED,
-)  # 803: driver.version-mismatch
+_OTHER_FINDINGS = (0, *answers.STUB_LIBRARY, answers.LIBCUDA_NOT_OPENED, 803, answers.COMPATIBILITY_REFUSED)
 
 
-def _init_problem(result: CallResult, evidence: tuple[Evidence, ...]) -> Problem:
-    cause, fixes = _RESULTS.get(result.code, (None, None))
-    name = result.name or f"error {result.code}"
-    return Problem(title=f"CUDA cannot be initialised: {name}", cause=cause, evidence=evidence, fixes=fixes)
-
-
-@INIT_FAILED.sign
-def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool) -> Problem | None:
-    """cuInit answers.returned an error that is the subject of no other finding, or crashed."""
-    if not has_gpu or answers.has_code(cuda_init, *_OTHER_FINDINGS):
+@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
+def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None = None) -> Problem | None:
+    """cuInit returned an error that is the subject of no other finding, or crashed."""
+    code = cuda_init.code
+    if code in _OTHER_FINDINGS or has_gpu is False or (code == 100 and not has_gpu):  # 100: no device
         return None
-    if cuda_init.code > 0:
-        return _init_problem(cuda_init, (answers.returned("cuInit", cuda_init, "driver.cuda_init", context),))
+    if code > 0:
+        cause, fixes = _RESULTS.get(code, (None, None))
+        return Problem(
+            title=f"CUDA cannot be initialised: {cuda_init.name or f'error {code}'}",
+            cause=cause,
+            evidence=(answers.returned("cuInit", cuda_init, "driver.cuda_init", context),),
+            fixes=fixes,
+        )
     packages = Fix(
         text="Check which packages the driver's libraries come from",
         commands=("ldconfig -p | grep -E 'libcuda|nvidia-ml'",),
@@ -198,11 +194,3 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool) -> Pro
         evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
         fixes=(context.remedies.install_driver(), packages),
     )
-
-
-@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
-def cuinit_message(messages: MessageLog, cuda_init: CallResult) -> Problem | None:
-    """A log shows an error of cuInit, and nothing that would explain it."""
-    if cuda_init.code in (*_OTHER_FINDINGS, 100, answers.LIBCUDA_NOT_OPENED):
-        return None
-    return _init_problem(cuda_init, message_evidence(*messages.all("cuinit-failed", "no-cuda-device")))
