@@ -128,7 +128,7 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
             text="Remove directories named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d",
             commands=(f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if "stubs" in path else show,
         ),
-        Fix(text="In a container without a GPU: start it with access to one", commands=("docker run --gpus all ...",)),
+        Fix(text="In a container without a GPU: start it with access to one (Docker: --gpus all)"),
     )
 
 
