@@ -47,6 +47,7 @@ def test_what_hides_the_wheels_is_a_cause_of_its_own(component: str, problem: st
     found = causes(without_cuda(component, problem))
     assert {"cuda.missing", finding} <= set(found)
     assert found[finding].evidence[0].source.startswith("/opt/other/")
+    assert "loader does not find" not in found[finding].title, "it finds another one"
 
 
 @pytest.mark.parametrize(

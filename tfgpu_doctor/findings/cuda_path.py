@@ -7,7 +7,15 @@ import re
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
-from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, hidden, in_state, names, off_path_evidence
+from tfgpu_doctor.findings.libraries import (
+    NO_GPU_SIDE,
+    NOT_THE_DRIVER,
+    first_fails,
+    hidden,
+    in_state,
+    names,
+    off_path_evidence,
+)
 from tfgpu_doctor.findings.library_fixes import fix_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, from_pip, known_to_be_installed, requested_in_vain
@@ -74,17 +82,21 @@ def not_found_by_loader(
     cudnn_sonames: tuple[Soname, ...] | None = None,
 ) -> Problem | None:
     """The right files are not on the loader path, or come after one that cannot be loaded."""
-    damaged = hidden(cuda_sonames)
-    libraries = (*in_state(cuda_sonames, "off path"), *damaged)
+    libraries = (*in_state(cuda_sonames, "off path"), *hidden(cuda_sonames))
     if not libraries:
         return None
-    cause = "the loader stops at a file that it cannot load" if damaged else "the loader does not search their folders"
+    title: str | None
+    if failing := first_fails(libraries):
+        title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
+        cause = "the loader stops at the first file of that name, although it is damaged"
+    else:
+        title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
+        cause = f"the loader does not search the folders of {names(libraries)}"
     return Problem(
-        title=f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None,
-        cause=f"{names(libraries)}: {cause}. {NOT_THE_DRIVER}",
+        title=title,
+        cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=off_path_evidence(libraries, gpu_release),
         fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path"))),  # one line for both
-        never_consequence=bool(damaged),
     )
 
 

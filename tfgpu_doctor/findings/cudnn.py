@@ -11,6 +11,7 @@ from tfgpu_doctor.findings.libraries import (
     CUDNN_GUIDE,
     CUDNN_PART,
     NO_GPU_SIDE,
+    first_fails,
     hidden,
     in_state,
     missing_evidence,
@@ -241,12 +242,12 @@ def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: t
     libraries = (*in_state(cudnn_sonames, "off path"), *hidden(cudnn_sonames))
     if not libraries:
         return None
-    blocked = any(file.reachable and file.problem for library in libraries for file in library.candidates)
+    failing = first_fails(libraries)
     return Problem(
-        title=f"The {libraries[0].soname} that the loader finds first cannot be loaded" if blocked else None,
+        title=f"The {failing[0].soname} that the loader finds first cannot be loaded" if failing else None,
         evidence=off_path_evidence(libraries, gpu_release),
         fixes=fix_path(context, libraries),
-        never_consequence=blocked,  # neither installing CUDA nor adding its folder helps against what comes first
+        never_consequence=bool(failing),  # neither installing CUDA nor adding its folder helps against what comes first
     )
 
 

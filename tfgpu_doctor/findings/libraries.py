@@ -46,6 +46,11 @@ def hidden(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
     )
 
 
+def first_fails(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
+    """The libraries of which the loader finds a file first that it cannot load."""
+    return tuple(one for one in libraries if any(file.reachable and file.problem for file in one.candidates))
+
+
 def names(libraries: Iterable[Soname]) -> str:
     """List sonames for a sentence."""
     return ", ".join(library.soname for library in libraries)

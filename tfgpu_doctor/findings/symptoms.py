@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
-from tfgpu_doctor.findings.reported_libraries import ReportedCuda
+from tfgpu_doctor.findings.reported_libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import CudnnFile, Gpu, Message, TfDevice, Toolkit
+from tfgpu_doctor.records.facts import Gpu, Message, TfDevice, Toolkit
 
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
@@ -44,10 +44,9 @@ def _cuda_not_opened(reported_cuda: ReportedCuda | None) -> Messages:
     return (*(message for _, message in reported_cuda.not_opened), *reported_cuda.unnamed)
 
 
-def _cudnn_not_opened(messages: MessageLog, cudnn_installed: tuple[CudnnFile, ...] | None) -> Messages:
+def _cudnn_not_opened(reported_cudnn: ReportedCudnn | None) -> Messages:
     """Lines about cuDNN's main library, in a text that names no cuDNN."""
-    lost = [m for name, m in messages.libraries("library-not-opened", "loader-error") if "cudnn" in name.lower()]
-    return () if cudnn_installed else (*lost, *messages.all("self-check"))
+    return () if reported_cudnn is None or reported_cudnn.installed else reported_cudnn.not_opened
 
 
 def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
