@@ -154,16 +154,19 @@ def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCu
     """Either the requirement or the image can change."""
     if view.tensorflow and release.extra and (better := with_extra(view, release)) and better != view.tensorflow.text:
         yield write(view.tensorflow, better)
-    if view.base and view.base.cuda == other.version and view.base.flavour and release.cuda:
-        # since CUDA 12.4 the tags of nvidia/cuda do not name cuDNN's major version
-        named = release.cudnn and not at_least(release.cuda, "12.4")
-        cudnn = f"-cudnn{major(release.cudnn)}" if named else "-cudnn"
-        yield Fix(f"Change the tag in {view.base.image.place}: nvidia/cuda:{minor(release.cuda)}.x{cudnn}-runtime-...")
+    if view.base and view.base.cuda == other.version and view.base.flavour:
+        yield Fix(f"Change the tag in {view.base.image.place}: {_image_for(release)}")
     rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
     older = next((row for row in rows if row.cuda and not row.prerelease and major(row.cuda) == other.major), None)
     if view.tensorflow and older:
         text = f"{older.package}=={older.version}"
         yield Fix(f"Keep that CUDA: in {view.tensorflow.place}, write {text}, which loads CUDA {minor(older.cuda)}")
+
+
+def _image_for(release: Release) -> str:
+    """The tag of nvidia/cuda; since CUDA 12.4 it does not name cuDNN's major version."""
+    named = release.cudnn and at_least(release.cuda, "12.4") is False
+    return f"nvidia/cuda:{minor(release.cuda)}.x-cudnn{major(release.cudnn) if named else ''}-runtime-..."
 
 
 @in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
@@ -255,11 +258,9 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA."""
     release, tensorflow, base = view.release, view.tensorflow, view.base
-    if release is None or tensorflow is None or release.cuda is None or not view.wants_gpu:
+    if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
         return
-    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
-    if view.extra or view.conda or (view.cudas and not runtime_only):
-        return
+    runtime_only = _has_runtime_only(view)
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
     certain = runtime_only or (base is not None and base.no_cuda)
     found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
@@ -274,3 +275,12 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=(write(tensorflow, better),) if better else (),
         severity=Severity.ERROR if certain else Severity.WARNING,
     )
+
+
+def _lacks_cuda(view: PlannedEnvironment) -> bool:
+    brought = view.extra or view.conda or (view.cudas and not _has_runtime_only(view))
+    return view.wants_gpu and not brought
+
+
+def _has_runtime_only(view: PlannedEnvironment) -> bool:
+    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
