@@ -15,6 +15,7 @@ from tfgpu_doctor.findings import (
     build,
     communication,
     compute,
+    container,
     cuda,
     cuda_path,
     cudnn,
@@ -49,6 +50,7 @@ FILES: tuple[ModuleType, ...] = (
     abi,
     imports,
     machine,
+    container,
     driver,
     driver_cuda,
     gpu_health,
@@ -79,9 +81,6 @@ def _declared_in(file: ModuleType) -> Iterator[Declaration]:
             if isinstance(one, Declaration):
                 yield one
 
-
-# signs over manifests are moved into the files above
-from tfgpu_doctor.findings import planned_signs  # noqa: E402, F401
 
 DECLARATIONS = {one.id: one for file in FILES for one in _declared_in(file)}
 RANK = {finding_id: rank for rank, finding_id in enumerate(DECLARATIONS)}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tfgpu_doctor.findings import driver_answers as answers
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
 from tfgpu_doctor.findings.declaration import evidence as line
+from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.records.versions import at_least, major, minor
 
 TOO_OLD = finding(
     "driver.too-old",
@@ -120,6 +126,42 @@ def insufficient_driver_message(
     if refused:
         return _compatibility_refused(context, evidence, cuda_in_use)
     return _problem(context, evidence, cuda_in_use, driver_version)
+
+
+@in_manifests(TOO_OLD, unless=("tf.python-unsupported",))
+def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described driver is older than the base image accepts; the release itself is judged over facts."""
+    driver, base, needed = view.target.driver, view.base, _driver_of_image(view)
+    if (
+        driver is None
+        or base is None
+        or needed is None
+        or view.target.os == "windows"
+        or driver_reaches(driver, needed)
+    ):
+        return
+    forward = is_data_centre(view.target)
+    if forward and base.container and major(driver) in base.container.data_center_branches:
+        return
+    refuses = f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"'
+    source = f"{base.image.place}: CUDA {base.cuda}"
+    yield Problem(
+        title=f"{base.image.reference} needs driver {needed}",
+        cause=f"{refuses}; on data-center GPUs, CUDA's forward compatibility can help" if forward else refuses,
+        evidence=(line(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
+        fixes=(Fix(f"Install driver {needed} or newer on the host"), Fix("Or use an image with an older CUDA")),
+        severity=Severity.WARNING if forward else Severity.ERROR,
+    )
+
+
+def _driver_of_image(view: PlannedEnvironment) -> str | None:
+    """The oldest driver on which an image starts: nvidia/cuda requires that of its CUDA (NVIDIA_REQUIRE_CUDA)."""
+    if view.base is None or view.base.cuda is None:
+        return None
+    if view.base.container:
+        return view.base.container.min_driver
+    toolkit = view.matrix.cuda(view.base.cuda)
+    return toolkit.min_driver_linux if toolkit else None
 
 
 _VISIBLE = Fix(

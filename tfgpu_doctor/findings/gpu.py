@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu, TfDevice
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
@@ -75,6 +79,24 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
         title=None if hidden else "CUDA finds no device: most likely it is hidden from this process",
         evidence=message_evidence(*hidden, *no_device, *messages.all("kernel-version")),
     )
+
+
+@in_manifests(HIDDEN)
+def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A line of the file sets a variable that hides every GPU."""
+    hiding = {
+        "NVIDIA_VISIBLE_DEVICES": ("none", "void", ""),
+        "CUDA_VISIBLE_DEVICES": ("-1", "", "none", "nodevfiles"),
+    }
+    for setting in view.environment.settings if view.wants_gpu else ():
+        if setting.value.strip().lower() in hiding.get(setting.name, ()):
+            place = str(setting.place)
+            yield Problem(
+                title=f"{setting.name} hides all GPUs",
+                cause="TensorFlow will list no GPU, and run on the CPU",
+                evidence=(evidence(f"{setting.name}={setting.value}", place, "unset, or all"),),
+                fixes=(Fix(f"Remove the line {place}"),),
+            )
 
 
 _EVERY_CAUSE = (

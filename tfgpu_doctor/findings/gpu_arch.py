@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
+from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
@@ -99,6 +102,51 @@ def _dropped_by_cudnn(
         evidence=tuple(_needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
         fixes=(hold,) if bound else None,
     )
+
+
+@in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
+def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The extra allows a cuDNN that no longer supports the described GPU."""
+    release, tensorflow = view.release, view.tensorflow
+    if release is None or tensorflow is None or view.conda or not view.extra or not (release.sass or release.ptx):
+        return
+    pin = next((pin for name, pin in release.pip_nvidia.items() if name.startswith("nvidia-cudnn")), "==")
+    held = any(other.name.startswith("nvidia-cudnn") for other in view.environment.requirements)
+    if pin.startswith("==") or held:
+        return
+    for gpu in view.target.gpus:
+        if dropped := cudnn_limit(view.matrix, release, [gpu.compute_capability]):
+            bound = f"nvidia-cudnn-cu{major(release.cuda)}<{dropped}"
+            place = tensorflow.place
+            expected = f"cuDNN before {dropped}"
+            yield Problem(
+                title=f"The newest cuDNN has dropped {gpu.name or f'compute capability {gpu.compute_capability}'}",
+                cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
+                evidence=(evidence(tensorflow.text, str(place), expected, "compat_matrix.yaml, cudnn"),),
+                fixes=(Fix(f"Beside {tensorflow.text!r} in {place.path}, write {bound!r}"),),
+            )
+
+
+@in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
+def older_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described GPU is older than the kernels of every build."""
+    yield from _without_kernels(view, newer=False)
+
+
+def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    rows = [row for row in conda_builds(view) if row.cuda and (row.sass or row.ptx)]
+    for gpu in view.target.gpus if rows else ():
+        found = gpu.compute_capability
+        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
+        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
+            name = gpu.name or f"compute capability {found}"
+            expected, source = f"one of SASS {' '.join(rows[0].sass)}", f"{CONDA_RECIPE}, {rows[0].version}"
+            yield Problem(
+                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
+                cause="its builds contain no SASS for the GPU",
+                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, source),),
+                fixes=(Fix("See which build has", ("tfgpu plan --gpu NAME",)),),
+            )
 
 
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
@@ -284,3 +332,9 @@ def _compiler_too_old(messages: tuple[Message, ...]) -> Problem:
             ),
         ),
     )
+
+
+@in_manifests(ARCH_TOO_NEW, unless=("tf.package-removed", "tf.python-unsupported"))
+def newer_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described GPU is newer than the kernels of every build."""
+    yield from _without_kernels(view, newer=True)

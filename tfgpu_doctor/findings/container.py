@@ -1,0 +1,316 @@
+"""Findings about containers and WSL2: whether the GPU and its driver are passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfgpu_doctor.findings import driver_answers as answers
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.manifest_signs import in_manifests
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult, value_or
+from tfgpu_doctor.records.report import Fix, Severity
+
+_GPU_FOR = {
+    "docker": Fix(
+        text="Start the container with --gpus all (the host needs the NVIDIA Container Toolkit)",
+        commands=(
+            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+            "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi",
+        ),
+    ),
+    "podman": Fix(
+        text="Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
+        commands=(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+            "podman run --rm --device nvidia.com/gpu=all docker.io/tensorflow/tensorflow:latest-gpu nvidia-smi",
+        ),
+    ),
+    "kubernetes": Fix(
+        text="Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
+        commands=(
+            "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",
+        ),
+    ),
+    "apptainer": Fix(
+        text="Start the container with --nv",
+        commands=("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",),
+    ),
+    "lxc": Fix(text="Add the GPU to the container on the host", commands=("lxc config device add CONTAINER gpu gpu",)),
+}
+
+
+def _gpu_for(container: str | None) -> Fix:
+    """How a container of that kind gets access to a GPU."""
+    return _GPU_FOR.get(container or "docker", _GPU_FOR["docker"])
+
+
+NO_GPU = finding(
+    "container.no-gpu",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="This container was started without access to the GPU",
+    cause="the container runtime provides GPUs and the driver's libraries only on request",
+    fixes=lambda context: (_gpu_for(value_or(context.facts.host.container, None)),),
+    docs="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
+    about_gpus=True,
+)
+
+
+@NO_GPU.sign
+def no_device_nodes(
+    context: Context,
+    host_container: str,
+    pci_gpus: tuple[PciGpu, ...],
+    device_nodes: tuple[str, ...],
+    driver_speaks: bool,
+    kernel_module_loaded: bool | None = None,
+    variables: dict[str, str] | None = None,
+    os: str | None = None,
+) -> Problem | None:
+    """The host has a GPU (sysfs is not namespaced), but the container has no /dev/nvidia*."""
+    if host_container == "none" or not pci_gpus or device_nodes or driver_speaks or os == "wsl2":
+        return None
+    nodes = "/dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm"
+    found = [
+        evidence(f"a {host_container} container", context.source("host.container")),
+        evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
+        evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
+    ]
+    if kernel_module_loaded:
+        found.append(evidence("the host's driver is loaded", context.source("driver.kernel_module_loaded")))
+    if requested := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
+        found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={requested}", "environment"))
+    return Problem(evidence=tuple(found))
+
+
+_NO_GPU_REPORTED = (
+    "docker-no-gpu-driver",
+    "docker-no-runtime",
+    "container-no-cdi",
+    "kubernetes-no-gpu",
+    "ngc-no-driver",
+)
+_OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
+# messages → the cause that they show; the first that fits
+_CAUSES = (
+    (
+        ("docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi"),
+        "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
+    ),
+    (
+        ("container-hook-failed",),
+        "the NVIDIA container runtime finds no working driver on the host: it is missing, not loaded, or broken",
+    ),
+    (
+        ("image-build",),
+        "no GPU and no driver is available while an image is built; run the program when the container runs",
+    ),
+    (
+        ("nvml-blocked",),
+        "the container lost access to its GPUs: usually systemd rewrote its device cgroup when it reloaded its units",
+    ),
+    (
+        ("kubernetes-no-gpu",),
+        "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
+    ),
+)
+_RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
+
+
+@NO_GPU.sign(unless=("gpu.none",))
+def container_message(
+    messages: MessageLog,
+    host_container: str | None = None,
+    cuda_init: CallResult | None = None,
+    os: str | None = None,
+    nvidia_smi: SmiResult | None = None,
+    variables: dict[str, str] | None = None,
+) -> Problem | None:
+    """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
+    if messages.has("driver-versions-differ", "nvml-mismatch"):
+        return None  # both halves of a driver are there
+    if answers.has_code(cuda_init, *answers.STUB_LIBRARY) and "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", ""):
+        return None  # the stub is found first, whatever access was granted
+    hooks = answers.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
+    reported = messages.all(*_NO_GPU_REPORTED)
+    inside = _inside(messages, host_container, cuda_init, works=answers.smi_works(nvidia_smi), wsl=os == "wsl2")
+    if (os == "wsl2" and not reported) or not (hooks or reported or inside is not None):
+        return None
+    kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+    known = _CAUSES if hooks else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
+    start = messages.all("image-build", "container-start")
+    return Problem(
+        cause=next((cause for kinds, cause in known if messages.has(*kinds)), None),
+        evidence=message_evidence(*reported, *hooks, *(inside or ()), *start, *answers.driver_messages(messages)),
+        fixes=(
+            *((_RUN_LATER,) if messages.has("image-build") else ()),
+            _gpu_for(kind),
+            *((answers.RUN_ON_HOST,) if hooks else ()),
+        ),
+    )
+
+
+def _inside(
+    log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool, wsl: bool
+) -> tuple[Message, ...] | None:
+    """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
+    starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
+    # whoever provides a GPU provides nvidia-smi with it
+    no_program = [
+        m for m in log.all("smi-not-found") if "executable file not found" in m.text or any(m.line > n for n in starts)
+    ]
+    half = log.all("smi-no-libcuda") if starts and not wsl else ()
+    shown = (*log.all("nvml-blocked"), *(no_program if container else ()), *half)
+    # the stub of CUDA's images answers, and the kernel has no driver either
+    stub = answers.has_code(cuda_init, *answers.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
+    # a container that requests GPUs starts only over a working driver: then a libcuda that is missing was not provided
+    if not log.has("image-build") and _requests_gpus(log):
+        fails = answers.no_libcuda(log) and (
+            cuda_init is None or answers.has_code(cuda_init, answers.LIBCUDA_NOT_OPENED)
+        )
+    else:
+        fails = answers.driver_unusable(log, cuda_init)
+    return shown if shown or stub or (container and fails and (starts or not works)) else None
+
+
+def _requests_gpus(log: MessageLog) -> bool:
+    """Whether the last command that starts a container before the failure requests GPUs."""
+    failures = log.all(
+        "cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked"
+    )
+    first = min((message.line for message in failures), default=None)
+    starts = sorted(log.all("container-start"), key=lambda message: message.line)
+    before = [start for start in starts if first is None or start.line <= first] or starts
+    return bool(before) and before[-1].values["gpus"] == "yes"
+
+
+_LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
+_RESERVATION = (
+    "deploy:",
+    "  resources:",
+    "    reservations:",
+    "      devices:",
+    "        - driver: nvidia",
+    "          count: all",
+    "          capabilities: [gpu]",
+)
+
+
+@in_manifests(NO_GPU)
+def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A service or a pod whose image is made for GPUs requests none, or in a way that has no effect."""
+    environment = view.environment
+    if environment.kind == "kubernetes":
+        expected, fix = "resources.limits nvidia.com/gpu: 1", _LIMITS
+        docs = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
+        why = "Kubernetes gives a container only the devices under its limits"
+    elif environment.kind == "compose":
+        expected, fix = "a device reservation with capabilities: [gpu]", _RESERVATION
+        docs = "https://docs.docker.com/compose/how-tos/gpu-support/"
+        why = "Docker gives a container no GPU unless it requests one"
+    else:
+        return
+    request = environment.gpu
+    if request and request.problem:
+        yield Problem(
+            title=f"{environment.label} gets no GPU: {request.problem}",
+            cause="the request is in the file, but has no effect",
+            evidence=(evidence(request.text, str(request.place), expected, docs),),
+            fixes=(Fix("Write it as", fix),),
+        )
+    elif request is None and (view.wants_gpu or (view.release and view.extra)):
+        found = view.base.image.reference if view.base else environment.label
+        yield Problem(
+            title=f"{environment.label} requests no GPU",
+            cause=why,
+            evidence=(evidence(found, str(environment.place), expected, docs),),
+            fixes=(Fix("Add to the container", fix),),
+        )
+
+
+_UPDATE_WSL = Fix(
+    text="Update WSL and the NVIDIA driver in Windows, and restart WSL",
+    commands=("wsl.exe --update", "wsl.exe --shutdown"),
+)
+_REMOVE_LINUX_DRIVER = Fix(
+    text="Remove any Linux display driver from WSL",
+    commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+)
+_WSL_LIBRARIES_FIRST = Fix(
+    text="Put WSL's own libraries first on the loader's path",
+    commands=("export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH", "/usr/lib/wsl/lib/nvidia-smi"),
+)
+
+SETUP = finding(
+    "wsl.setup",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="WSL2 is not set up for the GPU",
+    cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
+    "shadowed",
+    fixes=lambda _: (_UPDATE_WSL, _REMOVE_LINUX_DRIVER, _WSL_LIBRARIES_FIRST),
+    docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
+    about_gpus=True,
+)
+
+
+@SETUP.sign
+def no_wsl_driver(
+    context: Context, os: str, libcuda: tuple[LibraryFile, ...], dxg_device: bool | None = None
+) -> Problem | None:
+    """Windows passes no GPU through, or the loader does not find Windows' libcuda first."""
+    if os != "wsl2":
+        return None
+    if dxg_device is False:
+        return Problem(
+            cause="Windows passes no GPU through: its driver or the WSL kernel is too old for WSL2",
+            evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
+            fixes=(context.remedies.install_driver(), _UPDATE_WSL),
+        )
+    first = libcuda[0].path if libcuda else "no libcuda.so.1"
+    if "/wsl/" in first:
+        return None
+    return Problem(
+        cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its directory is not searched",
+        evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
+        fixes=(_REMOVE_LINUX_DRIVER, _WSL_LIBRARIES_FIRST),
+    )
+
+
+_FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
+# Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
+_FIRST_WITH_GPU = 19044
+
+
+@SETUP.sign
+def wsl_message(
+    messages: MessageLog, os: str, cuda_init: CallResult | None = None, host_container: str | None = None
+) -> Problem | None:
+    """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
+    if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
+        return None
+    if old := [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]:
+        return Problem(
+            title="This version of Windows does not support GPUs in WSL2",
+            cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
+            evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
+            fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
+        )
+    linux_driver = messages.all("linux-driver-in-wsl")
+    if not (linux_driver or messages.has(*_FAILURES_IN_WSL) or answers.driver_unusable(messages, cuda_init)):
+        return None
+    hooks = messages.all("container-hook-failed", "smi-no-libcuda")
+    docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
+    in_container = host_container or messages.has("container-hook-failed")
+    return Problem(
+        evidence=message_evidence(*linux_driver, *hooks, *answers.driver_messages(messages)),
+        fixes=(
+            *((docker,) if in_container else ()),
+            _UPDATE_WSL,
+            _REMOVE_LINUX_DRIVER,
+            _WSL_LIBRARIES_FIRST,
+        ),
+    )
