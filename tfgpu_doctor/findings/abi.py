@@ -25,6 +25,7 @@ _PROTOBUF = (
     *("3.6.0", "3.8.0", "3.9.2", "3.19.6", "3.20.3", "4.21.12", "4.25.3", "5.26.1", "5.28.3", "5.29.5"),
     *("6.31.1", "6.33.0", "7.34.0"),
 )
+_REMOVED_IN_1_24 = frozenset({"object", "bool", "int", "float", "complex", "str", "typeDict"})
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
@@ -98,12 +99,15 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
     if not seen:
         return None
-    requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
+    before_2_7 = release is None or at_least(release.version, "2.7") is False
+    removed = before_2_7 and bool(_REMOVED_IN_1_24.intersection(messages.values("numpy-abi", "name")))
+    requirement = "numpy" + ((numpy_bound(release) if release else None) or ("<1.24" if removed else "<2"))
     version = next(iter(messages.values("numpy-abi", "numpy")), None)
     return Problem(
         title=f"NumPy {version} is incompatible with this TensorFlow" if version else None,
+        cause="TensorFlow before 2.7 uses names that NumPy 1.24 removed" if removed else None,
         evidence=message_evidence(*seen, need=requirement),
-        fixes=_install(context, requirement, "NumPy 2"),
+        fixes=_install(context, requirement, "a newer NumPy"),
     )
 
 
