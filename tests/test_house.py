@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
+from tfgpu_doctor.findings.catalogue import FILES
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 TESTS = Path(__file__).parent
@@ -34,6 +35,7 @@ WAITS = {
 # What does not hold yet, by law: the beginnings of the offences. Anything else is a failure.
 PENDING: dict[str, tuple[str, ...]] = {
     "no_long_file": ("findings/",),
+    "findings_stand_alone": ("findings/",),
 }
 
 
@@ -146,7 +148,22 @@ def no_long_file(house: House) -> Iterator[str]:
             yield f"{file} has {lines} lines"
 
 
-LAWS: tuple[Law, ...] = (imports_go_up_the_list, no_import_circle, nothing_lies_loose, few_floors, no_long_file)
+def findings_stand_alone(house: House) -> Iterator[str]:
+    """What files with findings share stands in a file that declares none."""
+    declaring = {f"findings/{module.__name__.rpartition('.')[2]}.py" for module in FILES}
+    for file in house.files:
+        if file in declaring:
+            yield from (f"{file} imports {other}" for other in sorted(declaring & set(house.imports[file])))
+
+
+LAWS: tuple[Law, ...] = (
+    imports_go_up_the_list,
+    no_import_circle,
+    nothing_lies_loose,
+    few_floors,
+    no_long_file,
+    findings_stand_alone,
+)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
@@ -172,6 +189,7 @@ BREAKERS: dict[Law, dict[str, str]] = {
     },
     nothing_lies_loose: {"helpers.py": ""},
     few_floors: {f"{one}/a.py": f"import tfgpu_doctor.{other}.a" for one, other in zip(ORDER[1:], ORDER, strict=False)},
+    findings_stand_alone: {"findings/cuda.py": "from tfgpu_doctor.findings.memory import x", "findings/memory.py": ""},
     no_long_file: {"records/a.py": "\n" * 351},
 }
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.findings.test_rules import FIRES
+from tests.findings.rows_over_facts import FIRES
 from tests.healthy import known
 from tests.records.test_report import report
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.findings.test_rules import FIRES, WHY
+from tests.findings.rows_over_facts import FIRES, WHY
 from tests.healthy import gpu, known
 from tests.records.test_report import report
 from tfgpu_doctor.records.schemas import FOLDER

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from tests.cli.runner import process, tfgpu
-from tests.findings.test_rules import FIRES
+from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
 from tfgpu_doctor.cli import COMMANDS, cli
 

@@ -9,7 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from tests.findings.test_rules import FIRES, NO_DRIVER, NO_GPU_LISTED, WHY, absent, call, off_path, phases
+from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, WHY, absent, call, off_path, phases
 from tests.healthy import MATRIX, SITE, gpu, known, sonames
 from tests.records.test_report import report
 from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.compare.test_compare import compared, explained, texts
-from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent
+from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, gpu, healthy, known, sonames, spoil
 from tests.records.test_report import report
 from tfgpu_doctor.compare.acts import acts

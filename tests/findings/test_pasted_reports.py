@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.findings.test_rules import FIRES
-from tests.findings.test_said_rules import facts_of
+from tests.findings.rows_over_facts import FIRES
+from tests.findings.test_signs_over_messages import facts_of
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.diagnosis.reports import make_report

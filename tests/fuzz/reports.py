@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from tests.findings.test_rules import FIRES
+from tests.findings.rows_over_facts import FIRES
 from tests.fuzz import mutations, way
 from tests.records.test_report import report
 from tfgpu_doctor.compare.comparison import compare

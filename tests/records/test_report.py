@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scripts.write_schemas import derived
-from tests.findings.test_rules import FIRES, NO_GPU_LISTED, WHY, absent
+from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report, works
 from tfgpu_doctor.records.facts import Facts, Phase

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from tests.findings.test_rules import FIRES
+from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.records.test_report import report
 from tfgpu_doctor.diagnosis.engine import diagnose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.findings.test_rules import FIRES
+from tests.findings.rows_over_facts import FIRES
 from tests.healthy import healthy, spoil
 from tests.render.test_text import report
 from tfgpu_doctor.records.report import Report

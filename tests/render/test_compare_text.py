@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.compare.test_compare import DONE
-from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent
+from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, gpu, known
 from tests.records.test_report import report
 from tests.render.test_text import check_golden

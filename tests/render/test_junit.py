@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import xmlschema
 
-from tests.findings.test_rules import FIRES
+from tests.findings.rows_over_facts import FIRES
 from tests.healthy import known, spoil
 from tests.render.test_markdown import HOSTILE
 from tests.render.test_text import MACHINES, check_golden, report

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.findings.test_rules import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
+from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS

@@ -45,7 +45,7 @@ def machine(gpus: int = 1, **changes: Any) -> Facts:
 
 def without_tensorflow(outcome: str = "raised", **how: Any) -> Facts:
     """A machine whose TensorFlow cannot be imported."""
-    from tests.findings.test_rules import WHY, phases
+    from tests.findings.rows_over_facts import WHY, phases
 
     unknown = {"tensorflow.devices": WHY, "tensorflow.checks": WHY, "tensorflow.version": WHY}
     broken: tuple[Phase, ...] = phases("import", outcome, **how)

@@ -1,4 +1,4 @@
-"""What a text leaves open, and what is heard in a live run too."""
+"""What a text leaves open, and logs of live runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.findings.logs import DEVICE, DNN, DRIVER, created, log, not_opened, smi, text
-from tests.findings.said_rows_machine import NO_DEVICE, NO_KERNEL_DRIVER
+from tests.findings.rows_machine import NO_DEVICE, NO_KERNEL_DRIVER
 from tests.healthy import gpu, known
 from tfgpu_doctor.records.facts import TfDevice
 
@@ -25,7 +25,7 @@ class Possible:
 
 
 @dataclass(frozen=True)
-class Heard:
+class Live:
     """A log of a live run on the healthy machine, with what is changed there."""
 
     log: str
@@ -152,13 +152,13 @@ _NOTHING_LISTED = {
 _OLD_CARD = {"gpus": known((gpu(compute_capability="3.0"),), "NVML")}
 _OOM = "OOM when allocating tensor with shape[64,112,112,64] and type float on /device:GPU:0 by allocator GPU_0_bfc"
 
-HEARD: dict[str, dict[str, Heard]] = {
+LIVE: dict[str, dict[str, Live]] = {
     "cudnn.init-failed": {
-        "2.21": Heard(log("2.21", DNN, _HANDLE)),
-        "it loads": Heard(log("2.21", DNN, "Loaded cuDNN version 91002", "I"), fires=False),
+        "2.21": Live(log("2.21", DNN, _HANDLE)),
+        "it loads": Live(log("2.21", DNN, "Loaded cuDNN version 91002", "I"), fires=False),
     },
     "gpu.arch-too-old": {
-        "left out": Heard(
+        "left out": Live(
             log(
                 "2.21",
                 DEVICE,
@@ -168,10 +168,10 @@ HEARD: dict[str, dict[str, Heard]] = {
             ),
             changes={**_OLD_CARD, **_NOTHING_LISTED},
         ),
-        "it works": Heard(created("9.0", "NVIDIA H200"), fires=False),
+        "it works": Live(created("9.0", "NVIDIA H200"), fires=False),
     },
     "gpu.arch-too-new": {
-        "no kernels": Heard(
+        "no kernels": Live(
             log(
                 "2.21",
                 DEVICE,
@@ -180,70 +180,70 @@ HEARD: dict[str, dict[str, Heard]] = {
                 "W",
             )
         ),
-        "it works": Heard(created("9.0", "NVIDIA H200"), fires=False),
+        "it works": Live(created("9.0", "NVIDIA H200"), fires=False),
     },
     "gpu.hidden": {
-        "TensorFlow says so": Heard(
+        "TensorFlow says so": Live(
             log("2.21", "x/cuda_diagnostics.cc", "CUDA_VISIBLE_DEVICES is set to -1 - this hides all GPUs from CUDA"),
             changes={"variables": known({"CUDA_VISIBLE_DEVICES": "-1"}, "environment"), **_NOTHING_LISTED},
         ),
-        "no variable is set": Heard(log("2.21", DRIVER, NO_DEVICE), fires=False, changes=_NOTHING_LISTED),
+        "no variable is set": Live(log("2.21", DRIVER, NO_DEVICE), fires=False, changes=_NOTHING_LISTED),
     },
     "gpu.fault": {
-        "Xid": Heard("NVRM: Xid (PCI:0000:18:00): 48, pid=811, name=python, DBE at 0x1"),
-        "silence": Heard(created("9.0", "NVIDIA H200"), fires=False),
+        "Xid": Live("NVRM: Xid (PCI:0000:18:00): 48, pid=811, name=python, DBE at 0x1"),
+        "silence": Live(created("9.0", "NVIDIA H200"), fires=False),
     },
     "memory.taken": {
-        "a handle, and little is left": Heard(
+        "a handle, and little is left": Live(
             text(
                 log("2.21", DNN, "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
                 log("2.21", DNN, "Memory usage: 43909120 bytes free, 12787122176 bytes total."),
             )
         ),
-        "much is free": Heard(f"ResourceExhaustedError: {_OOM}", fires=False),
+        "much is free": Live(f"ResourceExhaustedError: {_OOM}", fires=False),
     },
     "memory.oom": {
-        "a tensor": Heard(f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {_OOM}"),
-        "a copy to a full GPU": Heard("Dst tensor is not initialized."),
-        "another failure": Heard("InternalError: no kernel image", fires=False),
-        "no failure": Heard(
+        "a tensor": Live(f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {_OOM}"),
+        "a copy to a full GPU": Live("Dst tensor is not initialized."),
+        "another failure": Live("InternalError: no kernel image", fires=False),
+        "no failure": Live(
             "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.60GiB. The caller indicates that this is not "
             "a failure, but this may mean that there could be performance gains if more memory were available.",
             fires=False,
         ),
     },
     "shm.small": {
-        "NCCL": Heard(
+        "NCCL": Live(
             "box:1:2 [0] misc/shmutils.cc:72 NCCL WARN Call to posix_fallocate failed : No space left on device"
         ),
-        "the disk": Heard("OSError: [Errno 28] No space left on device: 'model.keras'", fires=False),
+        "the disk": Live("OSError: [Errno 28] No space left on device: 'model.keras'", fires=False),
     },
     "p2p.failed": {
-        "TensorFlow": Heard(
+        "TensorFlow": Live(
             log("2.21", DEVICE, "Unable to enable peer access between device ordinals 0 and 1, status: INTERNAL", "W")
         ),
-        "the topology": Heard(
+        "the topology": Live(
             log("2.21", DEVICE, "cannot enable peer access from device ordinal 0 to device ordinal 1", "I"), fires=False
         ),
     },
     "nccl.error": {
-        "XLA": Heard("INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error"),
-        "its version": Heard("NCCL version 2.25.1+cuda12.8", fires=False),
+        "XLA": Live("INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error"),
+        "its version": Live("NCCL version 2.25.1+cuda12.8", fires=False),
     },
     "xla.libdevice-missing": {
-        "2.21": Heard("INTERNAL: libdevice not found at ./libdevice.10.bc [Op:Sin]"),
-        "it is found": Heard("Compiled cluster using XLA!", fires=False),
+        "2.21": Live("INTERNAL: libdevice not found at ./libdevice.10.bc [Op:Sin]"),
+        "it is found": Live("Compiled cluster using XLA!", fires=False),
     },
     # nobody asks what the lines of a live run mean
-    "benign.log": {"oneDNN": Heard("oneDNN custom operations are on. You may see slightly different", fires=False)},
-    "tensorrt.missing-benign": {"2.15": Heard("TF-TRT Warning: Could not find TensorRT", fires=False)},
+    "benign.log": {"oneDNN": Live("oneDNN custom operations are on. You may see slightly different", fires=False)},
+    "tensorrt.missing-benign": {"2.15": Live("TF-TRT Warning: Could not find TensorRT", fires=False)},
     "env.xla-flags": {
-        "an unknown one": Heard("Unknown flag in XLA_FLAGS: --xla_gpu_no_such_flag"),
-        "a value": Heard("XLA service 0x7f0001 initialized for platform CUDA", fires=False),
+        "an unknown one": Live("Unknown flag in XLA_FLAGS: --xla_gpu_no_such_flag"),
+        "a value": Live("XLA service 0x7f0001 initialized for platform CUDA", fires=False),
     },
     "xla.ptxas-missing": {
-        "2.21": Heard(log("2.21", "x/ptxas.cc", "Couldn't get ptxas/nvlink version string: INTERNAL", "E")),
-        "one at a time": Heard(
+        "2.21": Live(log("2.21", "x/ptxas.cc", "Couldn't get ptxas/nvlink version string: INTERNAL", "E")),
+        "one at a time": Live(
             "The NVIDIA driver's CUDA version is 12.2 which is older than the ptxas CUDA version (12.3.107).",
             fires=False,
         ),

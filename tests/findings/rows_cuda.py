@@ -124,6 +124,7 @@ FIRES: dict[str, dict[str, str]] = {
         ),
         "the number of the file": text("cuDNN version: 7.6.5", not_opened("2.4", "libcudnn.so.8")),
         "its own status": "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
+        "older within the major": text("TensorFlow 2.13.0", "cuDNN version: 8.1.1", _HANDLE),
         "parts of two": "/usr/lib/libcudnn_cnn_infer.so.8: undefined symbol: "
         "_ZTIN10cask_cudnn14BaseKernelInfoE, version "
         "libcudnn_ops_infer.so.8",

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.findings.logs import text
-from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.report import Finding, Severity
-
-
-def findings(text: str) -> tuple[Finding, ...]:
-    return diagnose(text_to_facts.read(lines.read([text.encode()])), MATRIX).findings
-
 
 # finding → texts, each as somebody might paste it
 FIRST: dict[str, tuple[str, ...]] = {
@@ -347,17 +335,3 @@ NO_ERROR = (
     text("we need numpy 1.26 and keras 3.0, and TensorFlow should be installed with its extra"),
     text('  File "/opt/app/utils/logging.py", line 3, in <module>', "    import tensorflow as tf", ">>> done"),
 )
-
-
-@pytest.mark.parametrize(("finding", "said"), [(f, one) for f, texts in FIRST.items() for one in texts])
-def test_is_named_first(finding: str, said: str) -> None:
-    found = findings(said)
-    assert found, "nothing is found"
-    assert found[0].id == finding, [(one.id, one.severity) for one in found]
-    assert not found[0].possible
-    assert found[0].fixes
-
-
-@pytest.mark.parametrize("said", NO_ERROR)
-def test_is_no_error(said: str) -> None:
-    assert [one.id for one in findings(said) if one.severity is Severity.ERROR] == []

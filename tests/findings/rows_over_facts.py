@@ -1,19 +1,14 @@
-"""Every rule: rows where it fires, where it passes, and where it says that it cannot know."""
+"""Facts of machines: what must be found in them, what must not, and what cannot be judged without them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-import pytest
 
-from tests.healthy import MATRIX, SITE, gpu, healthy, known, soname, sonames, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tests.healthy import SITE, gpu, healthy, known, soname, sonames
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
-from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
     Build,
     CallResult,
@@ -23,19 +18,16 @@ from tfgpu_doctor.records.facts import (
     GpuProcess,
     Kernel,
     LibraryFile,
-    Message,
     OtherPython,
     Package,
     PciGpu,
     Phase,
-    Python,
     SmiResult,
     TfDevice,
     Toolkit,
     Unknown,
     XlaFile,
 )
-from tfgpu_doctor.records.report import Severity
 
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
@@ -823,128 +815,3 @@ UNKNOWN: dict[str, dict[str, Any]] = {
 }
 # the phases are a plain tuple: a report without any simply shows no phase that failed
 NEVER_UNKNOWN = {"tf.import-avx", "tf.import-hang", "tf.import-failed", "tf.run-failed"}
-
-
-def fired(changes: dict[str, Any], **options: Any) -> list[str]:
-    return [finding.id for finding in diagnose(spoil(healthy(), changes), MATRIX, **options).findings]
-
-
-@pytest.mark.parametrize(
-    ("finding", "changes"),
-    [pytest.param(finding, row, id=f"{finding}: {name}") for finding, rows in FIRES.items() for name, row in rows],
-)
-def test_fires(finding: str, changes: dict[str, Any]) -> None:
-    found = diagnose(spoil(healthy(), changes), MATRIX).findings
-    one = next((f for f in found if f.id == finding), None)
-    assert one is not None, [f.id for f in found]
-    assert one.evidence or finding == "gpu.fewer-than-required"
-    assert one.cause
-
-
-def test_fires_if_the_log_of_the_live_run_is_empty() -> None:
-    """A live run has messages, too: their presence alone does not mean that the facts are from a text."""
-    rows = [(finding, name, changes) for finding, rows in FIRES.items() for name, changes in rows]
-    log = {"messages": known(())}
-    assert [(finding, name) for finding, name, changes in rows if finding not in fired({**log, **changes})] == []
-
-
-@pytest.mark.parametrize(
-    ("finding", "changes"),
-    [pytest.param(finding, row, id=f"{finding}: {name}") for finding, rows in PASSES.items() for name, row in rows],
-)
-def test_passes(finding: str, changes: dict[str, Any]) -> None:
-    assert finding not in fired(changes)
-
-
-@pytest.mark.parametrize("finding", sorted(UNKNOWN))
-def test_is_unknown_without_its_needs(finding: str) -> None:
-    diagnosis = diagnose(spoil(healthy(), UNKNOWN[finding]), MATRIX)
-    assert finding not in [f.id for f in diagnosis.findings]
-    # without the GPU's own answers, what holds of the machine explains why nothing lists one
-    assert finding in [f.id for f in diagnosis.undetermined] or finding == "gpu.none", diagnosis
-
-
-def test_healthy_machine_has_no_finding() -> None:
-    diagnosis = diagnose(healthy(), MATRIX)
-    assert [finding.id for finding in diagnosis.findings] == []
-    assert diagnosis.undetermined == ()
-
-
-def test_every_rule_has_rows() -> None:
-    # signs over what programs print have real texts as their rows (test_said_rules.py)
-    ids = {i for i, one in DECLARATIONS.items() if any(not sign.reads_messages for sign in one.signs)}
-    assert ids - set(FIRES) == {"gpu.fewer-than-required"}
-    assert ids - set(UNKNOWN) == NEVER_UNKNOWN | {"gpu.fewer-than-required"}
-    assert set(FIRES) | set(PASSES) | set(UNKNOWN) <= ids
-
-
-def test_rules_and_the_patient_know_the_same_distributions() -> None:
-    assert set(TENSORFLOWS) == set(TENSORFLOW)
-
-
-def test_required_gpus() -> None:
-    assert "gpu.fewer-than-required" in fired({}, require_gpus=2)
-    assert "gpu.fewer-than-required" not in fired({}, require_gpus=1)
-    diagnosis = diagnose(
-        spoil(healthy(), {"tensorflow.devices": WHY, "gpus": WHY, "host.pci_gpus": WHY}), MATRIX, require_gpus=1
-    )
-    assert "gpu.fewer-than-required" in [item.id for item in diagnosis.undetermined]
-
-
-@pytest.mark.parametrize("finding", ["gpu.arch-too-old", "gpu.arch-too-new"])
-def test_a_gpu_that_probes_see_weighs_as_much_when_something_was_printed(finding: str) -> None:
-    """Only what a person wrote is softened beside what programs print."""
-    failure = Message("no-kernel-image", 1, "no kernel image is available for execution on the device", {})
-    changes = {**FIRES[finding][0][1], "messages": known((failure,), "TensorFlow's log")}
-    found = {one.id: one for one in diagnose(spoil(healthy(), changes), MATRIX).findings}
-    assert found[finding].severity is Severity.ERROR
-
-
-def test_everything_unknown_gives_no_finding() -> None:
-    from tfgpu_doctor.records.facts import Facts
-
-    diagnosis = diagnose(Facts(), MATRIX, require_gpus=1)
-    assert diagnosis.findings == ()
-    assert len(diagnosis.undetermined) > 20
-
-
-def test_python_section_alone_is_enough_for_an_answer() -> None:
-    from tfgpu_doctor.records.facts import Facts
-
-    facts = Facts(
-        python=Python(
-            version=known("3.14.1"),
-            wheel_platform=known("linux_x86_64"),
-            packages=known(()),
-            tensorflow_paths=known(()),
-        )
-    )
-    assert [f.id for f in diagnose(facts, MATRIX).findings] == ["tf.python-unsupported", "tf.not-installed"]
-
-
-def test_before_2_1_the_gpu_build_is_a_package_of_its_own() -> None:
-    changes = {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))}
-    found = next(f for f in diagnose(spoil(healthy(), changes), MATRIX).findings if f.id == "tf.cpu-build")
-    assert found.fixes[0].commands[-1] == "/env/bin/python -m pip install tensorflow-gpu==1.15.5"
-    modern = {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": known(Build(is_cuda_build=False))}
-    found = next(f for f in diagnose(spoil(healthy(), modern), MATRIX).findings if f.id == "tf.cpu-build")
-    assert all("tensorflow-gpu" not in command for fix in found.fixes for command in fix.commands)
-
-
-def test_a_package_found_twice_is_shadowing_and_the_fix_is_the_path() -> None:
-    """pip sees one of them; uninstalling it leaves, or brings, the other."""
-    changes = {**TWO_FOLDERS, "variables": known({"PYTHONPATH": "/opt/pylibs:/srv/lib"})}
-    found = diagnose(spoil(healthy(), changes), MATRIX).findings
-    assert [(one.id, one.severity.value) for one in found] == [("tf.shadowed", "warning")]
-    assert found[0].title == "tensorflow 2.20.0 in /opt/pylibs shadows tensorflow 2.21.0"
-    assert [fix.commands for fix in found[0].fixes] == [("export PYTHONPATH=/srv/lib",)]
-    changes["tensorflow.phases"] = phases("import", "raised", exception="ImportError: broken")
-    found = diagnose(spoil(healthy(), changes), MATRIX).findings
-    assert [(one.id, one.severity.value) for one in found if one.root_cause] == [("tf.shadowed", "error")]
-
-
-def test_two_releases_in_one_folder_are_uninstalled_by_one_name() -> None:
-    twice = tuple(Package(name="tensorflow", version=version, location=SITE) for version in ("2.20.0", "2.21.0"))
-    found = diagnose(spoil(healthy(), {"python.packages": known(twice)}), MATRIX).findings
-    assert [one.id for one in found] == ["tf.package-conflict"]
-    assert found[0].fixes[0].commands[0].endswith("pip uninstall -y tensorflow")

@@ -120,6 +120,10 @@ FIRES: dict[str, dict[str, str]] = {
     "tf.abi-numpy": {
         "2.15 with NumPy 2": _NUMPY_2,
         "its array API": "AttributeError: _ARRAY_API not found",
+        "NumPy 1.20 takes a symbolic tensor for an array": text(
+            "tensorflow 2.4.0, numpy 1.20.1",
+            "NotImplementedError: Cannot convert a symbolic Tensor (lstm/strided_slice:0) to a numpy array.",
+        ),
         "1.x with an older one": (
             "RuntimeError: module compiled against API version 0xc but this version of numpy is 0xb"
         ),

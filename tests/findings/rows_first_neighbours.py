@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.findings.logs import text
-from tests.findings.test_said_more_packages import findings
 
 FIRST: dict[str, tuple[str, ...]] = {
     "tf.import-avx": (
@@ -107,10 +104,3 @@ FIRST: dict[str, tuple[str, ...]] = {
         ),
     ),
 }
-
-
-@pytest.mark.parametrize(("finding", "said"), [(f, one) for f, texts in FIRST.items() for one in texts])
-def test_is_named_first(finding: str, said: str) -> None:
-    found = findings(said)
-    assert [one.id for one in found[:1]] == [finding]
-    assert not found[0].possible

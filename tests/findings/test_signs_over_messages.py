@@ -1,0 +1,258 @@
+"""Every sign over messages: texts on which it fires, texts that only look alike, and silence.
+
+A failure names finding and row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from tests.findings import (
+    logs,
+    rows_cuda,
+    rows_first_neighbours,
+    rows_first_packages,
+    rows_first_runtime,
+    rows_import,
+    rows_machine,
+    rows_open_and_live,
+    rows_runtime,
+)
+from tests.healthy import MATRIX, healthy, known, spoil
+from tests.parsers.message_samples import HARMLESS
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.facts import Facts, Known, Unknown
+from tfgpu_doctor.records.report import Finding, Severity
+
+_TABLES = (rows_machine, rows_cuda, rows_import, rows_runtime)
+FIRES = {finding: rows for table in _TABLES for finding, rows in table.FIRES.items()}
+LOOK_ALIKES = {finding: rows for table in _TABLES for finding, rows in table.LOOK_ALIKES.items()}
+# what tells causes apart that look the same in a text
+DECIDING = {
+    "cuda.version-mismatch": ("libcudart", "/usr/local/cuda", "nvcc --version"),
+    "cuda.lib-path": ("cudart",),
+    "cuda.missing": ("cudart", "pip list"),
+    "cudnn.version-mismatch": ("libcudnn", "pip list"),
+    "cudnn.lib-path": ("cudnn",),
+}
+POSSIBLE, LIVE = rows_open_and_live.POSSIBLE, rows_open_and_live.LIVE
+
+CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
+OPEN = {i: one for i, one in DECLARATIONS.items() if one.symptoms}
+# what probes look at themselves, so that a printed line cannot bring it back
+PROBED = {i for i, one in CERTAIN.items() if any(sign.conclusive for sign in one.signs)}
+
+
+def rows(table: dict[str, dict[str, str]]) -> list[tuple[str, str, str]]:
+    """Finding, name of the row and text."""
+    return [(finding, name, text) for finding, texts in table.items() for name, text in texts.items()]
+
+
+def facts_of(text: str) -> Facts:
+    return text_to_facts.read(lines.read([text.encode()]))
+
+
+def findings(text: str) -> list[Finding]:
+    return list(diagnose(facts_of(text), MATRIX).findings)
+
+
+def fires(finding: str, facts: Facts) -> bool:
+    """Whether the signs of this finding over messages show it, whatever else does; where it has none, any sign."""
+    declared = DECLARATIONS[finding]
+    signs = [sign for sign in declared.signs if sign.reads_messages] or declared.signs
+    alone = replace(declared, signs=signs, symptoms=())
+    return any(one.id == finding for one in diagnose(facts, MATRIX, declarations=[alone]).findings)
+
+
+# ---------------------------------------------------------------------------------------------- what is certain
+
+
+def what_is_wrong(finding: str, text: str) -> str | None:
+    """Why a row of FIRES does not hold."""
+    found = {one.id: one for one in findings(text)}
+    if finding not in found:
+        return f"found instead: {list(found)}"
+    one = found[finding]
+    if one.possible or not one.cause or not one.evidence or not all(line.saw for line in one.evidence):
+        return "only possible, or without a cause or evidence"
+    if not one.fixes and finding not in ("benign.log", "tensorrt.missing-benign"):
+        return "has no fix"
+    return None if fires(finding, facts_of(text)) else "its signs over messages are silent, and another one fires"
+
+
+def test_fires() -> None:
+    wrong = [(finding, name, why) for finding, name, text in rows(FIRES) if (why := what_is_wrong(finding, text))]
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_look_alikes_are_no_errors() -> None:
+    wrong = []
+    for finding, name, text in rows(LOOK_ALIKES):
+        usual = DECLARATIONS[finding].severity
+        found = [one for one in findings(text) if one.id == finding and not one.possible]
+        if any(one.severity is Severity.ERROR or usual is not Severity.ERROR for one in found):
+            wrong.append((finding, name))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_silence_says_nothing() -> None:
+    """The unknown row: no message, or a report of a version that did not read any."""
+    silent = [Facts(messages=known((), "the text")), facts_of(""), healthy()]
+    assert [finding for finding in CERTAIN if any(fires(finding, facts) for facts in silent)] == []
+    unread = [
+        (f, name, msgspec.structs.replace(facts_of(t), messages=Unknown("not read"))) for f, name, t in rows(FIRES)
+    ]
+    assert [(finding, name) for finding, name, facts in unread if fires(finding, facts)] == []
+
+
+def test_probes_know_better_than_words() -> None:
+    """A printed line cannot bring back what the probes of a healthy machine rule out."""
+    wrong = []
+    for finding, name, text in rows(FIRES):
+        machine = spoil(healthy(), {"messages": facts_of(text).messages})
+        if finding in PROBED and finding in {one.id for one in diagnose(machine, MATRIX).findings}:
+            wrong.append((finding, name))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+# ---------------------------------------------------------------------------------------------- a live run
+
+
+def test_live_messages() -> None:
+    wrong = []
+    for finding, table in LIVE.items():
+        for name, row in table.items():
+            log = catalogue.read(lines.read([row.log.encode()]).lines)
+            changes = {**row.changes, "messages": Known(log, "TensorFlow's log")}
+            found = [one.id for one in diagnose(spoil(healthy(), changes), MATRIX).findings]
+            if (finding in found) is not row.fires:
+                wrong.append((finding, name, found))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+# ---------------------------------------------------------------------------------------------- what stays open
+
+
+def test_what_stays_open_is_a_warning_behind_what_is_certain() -> None:
+    wrong = []
+    for finding, name, text in rows({f: row.open for f, row in POSSIBLE.items()}):
+        found = findings(text)
+        place = next((n for n, one in enumerate(found) if one.id == finding), None)
+        if place is None:
+            wrong.append((finding, name, f"found instead: {[one.id for one in found]}"))
+            continue
+        if found[place].severity is not Severity.WARNING or not found[place].possible or not found[place].fixes:
+            wrong.append((finding, name, "no possible warning that says what decides"))
+        certain = [n for n, one in enumerate(found) if not one.possible and one.root_cause]
+        if any(n > place for n in certain if found[n].severity is not Severity.NOTE):
+            wrong.append((finding, name, "stands before what is certain"))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_what_is_certain_replaces_the_possibility() -> None:
+    wrong = []
+    for finding, name, text in rows({f: row.replaced for f, row in POSSIBLE.items()}):
+        alone = replace(DECLARATIONS[finding], signs=[])
+        suspected = [one.possible for one in diagnose(facts_of(text), MATRIX, declarations=[alone]).findings]
+        found = [one.possible for one in findings(text) if one.id == finding]
+        if suspected != [True] or found != [False]:
+            wrong.append((finding, name, suspected, found))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_a_working_gpu_leaves_nothing_open() -> None:
+    found = {one.id for text in (logs.created(), "") for one in findings(text)}
+    assert sorted(found & set(OPEN)) == []
+
+
+# ---------------------------------------------------------------------------------------------- harmless lines
+
+
+def test_harmless_lines_are_notes() -> None:
+    wrong = []
+    for _, line, values in HARMLESS:
+        for pasted in (line, logs.text(line, logs.created())):
+            found = {one.id: one.severity for one in findings(pasted)}
+            if Severity.ERROR in found.values() or not {"benign.log", "tensorrt.missing-benign"} & set(found):
+                wrong.append((values["what"], found))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_lines_that_frighten_are_named_first() -> None:
+    factory = "cuda_dnn.cc:9261] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN"
+    plain = "This TensorFlow binary is optimized to use available CPU instructions"
+    without = "TF-TRT Warning: Could not find TensorRT"
+    assert [one.id for one in findings(f"{factory}\n{without}")] == ["benign.log", "tensorrt.missing-benign"]
+    assert [one.id for one in findings(f"{plain}\n{without}")] == ["tensorrt.missing-benign", "benign.log"]
+
+
+WORKING = {
+    "a setting": "CUDA_VISIBLE_DEVICES=0 python train.py",
+    "an installation": "pip install tensorflow-gpu==2.4.0\nSuccessfully installed tensorflow-gpu-2.4.0",
+    "a container": "$ docker run --gpus all -it tensorflow/tensorflow:2.13.0-gpu",
+    "Kubernetes": "$ kubectl get pods\nNAME READY STATUS\ntrain-0 1/1 Running",
+    "the kernel": "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024",
+    "the bus": "01:00.0 VGA: NVIDIA GA102\n\tKernel driver in use: nvidia\n\tKernel modules: nouveau, nvidia",
+    "NCCL": "box:1:2 [0] NCCL INFO P2P Chunksize set to 131072\nNCCL version 2.21.5+cuda12.4",
+    "shared memory": "$ df -h /dev/shm\nshm 64M 0 64M 0% /dev/shm",
+    "the allocator": "Stats: \nLimit:                  23000000000\nInUse: 1",
+    "nvidia-smi": logs.smi(),
+    "advice": "You can set CUDA_VISIBLE_DEVICES=-1 to force the CPU.",
+    "another error": "ValueError: Shapes (32, 10) and (32, 1) are incompatible",
+    "another module": "ModuleNotFoundError: No module named 'sklearn'",
+}
+
+
+def test_a_gpu_that_works_is_not_accused() -> None:
+    found = {name: findings(logs.text(text, logs.created())) for name, text in WORKING.items()}
+    assert [name for name, all_ in found.items() if any(one.severity is Severity.ERROR for one in all_)] == []
+
+
+def test_all_harmless_lines_together_are_fine() -> None:
+    report = make_report(
+        facts_of(logs.text(*(line for _, line, _ in HARMLESS), logs.created())), MATRIX, source="text", timings={}
+    )
+    assert report.verdict == "ok"
+    assert {one.severity for one in report.findings} == {Severity.NOTE}
+
+
+# ---------------------------------------------------------------------------------------------- completeness
+
+
+def test_every_finding_has_its_texts() -> None:
+    # variables that TensorFlow refuses in its own words have their rows in rows_first_runtime.py
+    of_variables = {one for one in CERTAIN if one.startswith("env.")} - {"env.xla-flags"}
+    assert set(CERTAIN) - of_variables - set(FIRES) == set()
+    assert set(LOOK_ALIKES) == set(FIRES)
+    assert [finding for finding, texts in FIRES.items() if len(texts) < 2] == []
+    assert set(POSSIBLE) == set(OPEN)
+    assert set(LIVE) <= set(CERTAIN)
+    assert {True, False} == {row.fires for table in LIVE.values() for row in table.values()}
+
+
+def test_no_finding_stands_in_two_tables() -> None:
+    for kind in ("FIRES", "LOOK_ALIKES"):
+        ids = [finding for table in _TABLES for finding in getattr(table, kind)]
+        assert len(ids) == len(set(ids))
+
+
+def test_every_sign_fires_on_a_text() -> None:
+    """A sign that no text of its finding shows is named here."""
+    named_first = [*rows_first_packages.FIRST.items(), *rows_first_neighbours.FIRST.items()]
+    more = [*rows_first_runtime.CAUSES, *((finding, text) for finding, texts in named_first for text in texts)]
+    without = []
+    for finding in FIRES:
+        texts = [*FIRES[finding].values(), *(text for cause, text in more if cause == finding)]
+        facts = [facts_of(text) for text in texts]
+        for sign in DECLARATIONS[finding].signs:
+            alone = replace(DECLARATIONS[finding], signs=[sign], symptoms=())
+            if sign.reads_messages and not any(diagnose(one, MATRIX, declarations=[alone]).findings for one in facts):
+                without.append(f"{finding}: {sign.decide.__name__}")
+    assert without == [], "\n".join(without)
