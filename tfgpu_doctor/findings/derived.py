@@ -1,7 +1,7 @@
 """Values that follow from facts and the matrix; signs name them by a parameter, as they name facts.
 
-The functions here take facts, and one another's answers, in the same way: by the names of their parameters. They get
-them unopened, known or unknown. `context` gives the matrix and what was asked for.
+The functions here get facts, and one another's results, in the same way: by the names of their parameters, but with
+what is unknown as `Unknown`. `context` gives the matrix and the options of the command.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ from tfgpu_doctor.records.facts import (
 )
 from tfgpu_doctor.records.versions import capability
 
-# DT_NEEDED of nothing, opened when first used: absent is harmless for listing and using a GPU
+# no library needs these to be loaded; they are opened when first used, so TensorFlow can use a GPU without them
 OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
 
-
-# answers of a driver that has a GPU but cannot serve it. NVML (nvml.h): 18 library and kernel module differ, 15 GPU is
+# results of a driver that has a GPU but cannot use it. NVML (nvml.h): 18 library and kernel module differ, 15 GPU is
 # lost. CUDA (cuda.h): 101 invalid device, 802 not yet initialised, 803 and 804 mismatch, 999 unknown
 COMPLAINTS = frozenset({15, 18, 101, 802, 803, 804, 999})
 MISMATCH = "driver/library version mismatch"
@@ -83,7 +82,7 @@ def driver_speaks(
     cuda_init: Fact[CallResult],
     nvidia_smi: Fact[SmiResult],
 ) -> Fact[bool]:
-    """Whether the driver of a GPU answers here, be it with a complaint; a stub does not, nor one without a device."""
+    """Whether the driver of a GPU answers here, even with an error; a stub does not, nor a driver without a GPU."""
     if value_or(gpus, ()):
         return Known(True, "GPUs")
     answers = [answer for answer in (nvml_init, cuda_init) if isinstance(answer, Known)]
@@ -98,7 +97,7 @@ def has_gpu(
     driver_speaks: Fact[bool],
     pci_gpus: Fact[tuple[PciGpu, ...]],
 ) -> Fact[bool]:
-    """Whether an NVIDIA GPU is in this machine, by the driver's word or by the PCI bus.
+    """Whether an NVIDIA GPU is in this machine, by the driver or by the PCI bus.
 
     A driver that complains about itself has a GPU below it: its kernel module stays loaded only with one. A sandbox
     or a virtual machine may show no PCI bus, so that the bus alone says "no" only when the driver is silent.
@@ -138,7 +137,7 @@ def cards(
 
 
 def _by_name(names: Iterable[str], matrix: Matrix) -> Iterator[Card]:
-    """The cards that are known by name alone: nvidia-smi's table, the PCI bus, what somebody states."""
+    """GPUs that are known by name alone: from nvidia-smi's table, the PCI bus, or a person."""
     for name in names:
         if model := matrix.gpu(name):
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
@@ -210,7 +209,7 @@ def messages(context: Context, messages: Fact[tuple[Message, ...]]) -> Fact[Mess
 
 
 def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[str]:
-    """The CUDA whose runtime is loaded or wanted: what was opened tells it, else the release."""
+    """The CUDA version whose runtime is loaded or needed: of the library that was opened, else of the release."""
     log = value_or(messages, MessageLog((), from_text=False))
     for name, message in log.libraries("library-opened", "library-not-opened"):
         cuda = library.cuda_version if (library := known_library(name)) else None

@@ -1,4 +1,4 @@
-"""What programs printed, as the rules ask for it."""
+"""The messages of programs, as signs ask for them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class MessageLog:
         return tuple(message for kind in kinds for message in self._by_kind.get(kind, ()))
 
     def first(self, *kinds: str) -> Message | None:
-        """The first message of the first kind that was said."""
+        """The first message of the first kind that was printed."""
         return next(iter(self.all(*kinds)), None)
 
     def has(self, *kinds: str) -> bool:
-        """Whether any of these kinds was said."""
+        """Whether any of these kinds was printed."""
         return any(kind in self._by_kind for kind in kinds)
 
     def values(self, kind: str, name: str) -> tuple[str, ...]:
@@ -43,11 +43,11 @@ class MessageLog:
 
     @property
     def complains(self) -> bool:
-        """Whether any program says that something failed, so that what is merely stated is not the question."""
+        """Whether any program reports a failure, so that what is merely stated is not the question."""
         return any(map(catalogue.is_failure, self._by_kind))
 
     def speaks_only_of(self, *kinds: str) -> bool:
-        """Whether nothing fails but what these kinds say."""
+        """Whether these kinds are the only failures."""
         return all(kind in kinds or not catalogue.is_failure(kind) for kind in self._by_kind)
 
     @property
@@ -56,7 +56,7 @@ class MessageLog:
         return any(map(catalogue.stops_import, self._by_kind))
 
     def libraries(self, *kinds: str) -> Iterator[tuple[str, Message]]:
-        """File names of the libraries that messages speak of, without their folders."""
+        """File names of the libraries that messages name, without their folders."""
         for message in self.all(*kinds):
             if name := message.values.get("library"):
                 yield name.replace("\\", "/").rsplit("/", 1)[-1], message
@@ -67,7 +67,7 @@ def message_evidence(*messages: Message | None, need: str | None = None, most: i
     found: dict[int, Evidence] = {}
     for message in messages:
         if message is not None:
-            again = f", {message.count} times" if message.count > 1 else ""
-            whose = f"{message.source}, " if message.source else ""
-            found.setdefault(message.line, Evidence(message.text, f"{whose}line {message.line}{again}", need))
+            times = f", {message.count} times" if message.count > 1 else ""
+            source = f"{message.source}, " if message.source else ""
+            found.setdefault(message.line, Evidence(message.text, f"{source}line {message.line}{times}", need))
     return tuple(found.values())[:most]
