@@ -31,7 +31,7 @@ def said(name: str) -> list[Event]:
 )
 def test_versions_that_pip_offers(name: str, count: int, first: str | None, last: str | None) -> None:
     (event,) = (one for one in said(name) if one.kind == "no-version")
-    assert (event.name, event.complete, len(event.versions)) == ("tensorflow", True, count)
+    assert (event.name, len(event.versions)) == ("tensorflow", count)
     assert event.versions[:1] + event.versions[-1:] == ((first, last) if first else ())
 
 
@@ -44,7 +44,6 @@ def test_versions_that_pip_offers(name: str, count: int, first: str | None, last
         ("pip18_conflict_in_backquotes", ("conflict", "tensorflow", "1.15.5", "numpy<1.19.0,>=1.16.0")),
         ("conflict_then_installed", ("conflict", "tensorflow", "2.13.1", "numpy<=1.24.3,>=1.22")),
         ("conflict_then_installed", ("installed", "scikit-learn", "1.3.0", "")),
-        ("unresolvable", ("depends", "tensorflow", "2.15.1", "keras<2.16 and >=2.15.0")),
         ("unresolvable", ("unresolvable", "", "", "")),
         ("extra_that_2_12_lacks", ("no-extra", "tensorflow", "2.12.1", "")),
         ("windows_cached_and_satisfied", ("satisfied", "termcolor", "1.1.0", "termcolor~=1.1.0")),
@@ -54,38 +53,29 @@ def test_versions_that_pip_offers(name: str, count: int, first: str | None, last
         ("tensorflow_gpu_removed", ("removed", "tensorflow-gpu", "", "")),
         ("conda_no_provider", ("conda-no-provider", "tensorflow", "2.9.1", "__cuda")),
         ("conda_unsatisfiable", ("conda-unsatisfiable", "", "", "")),
-        ("conda_cuda_driver", ("conda-driver", "", "10.2", "")),
+        ("conda_cuda_driver", ("conda-unsatisfiable", "", "", "")),
         ("conda_not_found", ("conda-not-found", "cudatoolkit", "", "cudatoolkit=10.1")),
         ("uv_no_wheels_for_a_pin", ("uv-no-wheels", "tensorflow", "2.9.1", "")),
         ("uv_no_wheels_of_any_version", ("uv-no-wheels", "tensorflow", "", "")),
-        ("uv_no_wheels_of_any_version", ("uv-offers", "tensorflow", "2.22.0rc0", "")),
         ("uv_of_2026", ("uv-no-wheels", "tensorflow", "2.9.1", "")),
-        ("uv_of_2026", ("uv-offers", "tensorflow", "2.9.1", "")),
     ],
 )
 def test_sentences(name: str, expected: tuple[str, str, str, str]) -> None:
     assert expected in [(one.kind, one.name, one.version, one.requirement) for one in said(name)]
 
 
-def test_tags_of_wheels() -> None:
-    names = ("windows_cached_and_satisfied", "uv_no_wheels_for_a_pin", "uv_no_wheels_of_any_version")
-    assert [(one.kind, one.tags) for name in names for one in said(name) if one.tags] == [
-        ("wheel", ("cp37-cp37m-win_amd64",)),
-        ("uv-no-wheels", ("cp311",)),
-        ("uv-offers", ("cp37m", "cp38", "cp39", "cp310")),
-        ("uv-no-wheels", ("cp315",)),
-        ("uv-offers", ("cp310", "cp311", "cp312", "cp313", "cp314")),
-    ]
+def test_tags_of_a_refused_wheel() -> None:
+    (event,) = (one for one in said("wheel_refused") if one.kind == "wheel-refused")
+    assert event.tags == ("cp35-cp35m-manylinux1_x86_64",)
 
 
 def test_uv_at_any_width_of_the_terminal() -> None:
     """uv breaks its lines at spaces, so any of its words may stand on the next line."""
     printed = [line.text for line in capture("pip_install", "uv_of_2026.txt")]
-    expected = [("uv-no-wheels", "2.9.1", ("cp311",)), ("uv-offers", "2.9.1", ("cp37m", "cp38", "cp39", "cp310"))]
     for width in range(32, 120, 3):
         wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
-        found = [(one.kind, one.version, one.tags) for one in parse(lines("\n".join(wrapped)))]
-        assert found == expected, width
+        found = [(one.kind, one.version) for one in parse(lines("\n".join(wrapped)))]
+        assert found == [("uv-no-wheels", "2.9.1")], width
 
 
 def test_every_capture_is_listed_with_its_making() -> None:
@@ -99,8 +89,7 @@ def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
     )
     (cut,) = parse(lines(text))
     (whole,) = parse(lines(text + ")\nERROR: more (of this)"))
-    assert (cut.versions, cut.complete) == (("2.2.0", "2.2.1", "2.3.0"), False)
-    assert (whole.versions, whole.complete) == (("2.2.0", "2.2.1", "2.3.0"), True)
+    assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
 
 
 @pytest.mark.parametrize(
@@ -111,27 +100,16 @@ def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
         ("  ERROR: Failed building wheel for h5py", [("build-failed", "h5py", "")]),
         ("ERROR: Could not build wheels for numpy, which is required to install pyproject.toml-based projects",
          [("build-failed", "numpy", "")]),
-        ("      Successfully uninstalled numpy-1.26.4", [("uninstalled", "numpy", "1.26.4")]),
         ("PackagesNotFoundError: The following packages are not available:\n\n  - tensorflow-gpu==2.12\n\nx",
          [("conda-not-found", "tensorflow-gpu", "")]),
         ("└─ tensorflow-gpu is not installable because it requires\n   └─ __cuda, which is missing on the system.",
          [("conda-no-provider", "", "")]),
-        ("  Using cached tensorflow-gpu-2.12.0.tar.gz (2.6 kB)", [("sdist", "tensorflow-gpu", "2.12.0")]),
         ("Downloading the data set of 2.3 GB", []),
         ("Collecting package metadata (repodata.json): done", []),
     ],
 )  # fmt: skip
 def test_other_sentences(text: str, expected: list[tuple[str, str, str]]) -> None:
     assert [(one.kind, one.name, one.version) for one in parse(lines(text))] == expected
-
-
-def test_versions_for_other_pythons() -> None:
-    text = (
-        "ERROR: Ignored the following versions that require a different python version: "
-        "1.6.2 Requires-Python >=3.7,<3.10; 1.7.0 Requires-Python <3.11,>=3.8"
-    )
-    (event,) = parse(lines(text))
-    assert event.ignored == (("1.6.2", ">=3.7,<3.10"), ("1.7.0", "<3.11,>=3.8"))
 
 
 def test_bad_pastes_do_not_hurt() -> None:

@@ -40,7 +40,6 @@ class Matches:
 
     offers: tuple[Target, ...]
     exact: bool  # the list is what they are offered, on some day; else it is only near to that
-    considered: tuple[str, ...]  # the versions of the list that the matrix knows, ascending
 
     @property
     def pythons(self) -> tuple[str, ...]:
@@ -74,9 +73,7 @@ def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platfor
     ranked = {offer: _likeness(whole, printed) for offer, whole in offered.items()}
     best = max(ranked.values())
     near = [offer for offer, score in ranked.items() if score == best and score[0] >= 0.9]
-    return Matches(
-        tuple(exact or near), exact=bool(exact), considered=tuple(str(version) for version in sorted(printed))
-    )
+    return Matches(tuple(exact or near), exact=bool(exact))
 
 
 def _offered(matrix: Matrix, package: str, platform: str | None) -> dict[Target, frozenset[Version]]:

@@ -1,39 +1,31 @@
 """What pip, conda and uv say while they install: refusals, lists of versions, conflicts, what was installed.
 
->>> text = '''Collecting tensorflow[and-cuda]<2.14
-... WARNING: tensorflow 2.12.1 does not provide the extra 'and-cuda'
+>>> text = '''WARNING: tensorflow 2.12.1 does not provide the extra 'and-cuda'
 ... ERROR: Could not find a version that satisfies the requirement tensorflow==2.15.0 (from versions: 2.20.0rc0, 2.20.0)
 ... ERROR: No matching distribution found for tensorflow==2.15.0
 ... tensorflow 2.15.1 requires keras<2.16,>=2.15.0, but you have keras 3.5.0 which is incompatible.
 ... Successfully installed keras-3.5.0 opt-einsum-3.4.0'''
 >>> for one in parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
 ...     print(one.line, one.kind, one.name, one.version, one.requirement, one.other, one.other_version, one.versions)
-1 collecting tensorflow  tensorflow[and-cuda]<2.14   ()
-2 no-extra tensorflow 2.12.1  and-cuda  ()
-3 no-version tensorflow  tensorflow==2.15.0   ('2.20.0rc0', '2.20.0')
-4 no-match tensorflow  tensorflow==2.15.0   ()
-5 conflict tensorflow 2.15.1 keras<2.16,>=2.15.0 keras 3.5.0 ()
-6 installed keras 3.5.0    ()
-6 installed opt-einsum 3.4.0    ()
+1 no-extra tensorflow 2.12.1  and-cuda  ()
+2 no-version tensorflow  tensorflow==2.15.0   ('2.20.0rc0', '2.20.0')
+3 no-match tensorflow  tensorflow==2.15.0   ()
+4 conflict tensorflow 2.15.1 keras<2.16,>=2.15.0 keras 3.5.0 ()
+5 installed keras 3.5.0    ()
+5 installed opt-einsum 3.4.0    ()
 
 The kinds and what they fill:
 
-* ``no-version``: requirement; `versions` that pip offered, which betray its Python (``complete`` is false for a list
-  that is cut off); an empty list is "none"
-* ``no-match``: requirement; ``collecting``: requirement
-* ``wheel``: a wheel's file name, downloaded or cached; ``wheel-refused``: one that is not for this Python or platform:
-  name, version, `tags`; ``sdist``: a source archive that pip took instead, as of the emptied tensorflow-gpu
-* ``other-python``: `ignored`, the versions that need another Python, each with its Requires-Python
-* ``installed``, ``uninstalled``: name, version; ``satisfied``: name, version, `path`
+* ``no-version``: requirement; `versions` that pip offered, which betray its Python; an empty list is "none"
+* ``no-match``: requirement; ``wheel-refused``, of one that is not for this Python or platform: name, version, `tags`
+* ``installed``: name, version; ``satisfied``: name, version
 * ``no-extra``: name, version, the extra in `other`; ``removed``: name of a package that was taken off the index
 * ``conflict``: name and version of who complains, its requirement, `other` and `other_version` that is there (None
-  when it is missing); ``depends``: the same before anything is installed, without
-  the version that is there; ``unresolvable``: pip found no set of versions
+  when it is missing); ``unresolvable``: pip found no set of versions
 * ``externally-managed``; ``build-failed``: name
 * ``conda-not-found``: requirement; ``conda-unsatisfiable``; ``conda-no-provider``: `requirement` ("__cuda") that `name`
-  needs and nothing provides; ``conda-driver``: the CUDA version that conda says the driver supports, in `version`
-* ``uv-no-wheels``: name, version (empty: all), `tags` that would be needed; ``uv-offers``: name, version, `tags` of the
-  wheels that exist
+  needs and nothing provides
+* ``uv-no-wheels``: name, version (empty: all)
 """
 
 from __future__ import annotations
@@ -62,33 +54,23 @@ class Event:
     other: str = ""
     other_version: str | None = ""
     versions: tuple[str, ...] = ()
-    complete: bool = True
-    tags: tuple[str, ...] = ()  # "cp311-cp311-manylinux_2_17_x86_64", "cp313"
-    ignored: tuple[tuple[str, str], ...] = ()  # version → its Requires-Python
-    path: str = ""
+    tags: tuple[str, ...] = ()  # "cp311-cp311-manylinux_2_17_x86_64"
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
 _VERSION = r"\d[A-Za-z0-9.+!_]{0,40}"
 _REQUIREMENT = rf"(?P<requirement>(?P<name>{_NAME})(?:\[[\w, -]{{0,80}}\])?[^()\n]{{0,120}}?)"
 _NO_VERSION = re.compile(rf"Could not find a version that satisfies the requirement {_REQUIREMENT}\s*(?:\(|$|;)")
-_FROM_VERSIONS = re.compile(r"\(from versions:(?P<versions>[^)]*)(?P<end>\))?")
+_FROM_VERSIONS = re.compile(r"\(from versions:(?P<versions>[^)]*)")
 _NO_MATCH = re.compile(rf"No matching distribution found for {_REQUIREMENT}\s*(?:\(|$|`)")
-_COLLECTING = re.compile(
-    rf"^[\s>`]*Collecting (?P<requirement>(?P<name>{_NAME})(?:\[[\w, -]{{0,80}}\])?[^\s()]{{0,120}})\s*(?:\(|`|$)"
-)
 _WHEEL = re.compile(
     rf"(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d\w{{0,8}})?"
     r"-(?P<tags>[\w.]{1,40}-[\w.]{1,40}-[\w.]{1,120})\.whl"
 )
-_SDIST = re.compile(
-    rf"(?:Downloading|Using cached) (?:\S{{1,200}}/)?(?P<name>{_NAME}?)-(?P<version>{_VERSION}?)\.(?:tar\.gz|zip)\b"
-)
-_IGNORED = re.compile(rf"(?P<version>{_VERSION}) Requires-Python (?P<python>[^;]{{1,80}})")
 _INSTALLED = re.compile(rf"(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d)?")
 _SATISFIED = re.compile(
     rf"Requirement already (?:satisfied|up-to-date)[^:]{{0,60}}: (?P<requirement>(?P<name>{_NAME})[^\n]{{0,160}}?) in "
-    rf"(?P<path>\S.{{0,250}}?) ?(?:\(from .{{0,300}}?\) ?)?\((?P<version>{_VERSION})\)"
+    rf"\S.{{0,250}}? ?(?:\(from .{{0,300}}?\) ?)?\((?P<version>{_VERSION})\)"
 )
 _SATISFIED_ALONE = re.compile(
     rf"Requirement already (?:satisfied|up-to-date)[^:]{{0,60}}: (?P<requirement>(?P<name>{_NAME})\S{{0,160}})"
@@ -105,39 +87,23 @@ _LACKS = re.compile(
     rf"(?P<name>{_NAME}) (?P<version>{_VERSION}) requires (?P<requirement>(?P<other>{_NAME})[^\n]{{0,150}}?), "
     r"which is not installed"
 )
-_DEPENDS = re.compile(
-    rf"^\s*(?P<name>{_NAME}) (?P<version>{_VERSION}) depends on "
-    rf"(?P<requirement>(?P<other>{_NAME})\S{{0,80}}(?: and \S{{1,40}}){{0,4}})\s*$"
-)
 _BUILD_FAILED = re.compile(
     rf"(?:Failed building wheel for |Building wheel for (?=[\w.-]+ .{{0,60}}error)|Could not build wheels for |"
     rf"Failed to build (?!installable)['`\"]?)(?P<name>{_NAME})"
 )
-_UNINSTALLED = re.compile(rf"^\s*Successfully uninstalled (?P<name>{_NAME}?)-(?P<version>{_VERSION})\s*$")
 _NOTHING_PROVIDES = re.compile(
     rf"nothing provides (?:requested )?(?P<requirement>\S{{1,60}}(?: [\w.<>=*|,]{{1,60}}(?= needed))?)"
     rf"(?: needed by (?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\S{{1,60}})?)?"
 )
 _MISSING_ON_SYSTEM = re.compile(r"(?P<requirement>__\w{2,20})[^,\n]{0,40}, which is missing on the system")
-_CONDA_DRIVER = re.compile(r"Your installed CUDA driver is: (?P<version>\d{1,2}\.\d)")
 _LISTED = re.compile(
     r"^\s*- (?P<requirement>(?:[\w./-]{1,60}::?)?(?P<name>[A-Za-z_][\w.-]{0,80}?)(?:[=<> ]\S{0,80})?)\s*$"
 )
 _UV_NONE = re.compile(
     rf"(?:(?P<name>{_NAME})(?:[=<>]{{1,2}}(?P<version>{_VERSION}))? (?:has|is unusable because|have)"
     rf"|all versions of (?P<all>{_NAME}) have) no wheels (?:are available )?with a matching (?:Python|platform)"
-    r"[^(]{0,30}(?:\(e\.g\., `(?P<tag>[\w.]{1,80})`\))?"
 )
 _UV_NAME_ABOVE = re.compile(r"\s*(?:ha(?:s|ve) )?no wheels")
-_UV_OFFERS = re.compile(
-    rf"only found wheels for `(?P<name>{_NAME})` \(v(?P<version>{_VERSION})\) with the following "
-    r".{0,40}?tags?: (?P<tags>[^\n]{0,800})"
-)
-_UV_PLATFORMS = re.compile(
-    rf"Wheels are available for `(?P<name>{_NAME})` \(v(?P<version>{_VERSION})\) on the following "
-    r"platforms?: (?P<tags>[^\n]{0,800})"
-)
-_TAG = re.compile(r"`([\w.]{1,80})`")
 
 
 def parse(lines: Sequence[Line]) -> tuple[Event, ...]:
@@ -159,7 +125,6 @@ def _event(kind: str, match: re.Match[str] | None, line: Line) -> Iterator[Event
         values = {
             key: value.strip() for key, value in match.groupdict().items() if value and key in Event.__annotations__
         }
-        values.pop("tags", None)
         for key in ("name", "other"):
             if key in values and kind != "no-extra":
                 values[key] = normalised(values[key])
@@ -192,26 +157,14 @@ def _no_version(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]
     offered = _FROM_VERSIONS.match(_joined(text[begin:], lines, place, ")")) if begin >= 0 else None
     words = [word.strip() for word in offered["versions"].split(",")][:_MOST] if offered else []
     versions = tuple(word for word in words if re.fullmatch(_VERSION, word))
-    complete = offered is not None and offered["end"] is not None
     name, requirement = normalised(match["name"]), match["requirement"].strip()
-    yield Event("no-version", lines[place].number, name, requirement=requirement, versions=versions, complete=complete)
+    yield Event("no-version", lines[place].number, name, requirement=requirement, versions=versions)
 
 
-def _wheels(kind: str) -> _Read:
-    def read(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-        if match := _WHEEL.search(text):
-            name = normalised(match["name"])
-            yield Event(kind, lines[place].number, name, match["version"], tags=(match["tags"],))
-        elif kind == "wheel":
-            yield from _event("sdist", _SDIST.search(text), lines[place])
-
-    return read
-
-
-def _other_python(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-    whole = text[text.find("Ignored the following versions") :].partition(":")[2]
-    ignored = tuple((match["version"], match["python"].strip()) for match in _IGNORED.finditer(whole))
-    yield Event("other-python", lines[place].number, ignored=ignored)
+def _refused(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    if match := _WHEEL.search(text):
+        name = normalised(match["name"])
+        yield Event("wheel-refused", lines[place].number, name, match["version"], tags=(match["tags"],))
 
 
 def _installed(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
@@ -261,44 +214,27 @@ def _uv_none(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
     for match in _UV_NONE.finditer(whole):
         if whole.find("no wheels", match.start()) > len(text):
             return  # begins in a later line, which is read by itself
-        tags = (match["tag"],) if match["tag"] else ()
         name = normalised(match["name"] or match["all"])
         if name not in ("and", "versions", "which"):
-            yield Event("uv-no-wheels", lines[place].number, name, match["version"] or "", tags=tags)
-
-
-def _uv_offers(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-    whole = _joined(text, lines, place, "hint:  ", most=6)
-    if match := _UV_OFFERS.search(whole) or _UV_PLATFORMS.search(whole):
-        tags = tuple(dict.fromkeys(_TAG.findall(match["tags"])))
-        yield Event("uv-offers", lines[place].number, normalised(match["name"]), match["version"], tags=tags)
+            yield Event("uv-no-wheels", lines[place].number, name, match["version"] or "")
 
 
 def _uv_wrapped(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-    """uv wraps at the terminal's width, also amid the words that the two above are found by."""
+    """uv wraps at the terminal's width, also amid the words that _uv_none is found by."""
     if text.rstrip().endswith((" has no", " have no")):
         yield from _uv_none(text, lines, place)
-    following = lines[place + 1].text[:LONGEST] if place + 1 < len(lines) else ""
-    if "hint: You" in text and "only found wheels" not in text and "only found wheels" not in following:
-        yield from _uv_offers(text, lines, place)
 
 
 _READERS: tuple[tuple[str, _Read], ...] = (
     ("satisfies the requirement", _no_version),
     ("No matching distribution found for", _simple("no-match", _NO_MATCH)),
-    ("Collecting ", _simple("collecting", _COLLECTING)),
-    ("is not a supported wheel on this platform", _wheels("wheel-refused")),
-    ("Downloading ", _wheels("wheel")),
-    ("Using cached ", _wheels("wheel")),
-    ("Ignored the following versions", _other_python),
+    ("is not a supported wheel on this platform", _refused),
     ("Successfully installed ", _installed),
-    ("Successfully uninstalled ", _simple("uninstalled", _UNINSTALLED)),
     ("Requirement already ", _satisfied),
     ("does not provide the extra", _simple("no-extra", _NO_EXTRA)),
     ("package has been removed", _simple("removed", _REMOVED)),
     ("which is incompatible", _simple("conflict", _CONFLICT)),
     (", which is not installed", _lacks),
-    (" depends on ", _simple("depends", _DEPENDS)),
     ("ResolutionImpossible", _flag("unresolvable")),
     ("externally-managed-environment", _flag("externally-managed")),
     ("Failed building wheel for ", _simple("build-failed", _BUILD_FAILED)),
@@ -309,11 +245,7 @@ _READERS: tuple[tuple[str, _Read], ...] = (
     ("UnsatisfiableError", _unsatisfiable),
     ("nothing provides ", _simple("conda-no-provider", _NOTHING_PROVIDES)),
     ("which is missing on the system", _simple("conda-no-provider", _MISSING_ON_SYSTEM)),
-    ("Your installed CUDA driver is", _simple("conda-driver", _CONDA_DRIVER)),
     ("no wheels", _uv_none),
     ("has no", _uv_wrapped),
     ("have no", _uv_wrapped),
-    ("hint: You", _uv_wrapped),
-    ("only found wheels", _uv_offers),
-    ("Wheels are available", _uv_offers),
 )

@@ -108,7 +108,6 @@ class SystemSeen:
     distribution_id: Seen[str] | None = None
     distribution_version: Seen[str] | None = None
     python: Seen[str] | None = None
-    python_compiler: Seen[str] | None = None
     python_bits: Seen[int] | None = None
     cpu_model: Seen[str] | None = None
     cpu_flags: Seen[tuple[str, ...]] | None = None  # sorted
@@ -172,7 +171,6 @@ def _python(text: str) -> _Values:
     if compiler := _COMPILER.search(text):
         if not (banner or compiler["platform"]):
             return []  # "[GCC 9.4.0]" alone may be a log's
-        found.append(("python_compiler", compiler["compiler"]))
         if platform := compiler["platform"]:
             found.append(("os", _PLATFORMS[platform]))
         if bits := re.search(r"(32|64) bit", compiler["compiler"]):
