@@ -150,8 +150,6 @@ class Session:
         )
         return keep(measured)
 
-    # ------------------------------------------------------------------ what plans ask
-
     def free(self, cases: Sequence[Case]) -> dict[str | int, int]:
         """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
         limit = value_or(self.environment.host.memory_limit, 2**62)
@@ -172,8 +170,6 @@ class Session:
         # one model throughout: whichever they are, their facts are alike
         alike = len({value_or(gpu.name, None) for gpu in known}) == 1
         return [known[index] for index in case.gpus if index < len(known)] if alike or len(known) == 1 else []
-
-    # ------------------------------------------------------------------ the result
 
     def _result(self, runs: Sequence[Run]) -> BenchResult:
         gpus = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}

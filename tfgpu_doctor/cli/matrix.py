@@ -202,9 +202,6 @@ def gpu(
     _write(targets, answer, lambda page, console: page.gpu(answer, console))
 
 
-# ------------------------------------------------------------------------------------------------------- private
-
-
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Report what the matrix does not contain, or values that are not valid, as wrong usage."""

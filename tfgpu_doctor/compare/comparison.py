@@ -106,9 +106,6 @@ def _side(report: Report, name: str, judged: Diagnosis) -> Side:
     )
 
 
-# ------------------------------------------------------------------------------------------------ alignment
-
-
 def _aligned(good: Facts, bad: Facts) -> Facts:
     """GOOD's facts as if its environment lay in BAD's folder, so that only what lies in it differs."""
     prefixes = [_prefix(facts.python) for facts in (good, bad)]
@@ -132,9 +129,6 @@ def _prefix(python: Python) -> str | None:
 def _library_folder(python: Python) -> str | None:
     version = value_or(python.version, None)
     return None if version is None else "lib/python" + ".".join(version.split(".")[:2])
-
-
-# ------------------------------------------------------------------------------------------ what stands on top
 
 
 def _machines(good: Facts, bad: Facts) -> Iterator[str]:
@@ -163,9 +157,6 @@ def _notes(
             yield f"{', '.join(sorted(then - now))}: reported in {name} by {by}, but not found by this version"
         if now - then:
             yield f"{', '.join(sorted(now - then))}: found in {name} by this version, but not reported by {by}"
-
-
-# ------------------------------------------------------------------------------------------------- findings
 
 
 def _findings(
@@ -212,9 +203,6 @@ def _root_of(change: FindingChange, found: list[FindingChange], diagnosis: Diagn
 def _follows_from_one_alike(change: FindingChange, findings: Iterable[FindingChange]) -> bool:
     """Whether the finding follows from another that is just as new, or just as gone."""
     return any(other.id == change.follows_from and other.status == change.status for other in findings)
-
-
-# -------------------------------------------------------------------------------------------------- weighing
 
 
 def _change(

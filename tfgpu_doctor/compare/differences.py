@@ -133,9 +133,6 @@ def _status(before: Any, after: Any) -> Status | None:
     return None if known == (False, False) else "lost" if known[0] else "unexamined"
 
 
-# ------------------------------------------------------------------------------------------------- elements
-
-
 def _of_element(path: FactPath, before: Any, after: Any) -> Iterator[Difference]:
     """The difference of one element of a collection; that of hardware, of which both have it, field by field."""
     element, is_in_both = before or after, before is not None and after is not None

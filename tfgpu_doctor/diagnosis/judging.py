@@ -123,9 +123,6 @@ def _apply(sign: Sign, context: Context) -> Problem | Unknown | None:
     return problem
 
 
-# --------------------------------------------------------------------------------- what the evidence leaves open
-
-
 def hypotheses(context: Context) -> Iterator[Context]:
     """The same machine with each value of the facts that are one of several."""
     open_facts = list(_open_facts(context.facts))

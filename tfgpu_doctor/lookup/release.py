@@ -140,7 +140,8 @@ def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
     if elsewhere:
         near = _near(matrix, text, platform, package)
         return f"{name} has no wheel for {platform}; it has wheels for {_listed(elsewhere)}{near}"
-    twins = [one for one in _packages(matrix) if one != package and _having(matrix, text, package=one)]
+    packages = dict.fromkeys(row.package for row in matrix.data.tensorflow)
+    twins = [one for one in packages if one != package and _having(matrix, text, package=one)]
     also = f"; {_listed(twins)} {'has' if len(twins) == 1 else 'have'} that version" if twins else ""
     known = versions(matrix, package, platform)
     minors = dict.fromkeys(f"{one.major}.{one.minor}" for one in known if wanted.release == one.release[:1])
@@ -170,10 +171,6 @@ def _having(matrix: Matrix, text: str, package: str) -> list[str]:
         if row.package == package and same:
             found.update(dict.fromkeys(map(str, row.wheels)))
     return list(found)
-
-
-def _packages(matrix: Matrix) -> list[str]:
-    return list(dict.fromkeys(row.package for row in matrix.data.tensorflow))
 
 
 def _listed(names: list[str]) -> str:

@@ -51,9 +51,6 @@ class Lifted(Record, frozen=True, kw_only=True):
     rows: tuple[Release, ...]  # never empty
 
 
-# ------------------------------------------------------------------------------------------------------ searching
-
-
 def releases(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     """Every release that satisfies all filters, newest first; at one version `tensorflow` comes first.
 
@@ -116,9 +113,6 @@ def broken_on(matrix: Matrix, row: Release, card: str, python: str | None = None
     return next((one for one in issues if one.severity == "error" and one.affects == "run"), None)
 
 
-# -------------------------------------------------------------------------------------------------------- drivers
-
-
 def same_as_far_as_given(version: str, wanted: str) -> bool:
     """Whether "12.5.1" is what "12", "12.5" or "12.5.1" ask for; "11.8" is also 11.8.0, but "7" no certain minor."""
     asked, have = numbers(wanted), numbers(version)
@@ -144,9 +138,6 @@ def _drivable(row: Release, driver: str | None, first: str | None, last: str | N
         return drives(driver, first, last)
     needed = min_driver(row)
     return needed is None or drives(needed, None, last)
-
-
-# ------------------------------------------------------------------------------------------- what else there is
 
 
 def explain_empty(matrix: Matrix, filters: Filters) -> tuple[Lifted, ...]:

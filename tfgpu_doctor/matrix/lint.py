@@ -180,9 +180,6 @@ LINTERS: tuple[Linter, ...] = (
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------------- helpers
-
-
 def _wheels(data: MatrixFile) -> Iterator[tuple[str, Wheel]]:
     for row in data.tensorflow:
         for platform, wheel in row.wheels.items():

@@ -141,9 +141,6 @@ def official(data: MatrixFile) -> Iterator[str]:
             yield f"official {row.version}.cudnn: {row.cudnn} is made for CUDA {made}, not for {row.cuda}"
 
 
-# ---------------------------------------------------------------------------------------------------- helpers
-
-
 def _compiles(toolkit: CudaToolkit, row: Architecture) -> bool | None:
     """Whether the architecture table says that a toolkit makes SASS for it; None when it does not say."""
     version = numbers(toolkit.version)[:2]

@@ -92,8 +92,6 @@ class Matrix:
         if found:
             raise MatrixError("\n".join(f"{self.path}: {one}" for one in found))
 
-    # ------------------------------------------------------------------ TensorFlow
-
     def tensorflow(self, version: str, platform: str, package: str = "tensorflow") -> Release | None:
         """The row of a release; for an unknown patch, the nearest known one of the same minor version.
 
@@ -159,8 +157,6 @@ class Matrix:
         running = (issue for issue in self.issues_for(release, **conditions) if issue.affects == "run")
         return min(running, key=lambda issue: _SEVERITIES.index(issue.severity), default=None)
 
-    # ---------------------------------------------------------------- other tables
-
     def cuda(self, version: str) -> CudaToolkit | None:
         """The row of a toolkit; an update without a row of its own is answered by its minor version's."""
         rows = {row.version: row for row in self.data.cuda}
@@ -195,8 +191,6 @@ class Matrix:
     def nearest_gpus(self, name: str) -> tuple[str, ...]:
         """Up to three known names that are written most like an unknown one."""
         return self._gpu_names.nearest(name)
-
-    # --------------------------------------------------------------------- private
 
     @cached_property
     def _gpu_names(self) -> NameIndex:

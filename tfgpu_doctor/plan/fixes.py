@@ -28,8 +28,6 @@ class Fixes:
     matrix: Matrix
     _best: dict[tuple[bool, bool], Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    # ------------------------------------------------------------------ shell
-
     @property
     def os(self) -> str:
         """linux, wsl2, windows or macos; linux when unknown, since nearly all CUDA users are there."""
@@ -62,8 +60,6 @@ class Fixes:
     def unset(self, *names: str) -> str:
         """The command that removes environment variables in the user's shell."""
         return " & ".join(f"set {name}=" for name in names) if self.os == "windows" else f"unset {' '.join(names)}"
-
-    # -------------------------------------------------------------------- pip
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.
@@ -142,8 +138,6 @@ class Fixes:
             run = f"{conda} run -n tf python -m pip install {packages}"
             return (f"{conda} create -y -n tf -c conda-forge python={python}", run)
         return (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {packages}")
-
-    # ----------------------------------------------------------------- driver
 
     def install_driver(self, minimum: str | None = None) -> Fix:
         """Install or update the NVIDIA driver the way this distribution does it.

@@ -43,8 +43,6 @@ class Installation:
     python: str
     name: str = "tf"  # of the environment
 
-    # -------------------------------------------------------------------------------------- requirements
-
     @property
     def requirements(self) -> tuple[str, ...]:
         """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
@@ -108,8 +106,6 @@ class Installation:
         if protobuf and "<" not in protobuf and Version(self.row.version) < Version("2.12"):
             bounds.append("protobuf<3.21")
         return bounds
-
-    # ------------------------------------------------------------------------------------------ commands
 
     @property
     def commands(self) -> dict[str, tuple[str, ...]]:
@@ -183,8 +179,6 @@ class Installation:
             folder = f"$(conda info --base)/envs/{self.name}/lib"
             steps.append(f'conda env config vars set -n {self.name} LD_LIBRARY_PATH="{folder}"')
         return tuple(steps)
-
-    # ------------------------------------------------------------------------------------- what else
 
     @property
     def check(self) -> Fix:

@@ -172,8 +172,6 @@ class Planner:
         python = self.target.python if self.target.python in row.python else row.python[-1]
         return Installation(self.request.matrix, self.target, row, python)
 
-    # ------------------------------------------------------------------------------------------ options
-
     def option(self, kind: Kind, row: Release) -> Option:
         """One release from pip, with all that belongs to it."""
         installation = self.installation(row)
@@ -277,8 +275,6 @@ class Planner:
                     commands={"pip": fixes.pip_install(plain) if fixes else (f"python3 -m pip install {plain}",)},
                 )
                 return
-
-    # --------------------------------------------------------------------------------------- explanations
 
     def problems(self) -> Iterator[str]:
         """What is wrong whatever the release."""

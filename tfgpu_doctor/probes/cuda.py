@@ -16,16 +16,8 @@ from tfgpu_doctor.records.facts import Cuda, Fact, Known, Nvcc, Package, Toolkit
 
 # Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
 VARIABLES = (
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDA_DIR",
-    "CUDA_INSTALL_PATH",
-    "CUDA_TOOLKIT_ROOT_DIR",
-    "CUDATOOLKIT_HOME",
-    "CRAY_CUDATOOLKIT_DIR",
-    "EBROOTCUDA",
-    "EBROOTCUDACORE",
+    *("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDA_INSTALL_PATH", "CUDA_TOOLKIT_ROOT_DIR"),
+    *("CUDATOOLKIT_HOME", "CRAY_CUDATOOLKIT_DIR", "EBROOTCUDA", "EBROOTCUDACORE"),
 )
 # /usr/lib/cuda and /usr/lib/nvidia-cuda-toolkit are Debian's nvidia-cuda-toolkit, /opt/cuda is Arch's.
 FOLDERS = (

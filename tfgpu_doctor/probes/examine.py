@@ -28,7 +28,6 @@ from tfgpu_doctor.records.facts import (
     Loader,
     Message,
     OtherPython,
-    Python,
     Record,
     TensorFlow,
     Unknown,
@@ -108,6 +107,7 @@ def examine(
         result = probe.result()
         timings["tensorflow"] = round(time.monotonic() - started, 4)
         cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
+        kernels, elsewhere_found = others_probe.result()
         facts = Facts(
             host=host_probe.result(),
             driver=driver_facts.driver,
@@ -116,7 +116,7 @@ def examine(
             cuda=cuda_facts,
             loader=msgspec.structs.replace(loader_facts, loaded=result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
-            python=_with_others(result.python, others_probe.result()),
+            python=msgspec.structs.replace(result.python, kernels=kernels, elsewhere=elsewhere_found),
             variables=variables.examine(environ),
             tensorflow=result.tensorflow,
             messages=_messages(result.tensorflow, driver_facts.driver),
@@ -215,10 +215,6 @@ def _others(here: Environment, environ: Mapping[str, str]) -> Others:
     found = jupyter_kernels.examine(environ, prefix)
     known: tuple[Kernel, ...] = value_or(found, ())
     return found, elsewhere.examine(executable, prefix, known, environ)
-
-
-def _with_others(python: Python, others: Others) -> Python:
-    return msgspec.structs.replace(python, kernels=others[0], elsewhere=others[1])
 
 
 def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:

@@ -130,8 +130,6 @@ class TensorFlowProbe:
         self._installers = tuple(name for name in INSTALLERS if shutil.which(name, path=path))
         return self
 
-    # ------------------------------------------------------------------ the thread that listens
-
     def _watch(self, child: Child, kills: oom.OomKills) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
@@ -227,8 +225,6 @@ class TensorFlowProbe:
         with self._changed:
             self._ending = ending
             self._changed.notify_all()
-
-    # ------------------------------------------------------------------------------- for the user
 
     def python(self, timeout: float = 60.0) -> Environment:
         """Wait until the interpreter has reported itself and its packages or has failed, at most `timeout` s."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -24,8 +23,6 @@ from tfgpu_doctor.records.facts import (
 )
 
 T = TypeVar("T")
-
-# --------------------------------------------------------------------------------- Python, loaded
 
 
 def _pick(answer: Fact[dict[str, Any]], key: str, source: str, type: type[T]) -> Fact[T]:
@@ -118,9 +115,6 @@ def cudnn_version(number: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-# ----------------------------------------------------------------------------------- TensorFlow
-
-
 def tensorflow(transcript: Transcript, ending: Ending, about: Python) -> TensorFlow:
     """TensorFlow, as far as it answered."""
     distribution = tensorflow_distribution(about)
@@ -183,12 +177,8 @@ def _devices(transcript: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...
         return _pick(answer_of(transcript, ending, phase), "devices", source, tuple[TfDevice, ...])
 
     details = list_of("details")
-    by_name = _by_name(details.value, lambda device: device.name) if isinstance(details, Known) else {}
+    by_name = {device.name: device for device in details.value} if isinstance(details, Known) else {}
     return map_fact(list_of("devices"), lambda found: tuple(by_name.get(device.name, device) for device in found))
-
-
-def _by_name(items: Iterable[T], key: Callable[[T], str]) -> dict[str, T]:
-    return {key(item): item for item in items}
 
 
 def _checks(transcript: Transcript, ending: Ending) -> Fact[tuple[ComputeCheck, ...]]:

@@ -107,9 +107,6 @@ class Transcript:
         return self.running or next((phase for phase in self.due if phase not in self.ends), None)
 
 
-# --------------------------------------------------------------------------------------- phases
-
-
 def phases(transcript: Transcript, ending: Ending) -> tuple[Phase, ...]:
     """Every phase with its outcome, in order."""
     return tuple(_phase(name, transcript, ending) for name in PHASES)
@@ -189,9 +186,6 @@ def _signal_name(number: int) -> str:
 def killed(returncode: int | None) -> bool:
     """Whether SIGKILL ended the process (or the one that a shell wrapper started)."""
     return _signal_number(returncode) == 9
-
-
-# ------------------------------------------------------------------------------------------ log
 
 
 def log_lines(stderr: str) -> tuple[str, ...]:

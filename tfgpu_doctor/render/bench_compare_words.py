@@ -11,7 +11,6 @@ from tfgpu_doctor.bench.comparing.records import (
     WORDS,
     Alone,
     BenchComparison,
-    FigureChange,
     Measured,
     RunChange,
     Side,
@@ -102,11 +101,7 @@ def figures(run: RunChange, factor: float) -> Iterator[str]:
     """Figures that moved by more than the factor."""
     for figure in run.figures:
         if figure.ratio is None or not 1 / factor <= figure.ratio.value <= factor:
-            yield _figure(figure)
-
-
-def _figure(figure: FigureChange) -> str:
-    return f"{figure.name} {arrow(figure.base, figure.new, figure.unit)}"
+            yield f"{figure.name} {arrow(figure.base, figure.new, figure.unit)}"
 
 
 def alone(ones: tuple[Alone, ...], name: str) -> str:

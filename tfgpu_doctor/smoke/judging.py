@@ -36,9 +36,6 @@ class Outcome:
     compared: RunChange | str | None = None
 
 
-# ------------------------------------------------------------------------------------------- the doctor's part
-
-
 def gpus_of(report: Report) -> tuple[str, ...] | None:
     """The GPUs that TensorFlow lists; None where it was not asked, or gave no answer."""
     devices = report.facts.tensorflow.devices
@@ -126,19 +123,13 @@ def _with(check: SmokeCheck, **changes: object) -> SmokeCheck:
     return msgspec.structs.replace(check, **changes)
 
 
-# ------------------------------------------------------------------------------------------- what was computed
-
-
 def judge_run(
     step: Step, measured: SmokeRun, options: SmokeOptions, seconds: float, compared: RunChange | str | None
 ) -> Outcome:
     """A run that came to an end: wrong, too slow, or well."""
     outcome = Outcome(step, measured.round, "ok", "", measured, seconds, compared)
-    return outcome if (why := _why_not(step, measured.run, options, compared)) is None else _failed(outcome, why)
-
-
-def _failed(outcome: Outcome, why: str) -> Outcome:
-    return replace(outcome, status="failed", why=why)
+    why = _why_not(step, measured.run, options, compared)
+    return outcome if why is None else replace(outcome, status="failed", why=why)
 
 
 def _why_not(step: Step, run: Run, options: SmokeOptions, compared: RunChange | str | None) -> str | None:

@@ -95,8 +95,6 @@ class Smoking:
     def _progress(self, label: str) -> None:
         self.progress(label, min((self.clock() - self.started) / self.options.budget, 1.0))
 
-    # ------------------------------------------------------------------------------------------- steps
-
     def _measure(self, steps: tuple[Step, ...]) -> None:
         self.todo = steps * self.options.rounds
         with Jobs(self.options.dtype) as jobs:
@@ -165,8 +163,6 @@ class Smoking:
         tool = Tool(name="tfgpu", version=__version__)
         here = Origin(tool, self.created, self.report.facts, judging.software_of(self.report))
         return self.baseline.compare(run, here, self.options.factor)
-
-    # ------------------------------------------------------------------------------------------- the result
 
     def _checks(self, examined: float) -> tuple[SmokeCheck, ...]:
         gpus = judging.gpus_of(self.report)

@@ -120,9 +120,6 @@ def _alone(run: Run) -> Alone:
     return Alone(label=run.label, dtype=run.dtype, parameters=dict(run.parameters), measured=speedless(run, "") is None)
 
 
-# ------------------------------------------------------------------------------------------------ one case
-
-
 def _compare(
     base: BenchResult,
     new: BenchResult,
@@ -181,9 +178,6 @@ def _reasons(obstacles: Sequence[Obstacle], across: Collection[str]) -> tuple[st
         for obstacle in obstacles
         if obstacle.across not in across
     )
-
-
-# ------------------------------------------------------------------------------------------------ figures
 
 
 def _figures(base: Run, new: Run) -> Iterator[FigureChange]:

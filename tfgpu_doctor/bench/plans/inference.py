@@ -103,8 +103,6 @@ class Inference(PlanBase):
             self.left_out.append(reason)
         return False
 
-    # ------------------------------------------------------------------ what is made before anything is measured
-
     def _prepare(self, session: Session, folder: Path) -> dict[str, dict[str, Any]]:
         """The worker's parameters for each type, once models and right answers lie in `folder`.
 
@@ -181,8 +179,6 @@ class Inference(PlanBase):
             patience=60 + (STEPS_AN_ANSWER * batch * model.forward_flop / SLOW if model else PREPARING),
             verify=lambda *_: {"file": answers},
         )
-
-    # ------------------------------------------------------------------ what the result says
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """Where throughput saturates and what a call takes there, and what is missing."""

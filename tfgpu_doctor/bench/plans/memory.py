@@ -86,8 +86,6 @@ class Memory(PlanBase):
                 keep = frozenset([(case.label, case.dtype(dtype))] if batch != batches[-1] else [])
                 yield Group(((case, self._measured(found, batch)),), _step(found, batch), keep, rule)
 
-    # ------------------------------------------------------------------ the search
-
     def _search(self, session: Session, case: Case, dtype: str) -> CaseSearch:
         """Try batches until it is known which is the largest that fits."""
         free = int(session.free([case])[HOST])
@@ -106,8 +104,6 @@ class Memory(PlanBase):
         finally:
             tries.close()
         return found
-
-    # ------------------------------------------------------------------ what is measured
 
     def _job(self, dtype: str, batch: int, case: Case, guard: int = 0) -> Job:
         """One batch on one case."""
@@ -212,13 +208,10 @@ def _figures(found: CaseSearch, batch: int) -> Iterator[Figure]:
     if search.largest and batch == search.largest.batch:
         yield Figure(name="largest batch", value=float(batch), unit="images", note=bound(found))
     if (peak := search.peaks().get(batch)) is not None:
-        yield Figure(name="peak memory", value=float(peak), unit="B", note=_peak_of(found.case))
+        of = "of TensorFlow's allocator" if found.case.gpus else "resident set, including the process itself"
+        yield Figure(name="peak memory", value=float(peak), unit="B", note=of)
     if (growth := search.growth()) is not None and search.largest and batch == search.largest.batch:
         yield Figure(name="memory an image", value=growth, unit="B")
-
-
-def _peak_of(case: Case) -> str:
-    return "of TensorFlow's allocator" if case.gpus else "resident set, including the process itself"
 
 
 def verdict(found: CaseSearch) -> str:

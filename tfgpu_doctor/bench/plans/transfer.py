@@ -157,8 +157,6 @@ class Transfer(PlanBase):
     def _facts(self) -> tuple[Gpu, ...]:
         return value_or(self.environment.gpus, ()) if self.environment else ()
 
-    # ------------------------------------------------------------------ what is run
-
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each route and size, on all devices that have the route; pairs of devices one after the other.
 

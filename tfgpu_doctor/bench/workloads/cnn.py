@@ -160,7 +160,7 @@ class Workload:
         expected, trained = train_apart(self.name, dtype, device, each, len(self.devices), STEPS_COMPARED)
         self.verified = True
         return {
-            "losses": numbers(_mean(step) for step in losses),
+            "losses": numbers(sum(step) / len(step) for step in losses),
             "compared": numbers(loss for step in compared for loss in step),
             "expected": numbers(loss for step in expected for loss in step),
             "update": finite(_update(self._initial(), weights, trained)),
@@ -266,7 +266,3 @@ def _update(initial: list[Any], weights: list[Any], expected: list[Any]) -> floa
         apart += float(np.square(added - right).sum())
         size += float(np.square(right).sum())
     return math.sqrt(apart / size) if size else math.nan
-
-
-def _mean(losses: list[float]) -> float:
-    return sum(losses) / len(losses)

@@ -118,9 +118,5 @@ def _words(rest: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
             if not _PACKAGE.fullmatch(text):
                 break
             packages.append(text.rstrip(".,:)") or text)
-    prose = not options and _is_prose(packages)
+    prose = not options and len(packages) > 3 and all(map(_PLAIN_WORD.fullmatch, packages))
     return (() if prose else tuple(packages)), tuple(options), rest[end:]
-
-
-def _is_prose(words: list[str]) -> bool:
-    return len(words) > 3 and all(map(_PLAIN_WORD.fullmatch, words))

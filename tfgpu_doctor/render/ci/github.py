@@ -52,9 +52,6 @@ def _property(text: str) -> str:
     return escape(short).replace(":", "%3A").replace(",", "%2C")
 
 
-# ---------------------------------------------------------------------------------------------- the doctor
-
-
 def render(report: Report, fail_on: FailOn = "error") -> str:
     """The annotations of a diagnosis, and a last line with the verdict."""
     verdict = f"tfgpu doctor: {report.verdict}: {verdict_sentence(report)}{problem_counts(report)}\n"

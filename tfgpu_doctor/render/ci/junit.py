@@ -97,9 +97,6 @@ def _harmless(text: str) -> str:
     return _ATTACHMENT.sub("[ [", text)
 
 
-# ---------------------------------------------------------------------------------------------- the doctor
-
-
 def render(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> str:
     """The diagnosis; `only` and `skip` are the checks that were asked for, where not all were."""
     return xml("tfgpu doctor", report.created, _suites(report, fail_on, chosen(only, skip)))

@@ -82,9 +82,6 @@ def _foot() -> str:
     return element("footer", paragraph(_READ, "muted"), paragraph(private, "muted"))
 
 
-# ------------------------------------------------------------------------------------------- sections
-
-
 def _advice(result: BenchResult) -> Iterator[str]:
     advised = [run for run in result.runs if run.advice]
     if len(advised) > FEW:
@@ -237,7 +234,10 @@ def _gpus(result: BenchResult) -> Iterator[str]:
             words.name(run, result.runs),
             gpu.device,
             gpu.name or "",
-            *(_or_blank(value) for value in (gpu.utilization, gpu.sm_clock_mhz, gpu.power_w, gpu.temperature_c)),
+            *(
+                "" if value is None else f"{value:.0f}"
+                for value in (gpu.utilization, gpu.sm_clock_mhz, gpu.power_w, gpu.temperature_c)
+            ),
             ", ".join(gpu.throttled) or "never",
         )
         for run in result.runs
@@ -245,10 +245,6 @@ def _gpus(result: BenchResult) -> Iterator[str]:
     ]
     head = ("run", "GPU", "model", "busy, %", "SM clock, MHz", "power, W", "temperature, °C", "throttled")
     yield table("Medians", head, rows, (3, 4, 5, 6))
-
-
-def _or_blank(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"
 
 
 def _start(result: BenchResult) -> Iterator[str]:
@@ -281,9 +277,6 @@ def _verified(result: BenchResult) -> Iterator[str]:
     yield table("Verification", ("run", "correct", "results", "what was checked"), rows, (2,))
     for method in dict.fromkeys(run.verified.method for run in result.runs if run.verified):
         yield paragraph(f"Method: {method}.", "muted")
-
-
-# ----------------------------------------------------------------------------------------- reproduce
 
 
 def _reproduce(result: BenchResult) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange
 from tfgpu_doctor.render import bench_compare_words as words
@@ -29,9 +30,8 @@ def render(comparison: BenchComparison) -> str:
             break
     if rows:
         page.append(table(_HEAD, rows))
-    notes = list(_notes(comparison))
-    if notes:
-        page.append(_list(notes[:50]))
+    if notes := dict.fromkeys(islice(_notes(comparison), 50)):
+        page.append("\n".join(f"- {escape(line)}" for line in notes))
     tool = f"tfgpu compare {comparison.tool.version}, {comparison.created}"
     sides = "\n".join(
         f"- {escape(side.name)}: {escape(side.created)}, {escape(words.software(side))}" for side in (base, new)
@@ -60,7 +60,3 @@ def _notes(comparison: BenchComparison) -> Iterator[str]:
     for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
         if alone := words.alone(ones, side.name):
             yield alone
-
-
-def _list(lines: list[str]) -> str:
-    return "\n".join(f"- {escape(line)}" for line in dict.fromkeys(lines))

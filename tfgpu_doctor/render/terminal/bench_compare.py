@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange, Side
+from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange
 from tfgpu_doctor.render import bench_compare_words as words
 from tfgpu_doctor.render.console import STYLES, clean, marks
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked
@@ -18,7 +18,8 @@ def render(comparison: BenchComparison, console: Console) -> None:
     head = f" {comparison.tool.version}, {comparison.new.workload}: {comparison.new.title}"
     hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (clean(head), "dim")), console)
     for label, side in (("base", comparison.base), ("new", comparison.new)):
-        hanging(Text(f"  {label:4}  ", "bold"), _side(side), console)
+        about = (clean(f"  {side.created}  {words.software(side)}"), "dim")
+        hanging(Text(f"  {label:4}  ", "bold"), Text.assemble(clean(side.name), about), console)
     for note in comparison.notes:
         marked("note", note, console, indent=2)
     console.print()
@@ -29,10 +30,6 @@ def render(comparison: BenchComparison, console: Console) -> None:
         if alone := words.alone(ones, side.name):
             marked("absent", alone, console)
     conclude(words.worst(comparison), Text(clean(words.summary(comparison)), "bold"), console)
-
-
-def _side(side: Side) -> Text:
-    return Text.assemble(clean(side.name), (clean(f"  {side.created}  {words.software(side)}"), "dim"))
 
 
 def _run(run: RunChange, factor: float, short: bool, console: Console) -> None:

@@ -60,9 +60,6 @@ def _head(comparison: Comparison, console: Console) -> None:
         marked("note", note, console, indent=2)
 
 
-# ----------------------------------------------------------------------------------------------------- changes
-
-
 def _changes(comparison: Comparison, changes: list[Change], console: Console, everything: bool) -> None:
     layers = list(dict.fromkeys(change.layer for change in changes))
     widest = max(map(len, layers))
@@ -95,9 +92,6 @@ def _unexamined(comparison: Comparison, changes: list[Change], side: str, consol
     text = "; ".join(change.text for change in changes[:_MOST])
     more = f"; and {len(changes) - _MOST} more" if len(changes) > _MOST else ""
     marked("unknown", f"Not examined in {name}, so not compared: {text}{more}", console)
-
-
-# ---------------------------------------------------------------------------------------------------- findings
 
 
 def _shown(comparison: Comparison) -> list[FindingChange]:
