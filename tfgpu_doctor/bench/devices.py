@@ -49,8 +49,7 @@ class Case:
 def parse_gpus(text: str) -> int | None:
     """Read --gpus: a number, or None for "all".
 
-    Raises:
-        DeviceSyntaxError: neither a positive number nor "all".
+    Raises DeviceSyntaxError: neither a positive number nor "all".
     """
     if text.lower() == "all":
         return None
@@ -62,8 +61,7 @@ def parse_gpus(text: str) -> int | None:
 def parse_devices(text: str) -> tuple[str, ...]:
     """Read --devices "cpu,gpu:0,gpu:1": normalised names, each once.
 
-    Raises:
-        DeviceSyntaxError: a part is no device.
+    Raises DeviceSyntaxError: a part is no device.
     """
     found: list[str] = []
     for part in text.split(","):
@@ -93,8 +91,7 @@ class Selection:
         Args:
             found: the GPUs that TensorFlow lists.
 
-        Raises:
-            DeviceError: more GPUs were asked for than there are.
+        Raises DeviceError: more GPUs were asked for than there are.
         """
         if self.devices is not None:
             return _named_cases(found, self.devices, spreads)

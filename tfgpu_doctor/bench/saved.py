@@ -23,8 +23,7 @@ class _Written(msgspec.Struct):
 def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> BenchResult:
     """Decode a saved bench result; `name` and the `command` that reads it stand in the message.
 
-    Raises:
-        ReportError: not JSON, no bench result, or one of another schema version.
+    Raises ReportError: not JSON, no bench result, or one of another schema version.
     """
     kind = schema_of(data, name)
     if kind != SCHEMA:

@@ -12,11 +12,7 @@ LEAST_OF_A_PROCESS = 5  # samples of each of several processes; with fewer, its 
 
 
 def median(samples: Sequence[float]) -> float:
-    """The median.
-
-    Raises:
-        ValueError: there are no samples.
-    """
+    """The median. Raises ValueError: there are no samples."""
     if not samples:
         raise ValueError("no samples")
     ordered = sorted(samples)

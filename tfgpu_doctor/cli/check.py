@@ -86,11 +86,7 @@ def _environments(path: str, kind: Kind | None) -> tuple[Environment, ...]:
 
 
 def _text(path: str) -> str:
-    """Read a file.
-
-    Raises:
-        click.UsageError: it cannot be read, is too large, or is not UTF-8.
-    """
+    """Read a file. Raises click.UsageError: it cannot be read, is too large, or is not UTF-8."""
     try:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
             data = stream.read(LARGEST + 1)

@@ -30,11 +30,7 @@ def checks_options(function: _Function) -> _Function:
 
 
 def verify(only: tuple[str, ...], skip: tuple[str, ...]) -> None:
-    """Refuse ids of no finding.
-
-    Raises:
-        click.UsageError: an id or a pattern matches no finding.
-    """
+    """Refuse ids of no finding. Raises click.UsageError: an id or a pattern matches no finding."""
     if not only and not skip:
         return
     from tfgpu_doctor.diagnosis import selection

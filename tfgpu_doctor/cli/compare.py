@@ -165,11 +165,7 @@ def _benches(
 
 
 def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in --across.
-
-    Raises:
-        click.UsageError: a name is unknown.
-    """
+    """The names in --across. Raises click.UsageError: a name is unknown."""
     from tfgpu_doctor.bench.comparing.comparability import ACROSS
 
     wanted = [part.strip().lower() for text in texts for part in text.split(",")]

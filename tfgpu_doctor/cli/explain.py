@@ -198,8 +198,7 @@ def _name(source: str) -> str:
 def _refuse_prefix(word: str) -> None:
     """List the findings of a layer or a prefix that was given instead of an id.
 
-    Raises:
-        click.UsageError: the word is a layer, or the part of ids before the dot.
+    Raises click.UsageError: the word is a layer, or the part of ids before the dot.
     """
     from tfgpu_doctor.findings import pages
 
@@ -212,11 +211,7 @@ def _refuse_prefix(word: str) -> None:
 
 
 def _page(finding_id: str, targets: list[Output]) -> None:
-    """Print the page of a finding.
-
-    Raises:
-        click.UsageError: there is neither such a finding nor such a file.
-    """
+    """Print the page of a finding. Raises click.UsageError: there is neither such a finding nor such a file."""
     from tfgpu_doctor.findings import pages
 
     page = pages.page_of(finding_id)

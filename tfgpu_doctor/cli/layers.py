@@ -22,8 +22,7 @@ matrix_option = click.option(
 def load_matrix(path: str | None) -> Matrix:
     """Load the matrix. TFGPU_MATRIX may list several files, separated as in PATH; `path` is applied after them.
 
-    Raises:
-        click.UsageError: an overlay is not valid.
+    Raises click.UsageError: an overlay is not valid.
     """
     from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 

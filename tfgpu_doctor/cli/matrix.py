@@ -223,11 +223,7 @@ def _only_one_release(platform: str | None, filters: dict[str, Any]) -> None:
 
 
 def _filters(matrix: Matrix, platform: str | None, package: str | None, filters: dict[str, Any]) -> Filters:
-    """Read the filters.
-
-    Raises:
-        QueryError, TargetError: a value is not valid, or not in the matrix.
-    """
+    """Read the filters. Raises QueryError or TargetError: a value is not valid, or not in the matrix."""
     from tfgpu_doctor.lookup.cuda_cudnn import read_version
     from tfgpu_doctor.lookup.gpus import default_platform
     from tfgpu_doctor.lookup.release import known_package

@@ -73,8 +73,7 @@ class Output(NamedTuple):
     def write_bytes(self, data: bytes) -> None:
         """Write to the file in one step, or to standard output.
 
-        Raises:
-            click.ClickException: the file cannot be written.
+        Raises click.ClickException: the file cannot be written.
         """
         if self.path is None:
             sys.stdout.flush()
@@ -86,8 +85,7 @@ class Output(NamedTuple):
     def write_text(self, text: str) -> None:
         """Write a text that needs no console: UTF-8, whatever the terminal's encoding.
 
-        Raises:
-            click.ClickException: the file cannot be written.
+        Raises click.ClickException: the file cannot be written.
         """
         self.write_bytes(text.encode("utf-8", "replace"))
 
@@ -106,8 +104,7 @@ class Output(NamedTuple):
 def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
     """Pair formats with files by position; a file without a format takes it from its ending, where results allow it.
 
-    Raises:
-        click.UsageError: two results for standard output, or a file that cannot be written.
+    Raises click.UsageError: two results for standard output, or a file that cannot be written.
     """
     if not outputs:
         formats = formats or ("text",)
@@ -128,11 +125,7 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
 
 
 def check_executable(executable: str | None) -> None:
-    """Refuse an interpreter (--python) that cannot be started.
-
-    Raises:
-        click.UsageError: there is none of that name.
-    """
+    """Refuse an interpreter (--python) that cannot be started. Raises click.UsageError: there is none of that name."""
     if executable and not shutil.which(executable):
         raise click.UsageError(f"--python {executable}: no such program, or not executable")
 
@@ -150,8 +143,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     What is no regular file (/dev/stdout, a named pipe) is written directly.
 
-    Raises:
-        click.ClickException: the file cannot be written.
+    Raises click.ClickException: the file cannot be written.
     """
     try:
         if path.exists() and not path.is_file():
@@ -226,8 +218,7 @@ def write(
 def read_bytes(path: str) -> bytes:
     """Read a file, or standard input for "-".
 
-    Raises:
-        click.UsageError: it cannot be read.
+    Raises click.UsageError: it cannot be read.
     """
     try:
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()

@@ -22,8 +22,7 @@ PIPE_TIMEOUT = 5  # seconds until the first byte of a named pipe must have been 
 def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
     """Load a report; "-" is standard input. `command` is shown in the message if it is a bench result.
 
-    Raises:
-        click.UsageError: it cannot be read, is too large, or is not a report of this version.
+    Raises click.UsageError: it cannot be read, is too large, or is not a report of this version.
     """
     from tfgpu_doctor.records.report import ReportError, load_report
 
@@ -37,8 +36,7 @@ def load(path: str, *, command: str = "tfgpu doctor --from") -> Report:
 def load_bench(path: str, command: str) -> BenchResult:
     """Load a bench result; "-" is standard input.
 
-    Raises:
-        click.UsageError: it cannot be read, is too large, or is not a bench result of this version.
+    Raises click.UsageError: it cannot be read, is too large, or is not a bench result of this version.
     """
     from tfgpu_doctor.bench.saved import load_result
     from tfgpu_doctor.records.report import ReportError
@@ -53,8 +51,7 @@ def load_bench(path: str, command: str) -> BenchResult:
 def load_pair(base: str, new: str) -> tuple[Report, Report] | tuple[BenchResult, BenchResult]:
     """Load two files of one kind, for tfgpu compare; "-" is standard input, for one of them.
 
-    Raises:
-        click.UsageError: a file cannot be read or used, or the files are of different kinds.
+    Raises click.UsageError: a file cannot be read or used, or the files are of different kinds.
     """
     from tfgpu_doctor.bench.saved import load_result
     from tfgpu_doctor.records.report import SCHEMA as REPORT

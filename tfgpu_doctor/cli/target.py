@@ -44,11 +44,7 @@ def target_options(function: _Function) -> _Function:
 
 
 def read_target(matrix: Matrix, **options: Any) -> Target:
-    """Build the target that these options describe.
-
-    Raises:
-        click.UsageError: a value is not valid.
-    """
+    """Build the target that these options describe. Raises click.UsageError: a value is not valid."""
     from tfgpu_doctor.plan.target import TargetError, describe
 
     try:

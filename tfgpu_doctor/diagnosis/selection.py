@@ -38,8 +38,7 @@ def checks() -> tuple[Check, ...]:
 def verify(patterns: tuple[str, ...]) -> None:
     """Make sure that every pattern ("gpu.none", "env.*") means some check.
 
-    Raises:
-        SelectionError: one means none.
+    Raises SelectionError: one means none.
     """
     known = [one.id for one in checks()]
     for pattern in patterns:

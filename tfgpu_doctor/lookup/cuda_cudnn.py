@@ -78,8 +78,7 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
 def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
     """The row of exactly the toolkit that `text` names: "12.5", "12.5.1".
 
-    Raises:
-        QueryError: no version, or none that the matrix has; with the nearest that it has.
+    Raises QueryError: no version, or none that the matrix has; with the nearest that it has.
     """
     version = read_version(text, "CUDA", "12.5")
     rows = {row.version: row for row in matrix.data.cuda}
@@ -114,8 +113,7 @@ def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> CudnnAnswer:
 def find_cudnn(matrix: Matrix, text: str) -> CudnnRelease:
     """The line of a cuDNN version: "9.3", "9.3.0.75".
 
-    Raises:
-        QueryError: no version, or of a line that the matrix does not have; with the nearest that it has.
+    Raises QueryError: no version, or of a line that the matrix does not have; with the nearest that it has.
     """
     version = read_version(text, "cuDNN", "9.3")
     row = matrix.cudnn(version) if "." in version else None
@@ -163,8 +161,7 @@ def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
 def read_version(text: str, what: str, example: str) -> str:
     """Read a version number; "v12.5" and "CUDA 12.5" will do.
 
-    Raises:
-        QueryError: something else.
+    Raises QueryError: something else.
     """
     match = _VERSION.fullmatch(text.strip())
     if match is None:

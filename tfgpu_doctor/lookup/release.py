@@ -25,8 +25,7 @@ def find_release(matrix: Matrix, text: str, platform: str, package: str | None =
         text: a version, or a requirement of one ("tensorflow-gpu==1.15.5").
         package: `tensorflow` where neither this nor `text` names one.
 
-    Raises:
-        QueryError: no version, or no such release of that package on that platform; with the nearest that there are.
+    Raises QueryError: no version, or no such release of that package on that platform; with the nearest that there are.
     """
     version, package = read_release(matrix, text, package)
     found = matrix.tensorflow(str(_resolved(matrix, version, platform, package)), platform, package)
@@ -37,8 +36,7 @@ def find_release(matrix: Matrix, text: str, platform: str, package: str | None =
 def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple[str, str]:
     """Split what a person writes into a version and a package.
 
-    Raises:
-        QueryError: no version; a package that the matrix does not know, or two different ones.
+    Raises QueryError: no version; a package that the matrix does not know, or two different ones.
     """
     match = _REQUIREMENT.fullmatch(text.strip())
     try:
@@ -65,8 +63,7 @@ def with_gpu(matrix: Matrix, row: Release) -> Release | None:
 def known_package(matrix: Matrix, name: str) -> str:
     """The package as the matrix spells it.
 
-    Raises:
-        QueryError: it has no such package; the message lists those it has.
+    Raises QueryError: it has no such package; the message lists those it has.
     """
     normal = re.sub(r"[-_.]+", "-", name).lower()
     known = dict.fromkeys(row.package for row in matrix.data.tensorflow)

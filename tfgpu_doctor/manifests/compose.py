@@ -19,11 +19,7 @@ def is_compose(root: Node) -> bool:
 
 
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
-    """Every service with an image or a build.
-
-    Raises:
-        ManifestError: a key stands twice, or the file is a template.
-    """
+    """Every service with an image or a build. Raises ManifestError: a key stands twice, or the file is a template."""
     services = root.get("services")
     found = [_service(path, name, root, node, include) for name, node in (services.pairs() if services else ())]
     return tuple(one for one in found if one.image or one.build_context)

@@ -18,8 +18,7 @@ def is_environment(root: Node) -> bool:
 def read_environment(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """environment.yml: dependencies of conda, of pip below them, and variables.
 
-    Raises:
-        ManifestError: a key stands twice, or the file is a template.
+    Raises ManifestError: a key stands twice, or the file is a template.
     """
     requirements: list[Requirement] = []
     not_understood: list[str] = []

@@ -33,11 +33,7 @@ class _Stage:
 
 
 def read_dockerfile(path: str, text: str, include: Include) -> tuple[Environment, ...]:
-    """The environment that a Dockerfile builds.
-
-    Raises:
-        ManifestError: it has no FROM.
-    """
+    """The environment that a Dockerfile builds. Raises ManifestError: it has no FROM."""
     reader = _Reader(path, text)
     for instruction in reader.instructions():
         reader.take(instruction)

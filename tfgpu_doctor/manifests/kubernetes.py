@@ -24,11 +24,7 @@ def is_kubernetes(root: Node) -> bool:
 
 
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
-    """Every container of every object.
-
-    Raises:
-        ManifestError: a key stands twice, or an image is a template's.
-    """
+    """Every container of every object. Raises ManifestError: a key stands twice, or an image is a template's."""
     return tuple(one for root in roots for one in _object(root))
 
 

@@ -47,8 +47,7 @@ class Node:
     def pairs(self) -> Iterator[tuple[str, Node]]:
         """Keys and values of a mapping, merge keys resolved; a key of the mapping itself wins.
 
-        Raises:
-            ManifestError: a key stands twice, which Compose, kubectl and conda refuse.
+        Raises ManifestError: a key stands twice, which Compose, kubectl and conda refuse.
         """
         found: dict[str, Any] = {}
         self._collect(found, 0)
@@ -93,11 +92,7 @@ class Node:
 
 
 def documents(path: str, text: str) -> list[Node]:
-    """The documents of a YAML file.
-
-    Raises:
-        ManifestError: it is no YAML, or a template of YAML.
-    """
+    """The documents of a YAML file. Raises ManifestError: it is no YAML, or a template of YAML."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -30,8 +30,7 @@ def read(path: str, text: str, kind: Kind | None = None, include: Include = lamb
         kind: what the file is; None: its name or its content tells.
         include: reads a file that this one names, relative to it; None where it cannot.
 
-    Raises:
-        ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
+    Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)

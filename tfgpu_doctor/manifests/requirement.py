@@ -25,8 +25,7 @@ _KEY = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\s]+))")
 def pip_requirement(text: str, place: Place) -> Requirement | None:
     """Read one requirement; None for a path, an address or an option, which name nothing that the matrix knows.
 
-    Raises:
-        ValueError: neither of these.
+    Raises ValueError: neither of these.
     """
     if len(text) > LONGEST:
         raise ValueError(f"the requirement is too long: {len(text)} characters")
@@ -65,8 +64,7 @@ def _wheel(address: str, place: Place) -> Requirement | None:
 def conda_requirement(text: str, place: Place) -> Requirement:
     """Read a match spec: "tensorflow-gpu=2.4", "tensorflow=2.19.*=cuda*", "python>=3.9,<3.11", "numpy 1.26".
 
-    Raises:
-        ValueError: it is none, or its version has no counterpart in PEP 440.
+    Raises ValueError: it is none, or its version has no counterpart in PEP 440.
     """
     plain = text.strip().strip("\"'")
     found = _SPEC.fullmatch(plain.rpartition("::")[2])

@@ -14,8 +14,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 def conda_specifier(version: str) -> str:
     """conda's "=2.4" is 2.4 and its patches, "==2.4" or "2.4" that alone, "3.8|3.9" from the lowest to the highest.
 
-    Raises:
-        ValueError: it has no counterpart.
+    Raises ValueError: it has no counterpart.
     """
     return _either(re.sub(r"\s", "", version), _one_conda)
 
@@ -23,8 +22,7 @@ def conda_specifier(version: str) -> str:
 def poetry_specifier(version: str) -> str:
     """Poetry's "^2.15" is >=2.15,<3, "~2.15" is >=2.15,<2.16, a bare "2.15.1" that version.
 
-    Raises:
-        ValueError: it has no counterpart.
+    Raises ValueError: it has no counterpart.
     """
     return _either(version.strip().replace("||", "|"), _one_poetry)
 
@@ -52,11 +50,7 @@ def _valid(text: str) -> str:
 
 
 def _bounds(wanted: SpecifierSet) -> tuple[str, str]:
-    """The first version that is admitted and the first above.
-
-    Raises:
-        ValueError: there is no such pair.
-    """
+    """The first version that is admitted and the first above. Raises ValueError: there is no such pair."""
     found = {each.operator: each.version for each in wanted}
     if set(found) == {"=="} and len(wanted) == 1 and _NUMBER.fullmatch(number := found["=="].removesuffix(".*")):
         return number, _next(number, -1)

@@ -64,8 +64,7 @@ class Matrix:
 
         With files of the user's it is also held against itself by :meth:`check`; the tests do that for ours.
 
-        Raises:
-            MatrixError: a file cannot be read, is not valid YAML, does not fit the schema, or contradicts the rest.
+        Raises MatrixError: a file cannot be read, is not valid YAML, does not fit the schema, or contradicts the rest.
         """
         matrix = cls(_read(bundled_path()), str(bundled_path()))
         files = [layer for layer in layers if layer is not None]
@@ -83,8 +82,7 @@ class Matrix:
     def check(self) -> None:
         """Hold the tables against each other.
 
-        Raises:
-            MatrixError: with a line for each contradiction; it names the row and the valid values.
+        Raises MatrixError: with a line for each contradiction; it names the row and the valid values.
         """
         from tfgpu_doctor.matrix.lint import contradictions
 
@@ -242,8 +240,7 @@ def _read(file: Path) -> MatrixFile:
 def parse(text: str, path: str) -> MatrixFile:
     """Read the text of a matrix; `path` is for messages.
 
-    Raises:
-        MatrixError: no valid YAML, or not of the schema; the message has the place.
+    Raises MatrixError: no valid YAML, or not of the schema; the message has the place.
     """
     import yaml_rs
 

@@ -99,8 +99,7 @@ def make_plan(
 def read_specifier(text: str) -> SpecifierSet:
     """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16".
 
-    Raises:
-        TargetError: something else.
+    Raises TargetError: something else.
     """
     try:
         version = Version(text)

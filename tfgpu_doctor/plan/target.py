@@ -67,8 +67,7 @@ def describe(
 ) -> Target:
     """Build the target that a person describes.
 
-    Raises:
-        TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed number.
+    Raises TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed number.
     """
     gpus = [read_gpu(matrix, name) for name in gpu]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in compute_capability]
@@ -165,8 +164,7 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
 def read_capability(text: str, matrix: Matrix) -> str:
     """Read "8.9", "89" or "sm_89".
 
-    Raises:
-        TargetError: no compute capability, or none that the matrix knows.
+    Raises TargetError: no compute capability, or none that the matrix knows.
     """
     found = _CAPABILITY.fullmatch(text.strip())
     capability = ".".join(found.groups()) if found else text
@@ -179,8 +177,7 @@ def read_capability(text: str, matrix: Matrix) -> str:
 def read_driver(text: str) -> str:
     """Read a driver version or branch: "570.86.10", "570.86", "570", "R570".
 
-    Raises:
-        TargetError: something else.
+    Raises TargetError: something else.
     """
     bare = text.strip().lower().removeprefix("r").removesuffix(".xx")
     if not _DRIVER.fullmatch(bare):
@@ -191,8 +188,7 @@ def read_driver(text: str) -> str:
 def read_python(text: str) -> str:
     """Read a Python version: "3.12", "3.12.4", "cp312".
 
-    Raises:
-        TargetError: something else.
+    Raises TargetError: something else.
     """
     found = _PYTHON.fullmatch(text.strip())
     if found is None:

@@ -18,8 +18,7 @@ def below(root: str, path: str) -> str:
 def read_text(root: str, path: str) -> str:
     """Return the text of the file `path` below `root`; undecodable bytes are replaced.
 
-    Raises:
-        OSError: it cannot be read.
+    Raises OSError: it cannot be read.
     """
     with Path(below(root, path)).open("rb") as stream:
         return stream.read(LIMIT).decode("utf-8", "replace")

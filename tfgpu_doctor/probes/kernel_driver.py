@@ -87,8 +87,7 @@ def xid_events(log: str) -> tuple[str, ...]:
 def read_kernel_log(root: str) -> str:
     """The kernel's log buffer, which has one record a read.
 
-    Raises:
-        OSError: it may not be read without privilege, or a container hides it.
+    Raises OSError: it may not be read without privilege, or a container hides it.
     """
     records: list[bytes] = []
     handle = os.open(below(root, KMSG), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

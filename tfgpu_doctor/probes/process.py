@@ -95,8 +95,7 @@ class Child:
 
     Use as a context manager: leaving the block kills whatever still runs.
 
-    Raises:
-        OSError: the program cannot be started.
+    Raises OSError: the program cannot be started.
     """
 
     def __init__(
@@ -149,8 +148,7 @@ class Child:
     def read_line(self, timeout: float) -> str | None:
         """Return the next line of standard output, or None at its end.
 
-        Raises:
-            TimeoutError: no line came within `timeout` seconds.
+        Raises TimeoutError: no line came within `timeout` seconds.
         """
         try:
             line = self._lines.get(timeout=max(timeout, 0.0))
@@ -165,8 +163,7 @@ class Child:
     def read_line_or_end(self, deadline: float) -> str | None:
         """Like :meth:`read_line` up to the monotonic time `deadline`; None also when only a grandchild holds the pipe.
 
-        Raises:
-            TimeoutError: the child itself still runs at the deadline.
+        Raises TimeoutError: the child itself still runs at the deadline.
         """
         while True:
             late = time.monotonic() - deadline
@@ -184,11 +181,7 @@ class Child:
                     raise
 
     def send(self, text: str) -> None:
-        """Write `text` to the child's standard input.
-
-        Raises:
-            BrokenPipeError: the child is gone.
-        """
+        """Write `text` to the child's standard input. Raises BrokenPipeError: the child is gone."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()

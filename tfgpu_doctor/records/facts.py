@@ -84,8 +84,7 @@ class Facts(Record, frozen=True):
 def look_up(facts: Facts, path: str) -> Any:
     """Return the fact or plain value at a dotted path such as ``"driver.nvml_init"``.
 
-    Raises:
-        AttributeError: the path names no field.
+    Raises AttributeError: the path names no field.
     """
     here: Any = facts
     for name in path.split("."):
@@ -104,8 +103,7 @@ def fact_paths() -> tuple[str, ...]:
 def about(path: str) -> About:
     """The description of the field at a dotted path: "driver.version"; of a GPU "gpus.temperature".
 
-    Raises:
-        KeyError: no field is described there.
+    Raises KeyError: no field is described there.
     """
     record: type = Facts
     found = About("", is_public=False)

@@ -109,8 +109,7 @@ class Report(Record, frozen=True):
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:
     """Decode a saved report; `name` and the `command` that reads it stand in the message.
 
-    Raises:
-        ReportError: not JSON, not a report, or one of another schema version.
+    Raises ReportError: not JSON, not a report, or one of another schema version.
     """
     kind = schema_of(data, name)
     if kind != SCHEMA:
@@ -121,8 +120,7 @@ def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") ->
 def decode_saved(data: bytes, kind: type[_Saved], name: str, what: str) -> _Saved:
     """Decode a file whose schema is known to fit; `name` and `what` it should be stand in the message.
 
-    Raises:
-        ReportError: its fields are not those of `kind`.
+    Raises ReportError: its fields are not those of `kind`.
     """
     try:
         return msgspec.json.decode(without_mark(data), type=kind)
@@ -138,8 +136,7 @@ def without_mark(data: bytes) -> bytes:
 def schema_of(data: bytes, name: str) -> str:
     """What a saved file says that it is: "tfgpu.report/1".
 
-    Raises:
-        ReportError: it says nothing of the kind.
+    Raises ReportError: it says nothing of the kind.
     """
     data = without_mark(data)
     if not data.strip():

@@ -13,8 +13,7 @@ _NUMBERS = re.compile(r"\s*v?(\d{1,9}(?:\.\d{1,9})*)", re.IGNORECASE)
 def numbers(version: str) -> tuple[int, ...]:
     """Turn "12.5.1" into (12, 5, 1).
 
-    Raises:
-        ValueError: it is not made of numbers alone.
+    Raises ValueError: it is not made of numbers alone.
     """
     return tuple(int(part) for part in version.split("."))
 
@@ -55,8 +54,7 @@ def same_minor(version: str, other: str) -> bool:
 def padded(version: str) -> tuple[int, int, int]:
     """Turn "12.5" into (12, 5, 0), for comparing with "12.5.1".
 
-    Raises:
-        ValueError: it is not made of numbers alone.
+    Raises ValueError: it is not made of numbers alone.
     """
     first, second, third = _padded(numbers(version), 3)[:3]
     return first, second, third
@@ -65,8 +63,7 @@ def padded(version: str) -> tuple[int, int, int]:
 def capability(text: str) -> tuple[int, int]:
     """Turn the compute capability "8.9" into (8, 9).
 
-    Raises:
-        ValueError: it is not made of numbers alone.
+    Raises ValueError: it is not made of numbers alone.
     """
     first, second = _padded(numbers(text), 2)[:2]
     return first, second

@@ -81,11 +81,7 @@ def _size(run: SmokeRun) -> object:
 
 
 def read(data: bytes, name: str) -> Baseline:
-    """Read a saved result.
-
-    Raises:
-        ReportError: it is none, or holds no speed; the message says why.
-    """
+    """Read a saved result. Raises ReportError: it is none, or holds no speed; the message says why."""
     kind = schema_of(data, name)
     if kind == SCHEMA:
         found = _of_smoke(decode_saved(data, Smoke, name, "result of tfgpu smoke"), name)

@@ -68,8 +68,7 @@ class Cluster:
 def parse(text: str) -> Cluster | None:
     """Read TF_CONFIG; None where it names one worker alone, which is no cluster.
 
-    Raises:
-        ClusterError: it cannot be read, or this process has no part in such a training.
+    Raises ClusterError: it cannot be read, or this process has no part in such a training.
     """
     try:
         config = json.loads(text)

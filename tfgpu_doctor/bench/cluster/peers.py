@@ -125,8 +125,7 @@ class Watched:
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request; the others are expected from the preparation of their common work to its end.
 
-        Raises:
-            WorkerError: as the worker does; or another machine is lost.
+        Raises WorkerError: as the worker does; or another machine is lost.
         """
         if self._watch.lost:
             raise WorkerError(self._watch.lost)

@@ -84,11 +84,7 @@ class Shift:
 
 
 def level(samples: Samples) -> Level:
-    """Where the times of a run lie.
-
-    Raises:
-        ValueError: there is no process.
-    """
+    """Where the times of a run lie. Raises ValueError: there is no process."""
     medians = [math.log(median(process)) for process in samples.processes]
     count = len(medians)
     if not count:

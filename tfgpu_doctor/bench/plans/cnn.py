@@ -93,8 +93,7 @@ class Cnn(PlanBase):
 
         The common case comes first, so that the others are not kept waiting.
 
-        Raises:
-            DeviceError: GPUs were asked for that are not there.
+        Raises DeviceError: GPUs were asked for that are not there.
         """
         if self.cluster is None:
             return self.selection.cases(found, (SPREAD,))
@@ -119,8 +118,7 @@ class Cnn(PlanBase):
     def entries_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
         """What is measured in turns, type by type.
 
-        Raises:
-            DeviceError: the images cannot be shared out evenly over the devices of a case.
+        Raises DeviceError: the images cannot be shared out evenly over the devices of a case.
         """
         for dtype, todo in self.cases_by_type(cases):
             yield tuple((case, self.job(dtype, case)) for case in todo)
@@ -128,18 +126,13 @@ class Cnn(PlanBase):
     def part(self, found: Sequence[GpuFound]) -> list[tuple[Case, Job]]:
         """What a machine other than the first takes part in.
 
-        Raises:
-            DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
+        Raises DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
         """
         groups = self.entries_by_type(self.cases(found))
         return [(case, job) for entries in groups for case, job in entries if case.spread == WORKERS]
 
     def batch_of(self, replicas: int) -> int:
-        """Images on each of so many devices.
-
-        Raises:
-            DeviceError: they cannot be shared out evenly.
-        """
+        """Images on each of so many devices. Raises DeviceError: they cannot be shared out evenly."""
         if self.global_batch is None:
             return self.each
         if self.global_batch % replicas:
@@ -151,11 +144,7 @@ class Cnn(PlanBase):
         return self.global_batch // replicas
 
     def job(self, dtype: str, case: Case) -> Job:
-        """What a case computes.
-
-        Raises:
-            DeviceError: the images cannot be shared out evenly over its devices.
-        """
+        """What a case computes. Raises DeviceError: the images cannot be shared out evenly over its devices."""
         replicas = len(case.devices)
         each = self.batch_of(replicas)
         images, flop = each * replicas, training_flop(self.model)
@@ -197,8 +186,7 @@ class Cnn(PlanBase):
     def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
         """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.
 
-        Raises:
-            TooLargeError: they do not.
+        Raises TooLargeError: they do not.
         """
         height, width, channels = MODELS[self.model].image
         image = 4 * height * width * channels

@@ -106,8 +106,7 @@ class Inference(PlanBase):
     def _prepare(self, session: Session, folder: Path) -> dict[str, dict[str, Any]]:
         """The worker's parameters for each type, once models and right answers lie in `folder`.
 
-        Raises:
-            CannotRunError: the SavedModel cannot be used; the message says why.
+        Raises CannotRunError: the SavedModel cannot be used; the message says why.
         """
         session.progress("preparing the model", 0.0)
         worker = session.start_worker()

@@ -144,8 +144,7 @@ class Input(PlanBase):
     def _folder(self, session: Session) -> Iterator[str]:
         """The user's images, or a folder of new ones that is removed in the end.
 
-        Raises:
-            CannotRunError: one of them cannot be decoded.
+        Raises CannotRunError: one of them cannot be decoded.
         """
         image = list(MODELS[self.model].image)
 
@@ -201,11 +200,7 @@ class Input(PlanBase):
         return workload.BLOCK * self.size * len(case.devices)
 
     def _check_memory(self, session: Session, cases: Sequence[Case]) -> None:
-        """Refuse what the host's memory does not hold even one after the other.
-
-        Raises:
-            TooLargeError: it does not.
-        """
+        """Refuse what the host's memory does not hold even one after the other. Raises TooLargeError: it does not."""
         widest = max(len(case.devices) for case in cases)
         need = len(cases) * (workload_size.PROCESS + self._host_bytes(widest))
         free = session.free(cases)[workload_size.HOST]

@@ -73,8 +73,7 @@ class MatPow(PlanBase):
     def _choose_size(self, session: Session, cases: Sequence[Case]) -> tuple[int, float]:
         """The size asked for, or the one at which the slowest device needs about TARGET s; and that time, estimated.
 
-        Raises:
-            TooLargeError: it does not fit.
+        Raises TooLargeError: it does not fit.
         """
         session.progress("choosing a size", 0.0)
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)

@@ -145,8 +145,7 @@ class _Tries:
     def one(self, case: Case, job: Job, batch: int) -> Try:
         """Try a batch: one that does not fit where others were before is tried again in a process of its own.
 
-        Raises:
-            WorkerError: what happened has nothing to do with memory.
+        Raises WorkerError: what happened has nothing to do with memory.
         """
         while True:
             used = self._used

@@ -19,8 +19,7 @@ class ShapeError(Exception):
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """Read --shape "224,224,3" or "images=224,224,3": the input's name ("" for the only one), the shape of one item.
 
-    Raises:
-        ShapeError: what is no shape.
+    Raises ShapeError: what is no shape.
     """
     name, equals, numbers = text.rpartition("=")
     parts = [part.strip() for part in numbers.split(",")] if numbers.strip() else []
@@ -36,8 +35,7 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
         described: what the worker said of the signature.
         shapes: of one item, by the input's name; "" is the only input.
 
-    Raises:
-        SignatureError: there is no such signature, or an input cannot be made up.
+    Raises SignatureError: there is no such signature, or an input cannot be made up.
     """
     if "unusable" in described:
         raise SignatureError(described["unusable"])

@@ -32,8 +32,7 @@ class SizesError(Exception):
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Read --sweep: "256,512,1024", "256,…,16384" (doubling), or "auto"; ascending, each once.
 
-    Raises:
-        SizesError: a part is no size, or there are fewer than two.
+    Raises SizesError: a part is no size, or there are fewer than two.
     """
     if text.strip().lower() == "auto":
         return AUTO

@@ -35,8 +35,7 @@ class SizesError(Exception):
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Read --sizes "1MiB,256MiB": bytes, ascending, each once.
 
-    Raises:
-        SizesError: a part is no size.
+    Raises SizesError: a part is no size.
     """
     found = []
     for part in text.split(","):
@@ -196,8 +195,7 @@ class Transfer(PlanBase):
     def _fitting(self, session: Session, cases: Sequence[Case]) -> tuple[int, ...]:
         """The sizes for which the processes of `cases` have memory, which are there at once.
 
-        Raises:
-            TooLargeError: a size that was asked for does not fit, or none does.
+        Raises TooLargeError: a size that was asked for does not fit, or none does.
         """
         free = session.free(cases)
         fitting = tuple(size for size in self.sizes if not _short(cases, size, free))

@@ -81,8 +81,7 @@ def fit(
 ) -> int:
     """The size to run: `wanted` when the user named one, else `chosen` or the largest that fits below it.
 
-    Raises:
-        TooLargeError: `wanted` does not fit, or nothing does.
+    Raises TooLargeError: `wanted` does not fit, or nothing does.
     """
     size = wanted or chosen
     for dtype in dtypes:

@@ -44,8 +44,7 @@ class Limit:
     def ask(self, worker: Worker, timeout: float, request: dict[str, Any]) -> dict[str, Any]:
         """Hand a request on, with no more time than is left.
 
-        Raises:
-            WorkerError: as the worker does; the limit has run out where that is why.
+        Raises WorkerError: as the worker does; the limit has run out where that is why.
         """
         left = self.left
         try:
@@ -95,11 +94,7 @@ class OneProcess(Workers):
         return _ONE in self._alive
 
     def take(self, _key: Key = _ONE) -> Worker:
-        """The process, started where there is none.
-
-        Raises:
-            WorkerError: it does not start.
-        """
+        """The process, started where there is none. Raises WorkerError: it does not start."""
         return super().take(_ONE)
 
     def _start_one(self) -> Worker:

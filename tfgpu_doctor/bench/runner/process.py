@@ -38,11 +38,7 @@ class WorkerProcess:
     """A worker in a child process of the interpreter under test."""
 
     def __init__(self, executable: str, environ: Mapping[str, str] | None = None, script: Path = SCRIPT) -> None:
-        """Start it.
-
-        Raises:
-            WorkerError: the interpreter cannot be started.
-        """
+        """Start it. Raises WorkerError: the interpreter cannot be started."""
         try:
             self._child = Child([executable, str(script)], env=dict(environ or os.environ), stdin=True)
         except OSError as error:
@@ -51,8 +47,7 @@ class WorkerProcess:
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send one request and wait at most `timeout` seconds for its answer.
 
-        Raises:
-            WorkerError: no answer in time, no process any more, an answer that is none, or an error in it.
+        Raises WorkerError: no answer in time, no process any more, an answer that is none, or an error in it.
         """
         try:
             self._child.send(json.dumps(request) + "\n")

@@ -18,8 +18,7 @@ Key = tuple[str, str]  # label and type: what one process is for
 def hello(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
     """Import TensorFlow in a worker: its versions, and the GPUs it lists.
 
-    Raises:
-        WorkerError: TensorFlow cannot be imported there.
+    Raises WorkerError: TensorFlow cannot be imported there.
     """
     answer = worker.ask(START, do="hello")
     software = {name: str(answer[name]) for name in ("tensorflow", "numpy", "python")}
@@ -41,19 +40,14 @@ class Workers:
     def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
         """Start one, and say its versions and the GPUs that it lists.
 
-        Raises:
-            WorkerError: TensorFlow cannot be imported there.
+        Raises WorkerError: TensorFlow cannot be imported there.
         """
         self._spare.append(self._start())
         software, found = hello(self._spare[0])
         return self._spare[0], software, found
 
     def take(self, key: Key) -> Worker:
-        """The process of a case, started where there is none.
-
-        Raises:
-            WorkerError: it does not start.
-        """
+        """The process of a case, started where there is none. Raises WorkerError: it does not start."""
         if key not in self._alive:
             self._alive[key] = self._spare.pop() if self._spare else self._start_one()
         return self._alive[key]

@@ -222,8 +222,7 @@ class Workload:
     def follow(self) -> str:
         """On machines other than the first: wait for what that wants, do it, and say what it was.
 
-        Raises:
-            ValueError: this machine's part was computed elsewhere than asked for.
+        Raises ValueError: this machine's part was computed elsewhere than asked for.
         """
         assert self.machines is not None
         done = self.machines.follow(

@@ -49,8 +49,7 @@ def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> J
 def reference(folder: str, image: list[int], count: int, make: bool) -> None:
     """Write images into a folder for a benchmark whose user has none, or look whether the user's can be decoded.
 
-    Raises:
-        ValueError: one cannot; the message names it.
+    Raises ValueError: one cannot; the message names it.
     """
     height, width, channels = image
     if make:

@@ -71,11 +71,7 @@ class Machines:
         self._sum = tf.function(self._summed, autograph=False)
 
     def agree(self, text: str) -> None:
-        """Make sure that all workers were asked for the same.
-
-        Raises:
-            ValueError: they were not.
-        """
+        """Make sure that all workers were asked for the same. Raises ValueError: they were not."""
         mine = zlib.crc32(text.encode())
         found = self.gather([float(mine)])
         if any(one != [mine] for one in found):

@@ -63,8 +63,7 @@ class Workload:
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], _spread: str) -> None:
         """Build the network where this process has none yet, and put the images on the devices.
 
-        Raises:
-            NoRoomError: there is no memory for them.
+        Raises NoRoomError: there is no memory for them.
         """
         self.name, self.each, self.dtype, self.devices = parameters["model"], parameters["batch"], dtype, devices
         self.largest = max(parameters.get("largest", 0), self.each)  # images that are known to fit
@@ -103,8 +102,7 @@ class Workload:
     def sample(self, steps: int) -> float:
         """Seconds of `steps` training steps, from the first call to the end on the last device.
 
-        Raises:
-            NoRoomError: there is no memory for them.
+        Raises NoRoomError: there is no memory for them.
         """
         with room_for(f"a batch of {self.each}"):
             started = time.perf_counter()

@@ -88,8 +88,7 @@ def build(name: str, dtype: str) -> Any:
 
     Its weights are always the same. Call it within a strategy's scope to have them there.
 
-    Raises:
-        KeyError: no such network or type.
+    Raises KeyError: no such network or type.
     """
     import tensorflow as tf
 
@@ -107,11 +106,7 @@ def build(name: str, dtype: str) -> Any:
 
 @contextmanager
 def policy(keras: Any, dtype: str) -> Iterator[None]:
-    """Build networks in the policy of `dtype`, whatever a user's keras.json says.
-
-    Raises:
-        KeyError: no such type.
-    """
+    """Build networks in the policy of `dtype`, whatever a user's keras.json says. Raises KeyError: no such type."""
     keras.backend.set_image_data_format("channels_last")
     keras.backend.set_floatx("float32")
     before = keras.mixed_precision.global_policy()

@@ -111,8 +111,7 @@ def checksum(pixels: Any) -> int:
 def expected(folder: str, image: tuple[int, int, int], count: int) -> tuple[int, ...]:
     """The checksum of each image, loaded and augmented one after the other, without a pipeline.
 
-    Raises:
-        ValueError: a file is no image; the message names it.
+    Raises ValueError: a file is no image; the message names it.
     """
     import numpy as np
     import tensorflow as tf

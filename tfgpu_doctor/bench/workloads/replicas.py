@@ -32,11 +32,7 @@ class NoRoomError(Exception):
 
 @contextmanager
 def room_for(what: str) -> Iterator[None]:
-    """Turn TensorFlow's ways to say that memory is missing into one.
-
-    Raises:
-        NoRoomError: memory is missing.
-    """
+    """Turn TensorFlow's ways to say that memory is missing into one. Raises NoRoomError: memory is missing."""
     import tensorflow as tf
 
     try:

@@ -105,8 +105,7 @@ class Measuring:
     def selection(self) -> Selection:
         """The devices that were asked for.
 
-        Raises:
-            click.UsageError: options that exclude one another, or what is no device.
+        Raises click.UsageError: options that exclude one another, or what is no device.
         """
         from tfgpu_doctor.bench.devices import DeviceSyntaxError, Selection, parse_devices, parse_gpus
 
@@ -127,8 +126,7 @@ class Measuring:
     def check(self) -> None:
         """Refuse what cannot work before anything is measured.
 
-        Raises:
-            click.UsageError: no such interpreter, or no file to write to.
+        Raises click.UsageError: no such interpreter, or no file to write to.
         """
         if self.output == "-":
             raise click.UsageError("--output needs a file name; use --format json to print to standard output")

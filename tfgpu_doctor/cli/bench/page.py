@@ -23,8 +23,7 @@ OLDEST = (3, 8)  # what pyproject.toml asks for
 def check(name: str) -> None:
     """Refuse what could not be written after minutes of measuring.
 
-    Raises:
-        click.UsageError: no Matplotlib, no such folder, or no permission.
+    Raises click.UsageError: no Matplotlib, no such folder, or no permission.
     """
     _check_charts()
     if name == "-":
@@ -44,8 +43,7 @@ def check(name: str) -> None:
 def _check_charts() -> None:
     """Whether the charts can be drawn: Matplotlib is there, works, and is not too old.
 
-    Raises:
-        click.UsageError: one of these is not so.
+    Raises click.UsageError: one of these is not so.
     """
     if find_spec("matplotlib") is None:
         raise click.UsageError(NEEDS)
@@ -64,8 +62,7 @@ def _check_charts() -> None:
 def write(result: BenchResult, matrix: Matrix, name: str) -> None:
     """Write the page, with the doctor's verdict over the facts that the result carries, and nothing private in it.
 
-    Raises:
-        click.ClickException: it cannot be written.
+    Raises click.ClickException: it cannot be written.
     """
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.redact.redaction import Redactor
