@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tests.healthy import healthy, known, spoil
-from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_share, undisturbed, usable_cpus
+from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_share, usable_cpus
 from tfgpu_doctor.bench.comparing.ratio_interval import PROCESS_SPREAD, Samples, interval, level, shift, student
 
 
@@ -111,7 +111,6 @@ def test_disturbed_samples_are_left_out_and_so_is_a_process_that_has_no_others()
     mostly = Samples(((1.0,) * 10, (1.0,) * 12), ((0.0,) * 3 + (0.5,) * 7, (0.0,) * 4 + (0.5,) * 8)).undisturbed()
     assert list(map(len, mostly.processes)) == [4]  # what is left of a process that was disturbed mostly is no evidence
     assert Samples(((1.0, 5.0),), None).undisturbed().processes == ((1.0, 5.0),)
-    assert undisturbed([1.0, 5.0], [2.0, 1.0], [0.0, 1.0], 2.0) == [1.0]
 
 
 def test_how_many_cpus_may_be_used() -> None:

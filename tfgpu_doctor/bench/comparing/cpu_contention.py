@@ -41,9 +41,3 @@ def lost_share(load: float, wait: float, cpus: float) -> float:
 def lost_shares(loads: Sequence[float], waits: Sequence[float], cpus: float) -> list[float]:
     """The same for each sample."""
     return [lost_share(load, wait, cpus) for load, wait in zip(loads, waits, strict=True)]
-
-
-def undisturbed(samples: Sequence[float], loads: Sequence[float], waits: Sequence[float], cpus: float) -> list[float]:
-    """The samples that lost at most DISTURBED."""
-    shares = lost_shares(loads, waits, cpus)
-    return [sample for sample, share in zip(samples, shares, strict=True) if share <= DISTURBED]

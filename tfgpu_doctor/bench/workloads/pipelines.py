@@ -18,7 +18,6 @@ OWN = ("map_parallelization", "inject_prefetch", "map_and_batch_fusion", "parall
 class Pipeline(NamedTuple):
     """Which knobs are turned."""
 
-    says: str  # for people: what is written
     base: str | None = None  # the pipeline that lacks one knob of this one, or several of the last
     tuned: bool = False  # TensorFlow may optimise the graph
     parallel_map: bool = False  # images are augmented by several threads
@@ -29,41 +28,17 @@ class Pipeline(NamedTuple):
     to_device: bool = False  # and copied to the device
 
 
+_DECODING = Pipeline("parallel map", parallel_map=True, parallel_decode=True)
 PIPELINES = {
-    "sequential": Pipeline("map, map, batch"),
-    "as TensorFlow tunes it": Pipeline("the same, with TensorFlow's own optimisations", "sequential", tuned=True),
-    "parallel map": Pipeline("augment with num_parallel_calls=AUTOTUNE", "sequential", parallel_map=True),
-    "parallel decode": Pipeline(
-        "also decode with num_parallel_calls=AUTOTUNE", "parallel map", parallel_map=True, parallel_decode=True
-    ),
-    "batch before map": Pipeline(
-        "batch, then augment the whole batch",
-        "parallel decode",
-        parallel_map=True,
-        parallel_decode=True,
-        vectorised=True,
-    ),
-    "cache": Pipeline("cache() after decoding", "parallel decode", parallel_map=True, parallel_decode=True, cache=True),
-    "prefetch": Pipeline(
-        f"prefetch({PREFETCH}) at the end", "parallel decode", parallel_map=True, parallel_decode=True, prefetch=True
-    ),
-    "prefetch to device": Pipeline(
-        "prefetch_to_device at the end",
-        "prefetch",
-        parallel_map=True,
-        parallel_decode=True,
-        prefetch=True,
-        to_device=True,
-    ),
-    "everything": Pipeline(
-        "parallel decode, cache, batch before map, prefetch",
-        "sequential",
-        parallel_map=True,
-        parallel_decode=True,
-        cache=True,
-        vectorised=True,
-        prefetch=True,
-    ),
+    "sequential": Pipeline(),
+    "as TensorFlow tunes it": Pipeline("sequential", tuned=True),
+    "parallel map": Pipeline("sequential", parallel_map=True),
+    "parallel decode": _DECODING,
+    "batch before map": _DECODING._replace(base="parallel decode", vectorised=True),
+    "cache": _DECODING._replace(base="parallel decode", cache=True),
+    "prefetch": _DECODING._replace(base="parallel decode", prefetch=True),
+    "prefetch to device": _DECODING._replace(base="prefetch", prefetch=True, to_device=True),
+    "everything": _DECODING._replace(base="sequential", cache=True, vectorised=True, prefetch=True),
 }
 ALONE = ("sequential", "as TensorFlow tunes it", "parallel map", "parallel decode", "batch before map", "cache")
 FEEDING = ("sequential", "as TensorFlow tunes it", "parallel decode", "prefetch", "prefetch to device", "everything")
