@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Facts, Record
 from tfgpu_doctor.records.report import Tool
 
@@ -130,7 +131,7 @@ class Run(Record, frozen=True):
     failure: str | None = None  # why there is no result
 
 
-class BenchResult(Record, frozen=True):
+class BenchResult(Document, frozen=True):
     """A benchmark of one workload."""
 
     schema: Literal["tfgpu.bench/1"]
@@ -146,7 +147,3 @@ class BenchResult(Record, frozen=True):
     command: str = ""  # what was typed, without where the results go; empty when nobody typed
     load_average: float | None = None  # of the minute before; above the number of CPUs, others waited for them, too
     software: dict[str, str] = msgspec.field(default_factory=dict)  # "tensorflow", "numpy", "python"
-
-    def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
+from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import MatrixInfo, Severity, Tool, Verdict
 
@@ -68,7 +67,7 @@ class Explanation(Record, frozen=True):
     side_effects: tuple[str, ...] = ()  # findings that undoing them would bring
 
 
-class Comparison(Record, frozen=True):
+class Comparison(Document, frozen=True):
     """What changed between two reports, what of it matters, and what it explains."""
 
     schema: str
@@ -82,7 +81,3 @@ class Comparison(Record, frozen=True):
     changes: tuple[Change, ...]
     findings: tuple[FindingChange, ...]
     explanations: tuple[Explanation, ...]
-
-    def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import field
 
 from tfgpu_doctor.plan.constraints import Violation
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
 
@@ -53,7 +53,7 @@ class Lift(Record, frozen=True, kw_only=True):
     tensorflow: str  # the newest release that would fit
 
 
-class Plan(Record, frozen=True, kw_only=True):
+class Plan(Document, frozen=True, kw_only=True):
     """The answer."""
 
     schema: str
@@ -66,7 +66,3 @@ class Plan(Record, frozen=True, kw_only=True):
     options: tuple[Option, ...]  # best first
     ruled_out: tuple[RuledOut, ...]  # every release newer than that of the best option, newest first
     lift: Lift | None  # only where there is no option
-
-    def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

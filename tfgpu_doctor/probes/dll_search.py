@@ -6,7 +6,7 @@ import ntpath
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.probes.files import below
+from tfgpu_doctor.probes.files import below, names_in
 from tfgpu_doctor.records.facts import Candidate, Known, Loader, Soname, Toolkit, Unknown
 
 SYSTEM = "C:\\Windows\\System32"
@@ -31,7 +31,7 @@ def examine(
     beyond = [
         (ntpath.join(site, "nvidia", package, "bin"), "pip wheel")
         for site in site_packages
-        for package in _names(root, ntpath.join(site, "nvidia"))
+        for package in names_in(_at(root, ntpath.join(site, "nvidia")))
     ]
     beyond += [(ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits]
     found = tuple(_look(name, component, reach, beyond, root) for name, component in sonames)
@@ -73,20 +73,13 @@ def _lacks_zlib(name: str, reach: Sequence[tuple[str, str]], root: str) -> bool:
 def _other_versions(name: str, folder: str, root: str) -> Iterator[str]:
     """cudart64_12.dll beside cudart64_110.dll."""
     stem = name.lower().split("_")[0] + "_"
-    for other in _names(root, folder):
+    for other in names_in(_at(root, folder)):
         if other.lower().startswith(stem) and other.lower() != name.lower() and other.lower().endswith(".dll"):
             yield ntpath.join(folder, other)
 
 
 def _has(root: str, folder: str, name: str) -> bool:
     return os.path.isfile(_at(root, ntpath.join(folder, name)))
-
-
-def _names(root: str, folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(_at(root, folder)))
-    except OSError:  # PATH is full of folders that are gone
-        return []
 
 
 def _at(root: str, path: str) -> str:

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Unknown
 
@@ -73,7 +74,7 @@ def environment_of(executable: str) -> str:
 
 def describe(executable: str, prefix: str, via: str) -> OtherPython:
     """What is installed in an environment."""
-    names = [name for folder in _site_packages(prefix) for name in _names(folder)]
+    names = [name for folder in _site_packages(prefix) for name in names_in(folder)]
     found = next(
         (
             f"{match['name'].replace('_', '-').lower()} {match['version']}"
@@ -82,20 +83,13 @@ def describe(executable: str, prefix: str, via: str) -> OtherPython:
         ),
         None,
     )
-    conda = _names(os.path.join(prefix, "conda-meta"))
+    conda = names_in(os.path.join(prefix, "conda-meta"))
     cuda = any(map(_CUDA.match, names)) or any(name.startswith(("cudatoolkit-", "cuda-cudart-")) for name in conda)
     return OtherPython(executable=executable, via=via, prefix=prefix, tensorflow=found, cuda=cuda)
 
 
 def _site_packages(prefix: str) -> list[str]:
     return [path for pattern in SITE_PACKAGES for path in sorted(glob.glob(os.path.join(glob.escape(prefix), pattern)))]
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:  # missing, or not ours to read: then nothing of it is known
-        return []
 
 
 def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:

@@ -24,6 +24,14 @@ def read_text(root: str, path: str) -> str:
         return stream.read(LIMIT).decode("utf-8", "replace")
 
 
+def names_in(folder: str) -> list[str]:
+    """What lies in a folder, sorted; nothing where it is missing, or not ours to read: nothing of it is known then."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def why(error: OSError, path: str) -> str:
     """Say what failed: "permission denied: /proc/kmsg"."""
     return f"{(error.strerror or str(error)).lower()}: {path}"

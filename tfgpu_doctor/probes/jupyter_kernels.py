@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.records.facts import Fact, Kernel, Known
 
 LARGEST = 1_000_000  # bytes; a kernel.json has some hundred
@@ -24,7 +25,7 @@ def examine(environ: Mapping[str, str], prefix: str | None = None) -> Fact[tuple
     """Read every Python kernel; `prefix` is the environment under test. Never raises."""
     found: dict[str, Kernel] = {}
     for folder in dict.fromkeys(data_folders(environ, prefix)):
-        for name in _names(os.path.join(folder, "kernels")):
+        for name in names_in(os.path.join(folder, "kernels")):
             kernel = read(os.path.join(folder, "kernels", name, "kernel.json"), name, folder, environ)
             if kernel and name.lower() not in found:  # the first folder wins, as in Jupyter
                 found[name.lower()] = kernel
@@ -48,13 +49,6 @@ def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str
         if one:
             yield os.path.join(one, "share", "jupyter")
     yield from ("/usr/local/share/jupyter", "/usr/share/jupyter")
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:  # most of the folders do not exist
-        return []
 
 
 def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kernel | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.ld_so import below_once
 from tfgpu_doctor.records.facts import Toolkit
 
@@ -62,17 +63,10 @@ def places(
 
 def _wheel_folders(site: str, root: str) -> Iterator[Place]:
     """The folders of nvidia-* and TensorRT wheels: nvidia/cudnn/lib, nvidia/cu13/lib, tensorrt_libs."""
-    for package in _names(below_once(root, os.path.join(site, "nvidia"))):
+    for package in names_in(below_once(root, os.path.join(site, "nvidia"))):
         yield Place(os.path.join(site, "nvidia", package, "lib"), "pip wheel", site)
     for package in ("tensorrt_libs", "tensorrt"):
         yield Place(os.path.join(site, package), "pip wheel", site)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:  # no such folder, or not ours to read: then no library of it can be used either
-        return []
 
 
 class Listing:
@@ -80,7 +74,7 @@ class Listing:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self._read = lru_cache(maxsize=None)(lambda folder: tuple(_names(below_once(root, folder))))
+        self._read = lru_cache(maxsize=None)(lambda folder: tuple(names_in(below_once(root, folder))))
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names in `folder`; none when it cannot be read."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar, Union
 
+import msgspec
 from msgspec import Struct
 
 T = TypeVar("T")
@@ -16,6 +17,14 @@ U = TypeVar("U")
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=True):
     """Base of every record: frozen, keyword-only, strict about unknown keys."""
+
+
+class Document(Record, frozen=True):
+    """A record that is a file of its own."""
+
+    def to_json(self) -> bytes:
+        """Encode with two spaces of indentation and a newline at the end."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
 class Known(

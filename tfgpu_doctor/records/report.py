@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from tfgpu_doctor.records.about import public
+from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Facts, Record
 
 SCHEMA = "tfgpu.report/1"
@@ -87,7 +88,7 @@ class MatrixInfo(Record, frozen=True):
     source: str = "bundled"
 
 
-class Report(Record, frozen=True):
+class Report(Document, frozen=True):
     """A complete diagnosis; JSON and back is the identity."""
 
     schema: Annotated[str, public("schema")]
@@ -100,10 +101,6 @@ class Report(Record, frozen=True):
     timings: dict[str, float]  # seconds
     findings: tuple[Finding, ...]
     undetermined: tuple[Undetermined, ...] = ()
-
-    def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:

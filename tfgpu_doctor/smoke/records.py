@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from tfgpu_doctor.bench.results import Run, Throughput
+from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
 
@@ -41,7 +42,7 @@ class SmokeRun(Record, frozen=True):
     run: Run
 
 
-class Smoke(Record, frozen=True):
+class Smoke(Document, frozen=True):
     """All of it. `verdict` is "unknown" where nothing failed, and something could not be determined or was not run."""
 
     schema: Literal["tfgpu.smoke/1"]
@@ -56,10 +57,6 @@ class Smoke(Record, frozen=True):
     checks: tuple[SmokeCheck, ...]
     runs: tuple[SmokeRun, ...]
     report: Report
-
-    def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
 def verdict_of(checks: tuple[SmokeCheck, ...]) -> Verdict:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from tfgpu_doctor.bench.results import Ratio
+from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Tool
 
@@ -86,7 +85,7 @@ class Alone(Record, frozen=True):
     measured: bool  # whether it has a speed
 
 
-class BenchComparison(Record, frozen=True):
+class BenchComparison(Document, frozen=True):
     """Two bench results beside each other."""
 
     schema: Literal["tfgpu.bench-compare/1"]
@@ -100,7 +99,3 @@ class BenchComparison(Record, frozen=True):
     only_base: tuple[Alone, ...] = ()
     only_new: tuple[Alone, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

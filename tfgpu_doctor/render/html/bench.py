@@ -168,17 +168,13 @@ def _sweep(result: BenchResult) -> Iterator[str]:
     if axis is None or all(len(line) < 2 for line in lines.values()):
         return
     picture = _figures_of([speeds.sweep(result.runs, axis, "sweep")], "Vertical lines: 95 % intervals.")
-    points = sorted({_point(run, axis) for line in lines.values() for run in line})
-    by_point = {title: {_point(run, axis): words.throughput(run) for run in line} for title, line in lines.items()}
+    points = sorted({speeds.point_of(run, axis) for line in lines.values() for run in line})
+    by_point = {
+        title: {speeds.point_of(run, axis): words.throughput(run) for run in line} for title, line in lines.items()
+    }
     rows = [(words.value_of(axis, point), *(by_point[title].get(point, "") for title in lines)) for point in points]
     head = (axis.replace("_", " "), *lines)
     yield _beside(picture, table("The same in numbers", head, rows, range(1, len(lines) + 1)))
-
-
-def _point(run: Run, axis: str) -> int | float:
-    value = run.parameters[axis]
-    assert isinstance(value, int | float)
-    return value
 
 
 def _samples(result: BenchResult) -> Iterator[str]:

@@ -98,7 +98,7 @@ def sweep_lines(runs: Sequence[Run], axis: str) -> dict[str, list[Run]]:
     for run in measured:
         others = [words.value_of(key, value) for key, value in run.parameters.items() if key != axis]
         lines.setdefault(", ".join([run.label, *([run.dtype] if types else []), *others]), []).append(run)
-    return {title: sorted(line, key=lambda run: _number(run, axis)) for title, line in lines.items()}
+    return {title: sorted(line, key=lambda run: point_of(run, axis)) for title, line in lines.items()}
 
 
 def _between_decades(axes: Axes, values: Sequence[float]) -> None:
@@ -109,7 +109,8 @@ def _between_decades(axes: Axes, values: Sequence[float]) -> None:
     axes.tick_params(axis="y", which="minor", labelsize=9, labelcolor=COLOUR["ink"])
 
 
-def _number(run: Run, axis: str) -> float:
+def point_of(run: Run, axis: str) -> int | float:
+    """Where on the axis of a sweep a run stands."""
     value = run.parameters[axis]
     assert isinstance(value, int | float)
     return value
@@ -129,7 +130,7 @@ def sweep(runs: Sequence[Run], axis: str, name: str) -> str:
         axes.set_yscale("log")
         for (title, line), style in zip(lines.items(), styles(), strict=False):
             _points(axes, line, axis, factor, {**style, "label": short(title)})
-        points = sorted({_number(run, axis) for run in drawn})
+        points = sorted({point_of(run, axis) for run in drawn})
         shown = points[:: -(-len(points) // 7)]
         axes.set_xticks(shown, [words.value_of(axis, int(at) if at == int(at) else at) for at in shown])
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -145,7 +146,7 @@ def sweep(runs: Sequence[Run], axis: str, name: str) -> str:
 
 def _points(axes: Axes, line: Sequence[Run], axis: str, factor: float, style: dict[str, Any]) -> None:
     """One line of a sweep, with the interval of each point."""
-    found = [(_number(run, axis), run.throughput) for run in line if run.throughput]
+    found = [(point_of(run, axis), run.throughput) for run in line if run.throughput]
     places = [place for place, _ in found]
     axes.plot(places, [speed.value / factor for _, speed in found], **style)
     low, high = ([speed.ci95[side] / factor for _, speed in found] for side in (0, 1))
