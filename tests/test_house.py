@@ -32,12 +32,6 @@ WAITS = {
     "test_process.py": "waits for processes to end",
 }
 
-# What does not hold yet, by law: the beginnings of the offences. Anything else is a failure.
-PENDING: dict[str, tuple[str, ...]] = {
-    "no_long_file": ("findings/",),
-    "findings_stand_alone": ("findings/",),
-}
-
 
 class House:
     """The files of a package and which of them each imports."""
@@ -169,10 +163,7 @@ LAWS: tuple[Law, ...] = (
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_the_house(law: Law) -> None:
     offenders = list(law(ours()))
-    pending = PENDING.get(law.__name__, ())
-    assert [one for one in offenders if not one.startswith(pending)] == []
-    if offenders:
-        pytest.xfail(f"{law.__name__}: {len(offenders)} left: {'; '.join(offenders)}")
+    assert offenders == [], "\n".join(offenders)
 
 
 def test_exceptions_are_needed() -> None:

@@ -201,16 +201,16 @@ def planned(context: Context) -> Fact[PlannedEnvironment]:
     return Known(context.planned, "the manifest") if context.planned else NOT_ASKED
 
 
-def messages(context: Context, messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
+def messages(messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
     if isinstance(messages, Unknown):
         return NOT_ASKED  # a report of an older version; every question has another sign for it
-    return Known(MessageLog(messages.value, from_text=not context.probed), messages.source)
+    return Known(MessageLog(messages.value), messages.source)
 
 
 def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[str]:
     """The CUDA version whose runtime is loaded or needed: of the library that was opened, else of the release."""
-    log = value_or(messages, MessageLog((), from_text=False))
+    log = value_or(messages, MessageLog(()))
     for name, message in log.libraries("library-opened", "library-not-opened"):
         cuda = library.cuda_version if (library := known_library(name)) else None
         if cuda and "." in cuda:

@@ -16,7 +16,6 @@ class MessageLog:
     """Messages by kind."""
 
     messages: tuple[Message, ...]
-    from_text: bool  # somebody pasted them; no probe has looked at the machine
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Message]]:
