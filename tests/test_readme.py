@@ -16,6 +16,26 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").is_file() else ""
 
 
+FOLDERS = (ROOT, ROOT / "tfgpu_doctor")  # which paths are relative to
+
+
+def missing_paths(text: str) -> list[str]:
+    """What looks like a path within backquotes, and is none; * and NAME stand for any name."""
+    words = [word for quoted in re.findall(r"`([^`\n]+)`", text) for word in quoted.split()]
+    paths = [word for word in words if re.fullmatch(r"[\w*.-]+(/[\w*.-]*)+|[\w*.-]+\.(py|ya?ml|md|toml)", word)]
+    return [one for one in paths if not any(any(folder.glob(one.replace("NAME", "*"))) for folder in FOLDERS)]
+
+
+def test_paths_that_are_named_exist() -> None:
+    for name in ("README.md", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
+        assert missing_paths(text) == [], name
+    assert missing_paths("`cli/bench/NAME.py` `tests/` `plan/records.py` `python a/b.py`, `c.py` `d.txt`") == [
+        "a/b.py",
+        "c.py",
+    ]
+
+
 def commands() -> list[str]:
     """The two set-up commands, one line each."""
     return [line.strip() for line in README.splitlines() if line.startswith("    (python3 -m venv")]

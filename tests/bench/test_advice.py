@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.samples import failed, run, telemetry
 from tests.healthy import gpu
-from tfgpu_doctor.bench.advice import About, advise
+from tfgpu_doctor.bench.advice import _RULES, About, _Subject, advise
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import Run
 
@@ -23,88 +23,94 @@ def advice(*runs: Run, about: About = ABOUT) -> list[str]:
     return list(advise(relate(runs), about)[-1].advice)
 
 
-@pytest.mark.parametrize(
-    ("one", "said"),
-    [
-        (run(), []),
-        (run("1 GPU", 0.1, gpu=(telemetry(),), percent_of_peak=77.0, percent_of_bandwidth=12.0), []),
-        (run(stopped="7 of 10 samples"), ["noisy: 7 of 10 samples"]),
-        (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: other programs ran, or its threads are limited, or wait"]),
-        (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: its threads are limited, or wait"]),
-        (run(others_cpus=0.19), []),
-        (
-            run(cpu_wait=(0.5,) * 11),
-            ["its threads waited for 0.5 CPUs that other programs used: stop those, and repeat"],
-        ),
-        (
-            run(cpu_load=(0.9,) * 11, others_cpus=1.06),
-            ["other programs used 1.1 of 2 CPUs meanwhile: stop them, and repeat"],
-        ),
-        (
-            run("1 GPU", 0.0004, gpu=(telemetry(),)),
-            ["a sample takes 0.4 ms, mostly overhead: a larger --size shows the GPU's speed"],
-        ),
-        (
-            msgspec.structs.replace(run("1 GPU", 0.1), steps=100, step_name="step"),
-            ["a step takes 1 ms, mostly overhead: a larger --size shows the GPU's speed"],
-        ),
-        (
-            run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),)),
-            ["low GPU utilisation, 31 % (/GPU:0): try a larger --size"],
-        ),
-        (
-            run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
-            [
-                "/GPU:0 was throttled (hw_thermal_slowdown) during 3 of 11 samples: check the cooling "
-                "(nvidia-smi -q -d TEMPERATURE)"
-            ],
-        ),
-        (
-            run("1 GPU", 0.1, gpu=(telemetry(throttled=("a_reason_of_2030",)),), throttled_samples=(0,)),
-            ["/GPU:0 was throttled (a_reason_of_2030) during 1 of 11 samples"],
-        ),
-        (
-            run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),)),
-            [
-                "/GPU:0 ran at 900 of 1830 MHz and reported no throttling: nvidia-smi -q -d CLOCK shows whether its "
-                "clocks are locked"
-            ],
-        ),
-        (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),)), []),
-        (
-            run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
-            ["tf32 was requested, but float32 was computed: the error is that small"],
-        ),
-        (
-            run("1 GPU", 0.1, percent_of_peak=140.0),
-            ["140 % of the peak is implausible: the clock or the type differs from what was assumed"],
-        ),
-        (
-            run("1 GPU", 0.1, percent_of_bandwidth=130.0),
-            [
-                "130 % of the memory bandwidth is implausible: part of the data was not read and written, or "
-                "stayed in a cache"
-            ],
-        ),
-        (
-            run("1 GPU", 0.1, warmup_s=(95.0, 0.1)),
-            [
-                "the first call took 95 s: kernels were compiled for this card; CUDA_CACHE_MAXSIZE=4294967296 lets the "
-                "driver keep them"
-            ],
-        ),
-        (run("1 GPU", 10.0, warmup_s=(25.0, 10.0)), []),
-        (
-            run("1 GPU", 0.1, steps=(1.0,) * 18 + (1.6, 1.7)),
-            ["2 of 20 samples took more than 1.25 times the median: something interferes"],
-        ),
-        (run("1 GPU", 0.1, steps=(1.0,) * 19 + (1.7,)), []),
-        (run("2 virtual CPUs, rows", 0.0001, devices=("/CPU:0", "/CPU:1"), virtual=True, stopped="1 of 10"), []),
-        (failed("1 GPU", "it died"), []),
-    ],
-)
+ROWS: list[tuple[Run, list[str]]] = [
+    (run(), []),
+    (run("1 GPU", 0.1, gpu=(telemetry(),), percent_of_peak=77.0, percent_of_bandwidth=12.0), []),
+    (run(stopped="7 of 10 samples"), ["noisy: 7 of 10 samples"]),
+    (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: other programs ran, or its threads are limited, or wait"]),
+    (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: its threads are limited, or wait"]),
+    (run(others_cpus=0.19), []),
+    (
+        run(cpu_wait=(0.5,) * 11),
+        ["its threads waited for 0.5 CPUs that other programs used: stop those, and repeat"],
+    ),
+    (
+        run(cpu_load=(0.9,) * 11, others_cpus=1.06),
+        ["other programs used 1.1 of 2 CPUs meanwhile: stop them, and repeat"],
+    ),
+    (
+        run("1 GPU", 0.0004, gpu=(telemetry(),)),
+        ["a sample takes 0.4 ms, mostly overhead: a larger --size shows the GPU's speed"],
+    ),
+    (
+        msgspec.structs.replace(run("1 GPU", 0.1), steps=100, step_name="step"),
+        ["a step takes 1 ms, mostly overhead: a larger --size shows the GPU's speed"],
+    ),
+    (
+        run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),)),
+        ["low GPU utilisation, 31 % (/GPU:0): try a larger --size"],
+    ),
+    (
+        run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
+        [
+            "/GPU:0 was throttled (hw_thermal_slowdown) during 3 of 11 samples: check the cooling "
+            "(nvidia-smi -q -d TEMPERATURE)"
+        ],
+    ),
+    (
+        run("1 GPU", 0.1, gpu=(telemetry(throttled=("a_reason_of_2030",)),), throttled_samples=(0,)),
+        ["/GPU:0 was throttled (a_reason_of_2030) during 1 of 11 samples"],
+    ),
+    (
+        run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),)),
+        [
+            "/GPU:0 ran at 900 of 1830 MHz and reported no throttling: nvidia-smi -q -d CLOCK shows whether its "
+            "clocks are locked"
+        ],
+    ),
+    (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),)), []),
+    (
+        run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
+        ["tf32 was requested, but float32 was computed: the error is that small"],
+    ),
+    (
+        run("1 GPU", 0.1, percent_of_peak=140.0),
+        ["140 % of the peak is implausible: the clock or the type differs from what was assumed"],
+    ),
+    (
+        run("1 GPU", 0.1, percent_of_bandwidth=130.0),
+        [
+            "130 % of the memory bandwidth is implausible: part of the data was not read and written, or "
+            "stayed in a cache"
+        ],
+    ),
+    (
+        run("1 GPU", 0.1, warmup_s=(95.0, 0.1)),
+        [
+            "the first call took 95 s: kernels were compiled for this card; CUDA_CACHE_MAXSIZE=4294967296 lets the "
+            "driver keep them"
+        ],
+    ),
+    (run("1 GPU", 10.0, warmup_s=(25.0, 10.0)), []),
+    (
+        run("1 GPU", 0.1, steps=(1.0,) * 18 + (1.6, 1.7)),
+        ["2 of 20 samples took more than 1.25 times the median: something interferes"],
+    ),
+    (run("1 GPU", 0.1, steps=(1.0,) * 19 + (1.7,)), []),
+    (run("2 virtual CPUs, rows", 0.0001, devices=("/CPU:0", "/CPU:1"), virtual=True, stopped="1 of 10"), []),
+    (failed("1 GPU", "it died"), []),
+]
+
+
+@pytest.mark.parametrize(("one", "said"), ROWS)
 def test_advice(one: Run, said: list[str]) -> None:
     assert advice(one) == said
+
+
+def test_every_rule_has_a_row() -> None:
+    fired = {rule.__name__ for rule in _RULES for one, _ in ROWS if list(rule(_Subject(one, (one,), ABOUT)))}
+    # of several runs: test_poor_scaling_gets_a_reason
+    assert {rule.__name__ for rule in _RULES} - fired == {"_poor_scaling"}
 
 
 def test_another_workload_has_other_options_or_none() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.guard import guarded
 from tests.manifests.test_more_readers import FILES, GROUPS, OFFICIAL, POETRY
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, PYPROJECT
-from tfgpu_doctor.manifests import ManifestError
-from tfgpu_doctor.manifests.reading import KINDS, read
+from tfgpu_doctor.manifests import KINDS, ManifestError
+from tfgpu_doctor.manifests.reading import read
 
 SAMPLES = [OFFICIAL % "2.4.1", DOCKERFILE, COMPOSE, KUBERNETES, POETRY, GROUPS, PIXI, PYPROJECT]
 

@@ -58,7 +58,7 @@ def test_every_template_has_a_sample() -> None:
         for one in TEMPLATES
         if not any(template.read([Line(1, line)], [one]) for kind, line, _ in SAMPLES if kind == one.kind)
     ]
-    assert missing == []
+    assert missing == [], missing
 
 
 def test_samples_are_of_kinds_that_exist() -> None:

@@ -13,12 +13,12 @@ import click
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import fail_on_option, output_options, pair_outputs
 from tfgpu_doctor.cli.target import read_target, target_options
+from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.records.report import FailOn
 
-KINDS = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
 LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
 
 

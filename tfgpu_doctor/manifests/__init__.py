@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal["requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class ManifestError(Exception):

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tfgpu_doctor.manifests import Environment, Kind, ManifestError
+from tfgpu_doctor.manifests import KINDS, Environment, Kind, ManifestError
 from tfgpu_doctor.manifests.pip import Include
 
-KINDS: tuple[Kind, ...] = ("requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes")
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
 LARGEST = 5_000_000  # characters

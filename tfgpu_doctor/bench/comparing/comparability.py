@@ -30,7 +30,6 @@ from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.records.environment_variables import changes_results
 from tfgpu_doctor.records.facts import Fact, Gpu, Known, value_or
 
-ACROSS = ("tensorflow", "keras", "python", "numpy", "driver", "cuda", "cudnn", "gpu", "power", "clocks", "cpu")
 HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
 MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU
 CLOCK_DIFFERS = 0.03  # of the median clock; it wanders by less from run to run
@@ -134,6 +133,7 @@ CIRCUMSTANCES = (
     Circumstance("power", "GPU settings", _power, cpu=False),
     Circumstance("cpu", "CPU", _cpu, gpu=False),
 )
+ACROSS = (*(one.name for one in CIRCUMSTANCES), "clocks")
 
 
 @dataclass(frozen=True)
