@@ -28,3 +28,4 @@ def test_command_plan_and_worker_file_exist(name: str) -> None:
     for needed in ("UNIT", "DTYPES", "judge", "Workload"):
         assert hasattr(worker, needed), f"bench/workloads/{name}.py has no {needed}"
     assert f"bench {name}" in README, "README.md does not show it"
+    assert (Path(__file__).parent / f"test_{name}.py").is_file(), f"tests/bench/test_{name}.py is missing"

@@ -100,7 +100,7 @@ def order(data: MatrixFile) -> Iterator[str]:
 
 def capabilities_known(data: MatrixFile) -> Iterator[str]:
     """Peaks and GPU names speak of known compute capabilities."""
-    known = {row.compute_capability for row in data.architectures}
+    known = {row.compute_capability: row for row in data.architectures}
     for table in ("peaks", "gpus"):
         for row in getattr(data, table):
             if row.compute_capability not in known:
