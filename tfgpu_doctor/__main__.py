@@ -20,7 +20,10 @@ def main() -> None:
     arguments = sys.argv[1:]
     page = _help_page() if arguments in (["--help"], ["-h"]) else None
     if page is None:
-        sys.exit(run(arguments))
+        try:
+            sys.exit(run(arguments))
+        except KeyboardInterrupt:  # during the imports, or while a command cleans up after the first one
+            sys.exit(_interrupted())
     try:
         print(page, end="", flush=True)
     except BrokenPipeError:
@@ -40,6 +43,12 @@ def _help_page() -> str | None:
         return None
     with open(os.path.join(os.path.dirname(__file__), "cli", "help.txt"), encoding="ascii") as page:  # noqa: PTH123
         return page.read()
+
+
+def _interrupted() -> int:
+    """Say so in one line, and return the exit code."""
+    print("tfgpu: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
 
 
 def _drop_output() -> None:
@@ -72,8 +81,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return EXIT_USAGE if isinstance(error, click.UsageError) else EXIT_UNKNOWN
     except (click.Abort, KeyboardInterrupt):
-        print("tfgpu: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         return _closed_pipe()
     except SystemExit:
