@@ -14,9 +14,10 @@ from tests.findings.rows_over_facts import (
     TWO_FOLDERS,
     UNKNOWN,
     WHY,
+    logged,
     phases,
 )
-from tests.healthy import MATRIX, SITE, healthy, known, spoil
+from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration, Sign
@@ -25,6 +26,7 @@ from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
     Build,
     Facts,
+    GpuProcess,
     Message,
     Package,
     Python,
@@ -167,3 +169,14 @@ def test_two_releases_in_one_folder_are_uninstalled_by_one_name() -> None:
     found = diagnose(spoil(healthy(), {"python.packages": known(twice)}), MATRIX).findings
     assert [one.id for one in found] == ["tf.package-conflict"]
     assert found[0].fixes[0].commands[0].endswith("pip uninstall -y tensorflow")
+
+
+def test_an_allocation_that_fails_beside_another_process_is_an_error_of_that() -> None:
+    other = known((gpu(memory_free=60 * 2**30, processes=(GpuProcess(pid=7, memory=2**36),)),))
+    found = {one.id: one for one in diagnose(spoil(healthy(), {"gpus": other}), MATRIX).findings}
+    assert found["memory.taken"].severity is Severity.WARNING
+    changes = {"gpus": other, "messages": logged("ResourceExhaustedError: OOM when allocating tensor with shape[64,9]")}
+    found = {one.id: one for one in diagnose(spoil(healthy(), changes), MATRIX).findings}
+    assert found["memory.taken"].severity is Severity.ERROR
+    assert found["memory.taken"].consequences == ("memory.oom",)
+    assert "ps -o pid,user,etime,command -p 7" in found["memory.taken"].fixes[0].commands
