@@ -53,7 +53,7 @@ def sources(data: MatrixFile) -> Iterator[str]:
     used = used_sources(data)
     for key, place in used.items():
         if key not in data.sources:
-            yield f"{place}: no source {key!r}; there are {_listed(data.sources)}"
+            yield f"{place}: no source {key!r}; there are {', '.join(data.sources)}"
     for key in data.sources:
         if key not in used and key != "wheel":
             yield f"sources.{key}: no row uses it"
@@ -104,7 +104,7 @@ def capabilities_known(data: MatrixFile) -> Iterator[str]:
     for table in ("peaks", "gpus"):
         for row in getattr(data, table):
             if row.compute_capability not in known:
-                yield f"{table}: compute capability {row.compute_capability} is none of {_listed(known)}"
+                yield f"{table}: compute capability {row.compute_capability} is none of {', '.join(known)}"
 
 
 def gpu_wheels(data: MatrixFile) -> Iterator[str]:
@@ -117,21 +117,21 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
             continue
         toolkit = toolkits.get(wheel.cuda) or toolkits.get(minor(wheel.cuda))
         if toolkit is None:
-            yield f"{name}.cuda: {wheel.cuda} is none of {_listed(toolkits)}"
+            yield f"{name}.cuda: {wheel.cuda} is none of {', '.join(toolkits)}"
             continue
         known = toolkit.compute_capabilities
         for capability in sorted({*wheel.sass, *wheel.ptx}.difference(known)):
-            yield f"{name}: CUDA {toolkit.version} does not compile for {capability}, only for {_listed(known)}"
+            yield f"{name}: CUDA {toolkit.version} does not compile for {capability}, only for {', '.join(known)}"
         cuda_major = major(wheel.cuda)
         if wheel.cudnn and wheel.cudnn not in cudnn:
-            yield f"{name}.cudnn: {wheel.cudnn} is none of {_listed(cudnn)}"
+            yield f"{name}.cudnn: {wheel.cudnn} is none of {', '.join(cudnn)}"
         elif wheel.cudnn and cuda_major not in cudnn[wheel.cudnn].cuda_majors:
-            made = _listed(cudnn[wheel.cudnn].cuda_majors)
+            made = ", ".join(cudnn[wheel.cudnn].cuda_majors)
             yield f"{name}.cudnn: {wheel.cudnn} is made for CUDA {made}, not for {wheel.cuda}"
         if wheel.libraries in libraries:
             yield from _sonames(name, wheel, libraries[wheel.libraries], cuda_major)
         elif wheel.libraries is not None:  # None: unknown
-            yield f"{name}.libraries: {wheel.libraries!r} is none of {_listed(libraries)}"
+            yield f"{name}.libraries: {wheel.libraries!r} is none of {', '.join(libraries)}"
 
 
 def cpu_wheels(data: MatrixFile) -> Iterator[str]:
@@ -161,7 +161,7 @@ def issues(data: MatrixFile) -> Iterator[str]:
         bad = [text for text in specifiers if text and not _specifier(text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
         unknown = [package for package in where.packages if package not in packages]
-        yield from (f"{place}.packages: {package!r} is none of {_listed(packages)}" for package in unknown)
+        yield from (f"{place}.packages: {package!r} is none of {', '.join(packages)}" for package in unknown)
         low, high = where.min_compute_capability, where.max_compute_capability
         if low and high and numbers(low) > numbers(high):
             yield f"{place}: min_compute_capability {low} is above the maximum {high}"
@@ -208,7 +208,7 @@ def _sorted(name: str, versions: Iterable[str], *, falling: bool = False) -> Ite
     given = list(versions)
     wanted = sorted(given, key=numbers, reverse=falling)
     if given != wanted:
-        yield f"{name}: {_listed(given)} should be ordered {_listed(wanted)}"
+        yield f"{name}: {', '.join(given)} should be ordered {', '.join(wanted)}"
 
 
 def _specifier(text: str) -> bool:
@@ -217,7 +217,3 @@ def _specifier(text: str) -> bool:
     except InvalidSpecifier:
         return False
     return True
-
-
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(values)

@@ -54,7 +54,7 @@ def toolkit_architectures(data: MatrixFile) -> Iterator[str]:
     for toolkit in data.cuda:
         listed = set(toolkit.compute_capabilities)
         for capability in sorted(listed - known.keys(), key=numbers):
-            yield f"cuda {toolkit.version}.compute_capabilities: {capability} is none of {_listed(known)}"
+            yield f"cuda {toolkit.version}.compute_capabilities: {capability} is none of {', '.join(known)}"
         for capability, row in known.items():
             expected = _compiles(toolkit, row)
             if expected is not None and expected != (capability in listed):
@@ -114,7 +114,7 @@ def cudnn_floors(data: MatrixFile) -> Iterator[str]:
         for cuda_major, floor in row.min_compute_capability_by_cuda.items():
             compiled = _compiled(data, cuda_major)
             if compiled and floor not in compiled:
-                yield f"cudnn {row.version}: CUDA {cuda_major} compiles for {_listed(compiled)}, not for {floor}"
+                yield f"cudnn {row.version}: CUDA {cuda_major} compiles for {', '.join(compiled)}, not for {floor}"
             later, its_floor = floors.get(cuda_major, (row.version, floor))
             if numbers(its_floor) < numbers(floor):
                 yield (
@@ -128,16 +128,16 @@ def official(data: MatrixFile) -> Iterator[str]:
     toolkits = {row.version for row in data.cuda}
     for row in data.official:
         if row.cuda and row.cuda not in toolkits:
-            yield f"official {row.version}.cuda: {row.cuda} is none of {_listed(_newest_first(toolkits))}"
+            yield f"official {row.version}.cuda: {row.cuda} is none of {', '.join(_newest_first(toolkits))}"
         if not row.cudnn:
             continue
         meant = [one for one in data.cudnn if row.cudnn in (one.version, major(one.version))]
         majors = {number for one in meant for number in one.cuda_majors}
         if not meant:
             known = _newest_first(one.version for one in data.cudnn)
-            yield f"official {row.version}.cudnn: {row.cudnn} is none of {_listed(known)}"
+            yield f"official {row.version}.cudnn: {row.cudnn} is none of {', '.join(known)}"
         elif row.cuda and major(row.cuda) not in majors:
-            made = _listed(sorted(majors, key=numbers))
+            made = ", ".join(sorted(majors, key=numbers))
             yield f"official {row.version}.cudnn: {row.cudnn} is made for CUDA {made}, not for {row.cuda}"
 
 
@@ -159,7 +159,3 @@ def _compiled(data: MatrixFile, cuda_major: str) -> list[str]:
 
 def _newest_first(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=numbers, reverse=True)
-
-
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(values)

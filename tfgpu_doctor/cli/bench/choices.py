@@ -13,6 +13,11 @@ MODELS = ("mnist", "cifar", "resnet50")  # those of bench/workloads/models.py
 TRAINING = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")  # types of a network
 
 
+def model_option(text: str) -> Callable[[_Function], _Function]:
+    """--model, a built-in network; `text` is its help."""
+    return click.option("--model", type=click.Choice(MODELS), default="mnist", show_default=True, help=text)
+
+
 def dtypes_option(types: Sequence[str]) -> Callable[[_Function], _Function]:
     """--dtype, which may be repeated; the command gets `dtypes`."""
     return click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING, dtypes_option
+from tfgpu_doctor.cli.bench.choices import TRAINING, dtypes_option, model_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
 
 
@@ -15,13 +15,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     "strong scaling: tfgpu bench cnn --gpus 4 --global-batch-size 1024. Several machines: the same command on each, "
     "under TF_CONFIG or srun (docs/several-machines.md).",
 )
-@click.option(
-    "--model",
-    type=click.Choice(MODELS),
-    default="mnist",
-    show_default=True,
-    help="mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224.",
-)
+@model_option("mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224.")
 @click.option(
     "--batch-size",
     "batch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING
+from tfgpu_doctor.cli.bench.choices import TRAINING, model_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
 
 
@@ -13,13 +13,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     context_settings={"default_map": {"deadline": 15.0}},  # of each pipeline, of which there are many
     epilog="Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
 )
-@click.option(
-    "--model",
-    type=click.Choice(MODELS),
-    default="mnist",
-    show_default=True,
-    help="The network to train; images are resized to its input.",
-)
+@model_option("The network to train; images are resized to its input.")
 @click.option(
     "--batch-size",
     metavar="N",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING, dtypes_option
+from tfgpu_doctor.cli.bench.choices import TRAINING, dtypes_option, model_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
 
 
@@ -13,7 +13,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     epilog="Examples: tfgpu bench memory --model resnet50; "
     "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
 )
-@click.option("--model", type=click.Choice(MODELS), default="mnist", show_default=True, help="The network to train.")
+@model_option("The network to train.")
 @dtypes_option(TRAINING)
 @measuring_options
 @click.pass_context
