@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -197,6 +198,13 @@ def test_a_folder_outside_the_list_lies_loose(tmp_path: Path) -> None:
     (tmp_path / "utils").mkdir()
     (tmp_path / "utils" / "a.py").touch()
     assert list(nothing_lies_loose(House(tmp_path))) == ["utils/ is not in the list of folders"]
+
+
+def test_contributing_shows_the_list() -> None:
+    if not (text := TESTS.parent / "CONTRIBUTING.md").is_file():
+        pytest.skip("no CONTRIBUTING.md in this copy of the sources")
+    list_of_folders = text.read_text(encoding="utf-8").partition("in no circle:")[2].partition("`tests/")[0]
+    assert tuple(re.findall(r"`(\w+)`", list_of_folders)) == tuple(one for one in ORDER if (PACKAGE / one).is_dir())
 
 
 # ------------------------------------------------------------------------------------------ what tests may not do

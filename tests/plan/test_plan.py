@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
 from tfgpu_doctor.plan.ranking import machine_state, make_plan, read_specifier
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import TargetError, describe, from_facts
@@ -153,6 +154,24 @@ def test_what_would_have_to_give_way() -> None:
     assert found.options[0].kind == "python"  # one cheap change, not a dead end
     mac = plan("2.15", os="macos", python="3.10")
     assert mac.lift is None or mac.lift.constraint == "build"
+
+
+DEMANDING = (
+    {"gpu": ("K80",), "driver": "390", "python": "3.6"},
+    {"gpu": ("GTX 1080",), "driver": "535", "python": "3.12"},
+    {"os": "macos"},
+)
+
+
+def test_every_constraint_keeps_a_machine_from_a_release() -> None:
+    targets = [msgspec.structs.replace(describe(MATRIX, **one), glibc="2.12") for one in DEMANDING]
+    found = set()
+    for target in targets:
+        request = PlanRequest(MATRIX, target, read_specifier("2.15"))
+        rows = MATRIX.releases(platform=target.platform)
+        rows = (*rows, msgspec.structs.replace(rows[0], yanked="CVE", gpu=True))  # the matrix has none
+        found |= {one.constraint for row in rows for one in violations(request, row)}
+    assert set(CONSTRAINTS) - found == set()
 
 
 @pytest.mark.parametrize("text", ["latest", "2.x", ">=", "2.15.*.1"])
