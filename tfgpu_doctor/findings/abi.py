@@ -34,18 +34,18 @@ def _outside_bounds(
 ) -> Problem | None:
     """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
     name, bound = re.findall(r"^[a-z]+|.+", requirement)
-    package = next((p for p in packages if p.name == name), None)
-    if package is None or allows(bound, package.version) is not False:
+    package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
+    if package is None:
         return None
     phase = phase_named(phases, "import")
     failed = phase is not None and phase.outcome in ("raised", "died")
-    of_conda = all(any(p.name == n and p.installer == "conda" for p in packages) for n in (name, "tensorflow"))
-    if (phase and phase.outcome == "ok") or (of_conda and not failed):
+    from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
+    if not failed and (from_conda or (phase and phase.outcome == "ok")):
         return None
     found, folder = f"{name} {package.version}", package.location or "installed packages"
     seen = [evidence(found, folder, requirement, f"TensorFlow {release.version} (wheel)")]
-    if failed and phase and phase.exception:
-        seen.append(evidence(phase.exception, "import tensorflow"))
+    if exception := phase.exception if phase else None:
+        seen.append(evidence(exception, "import tensorflow"))
     return Problem(
         cause=f"TensorFlow {release.version} is built for {requirement}",
         evidence=tuple(seen),

@@ -130,20 +130,21 @@ def container_message(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
+    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")  # it is found, whatever access was granted
     if messages.has("driver-versions-differ", "nvml-mismatch"):
         return None  # both halves of a driver are there
-    if answers.has_code(cuda_init, *answers.STUB_LIBRARY) and "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", ""):
-        return None  # the stub is found first, whatever access was granted
+    if stub_first and answers.has_code(cuda_init, *answers.STUB_LIBRARY):
+        return None
     hooks = answers.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)
     inside = _inside(messages, host_container, cuda_init, works=answers.smi_works(nvidia_smi), wsl=os == "wsl2")
-    if (os == "wsl2" and not reported) or not (hooks or reported or inside is not None):
+    shown = hooks or reported or inside is not None
+    if not shown or (os == "wsl2" and not reported):
         return None
     kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
-    known = _CAUSES if hooks else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
     start = messages.all("image-build", "container-start")
     return Problem(
-        cause=next((cause for kinds, cause in known if messages.has(*kinds)), None),
+        cause=_reported_cause(messages, of_hook=bool(hooks)),
         evidence=message_evidence(*reported, *hooks, *(inside or ()), *start, *answers.driver_messages(messages)),
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
@@ -153,27 +154,37 @@ def container_message(
     )
 
 
+def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
+    known = _CAUSES if of_hook else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
+    return next((cause for kinds, cause in known if messages.has(*kinds)), None)
+
+
 def _inside(
     log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool, wsl: bool
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
-    no_program = [
-        m for m in log.all("smi-not-found") if "executable file not found" in m.text or any(m.line > n for n in starts)
-    ]
+    no_program = [m for m in log.all("smi-not-found") if _ran_inside(m, starts)] if container else []
     half = log.all("smi-no-libcuda") if starts and not wsl else ()
-    shown = (*log.all("nvml-blocked"), *(no_program if container else ()), *half)
+    shown = (*log.all("nvml-blocked"), *no_program, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = answers.has_code(cuda_init, *answers.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
-    # a container that requests GPUs starts only over a working driver: then a libcuda that is missing was not provided
-    if not log.has("image-build") and _requests_gpus(log):
-        fails = answers.no_libcuda(log) and (
-            cuda_init is None or answers.has_code(cuda_init, answers.LIBCUDA_NOT_OPENED)
-        )
-    else:
-        fails = answers.driver_unusable(log, cuda_init)
-    return shown if shown or stub or (container and fails and (starts or not works)) else None
+    if shown or stub:
+        return shown
+    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
+
+
+def _ran_inside(message: Message, starts: list[int]) -> bool:
+    return "executable file not found" in message.text or any(message.line > line for line in starts)
+
+
+def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
+    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
+    if log.has("image-build") or not _requests_gpus(log):
+        return bool(answers.driver_unusable(log, cuda_init))
+    refused = cuda_init is None or answers.has_code(cuda_init, answers.LIBCUDA_NOT_OPENED)
+    return bool(answers.no_libcuda(log)) and refused
 
 
 def _requests_gpus(log: MessageLog) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -50,6 +50,15 @@ PACKAGE_CONFLICT = finding(
 )
 
 
+def _to_keep(tensorflows: Sequence[Package], release: Release | None) -> str:
+    """The requirement of the package to install again: `tensorflow` itself rather than another of its names."""
+    keep = next((p for p in tensorflows if p.name == "tensorflow"), next(iter(tensorflows), None))
+    if keep is None:
+        return "tensorflow"
+    extra = f"[{release.extra}]" if release and release.extra and keep.name == "tensorflow" else ""
+    return f"{keep.name}{extra}=={keep.version}"
+
+
 @PACKAGE_CONFLICT.sign
 def mixed_packages(
     context: Context, packages: tuple[Package, ...], release: Release | None = None, messages: MessageLog | None = None
@@ -68,10 +77,7 @@ def mixed_packages(
         names = tuple(line.saw.split()[0] for line in seen)
     if not seen:
         return None
-    keep = next((p for p in twice or tensorflows if p.name == "tensorflow"), next(iter(twice or tensorflows), None))
-    wanted = f"{keep.name}=={keep.version}" if keep else "tensorflow"
-    if release and release.extra and keep and keep.name == "tensorflow":
-        wanted = f"tensorflow[{release.extra}]=={keep.version}"
+    wanted = _to_keep(twice or tensorflows, release)
     commands = (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(wanted))
     return Problem(
         cause="they install their files into the same folder, and the one installed last has overwritten the others"

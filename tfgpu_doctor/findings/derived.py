@@ -111,6 +111,12 @@ def has_gpu(
     return map_fact(pci_gpus, bool)
 
 
+def _names(gpus: Fact[tuple[Gpu, ...]], pci_gpus: Fact[tuple[PciGpu, ...]]) -> list[str]:
+    """What the driver calls the GPUs, or else the bus."""
+    names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
+    return names or [pci.name for pci in value_or(pci_gpus, ()) if pci.name]
+
+
 def cards(
     context: Context,
     gpus: Fact[tuple[Gpu, ...]],
@@ -128,9 +134,7 @@ def cards(
             name = device.device_name or device.name
             found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
     if not found:
-        names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
-        names = names or [pci.name for pci in value_or(pci_gpus, ()) if pci.name]
-        found = {card.name: card for card in _by_name(names, context.matrix)}
+        found = {card.name: card for card in _by_name(_names(gpus, pci_gpus), context.matrix)}
     if found:
         return Known(tuple(found.values()), "GPUs")
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "no GPU tells its compute capability")

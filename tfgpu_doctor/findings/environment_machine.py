@@ -7,7 +7,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Soname, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
 UNSET = "Unset it, unless you set it on purpose"
@@ -33,28 +33,32 @@ def _of_a_wheel(candidate: Candidate) -> bool:
     return by_runpath and candidate.problem is None and "/nvidia/" in candidate.path
 
 
+def _before_a_wheel(library: Soname) -> tuple[Candidate, Candidate] | None:
+    """The file on LD_LIBRARY_PATH that is loaded instead of a wheel's of another version."""
+    winner = next((file for file in library.candidates if file.path == library.winner), None)
+    wheel = next((file for file in library.candidates if _of_a_wheel(file)), None)
+    if winner is None or wheel is None or winner.via != "LD_LIBRARY_PATH":
+        return None
+    differ = winner.version and wheel.version and winner.version != wheel.version
+    return (winner, wheel) if differ else None
+
+
 @LD_LIBRARY_PATH.sign
 def ld_library_path(context: Context, variables: dict[str, str], sonames: tuple[Soname, ...]) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
-    seen: list[Evidence] = []
-    folders: list[str] = []
-    for library in sonames:
-        winner = next((one for one in library.candidates if one.path == library.winner), None)
-        wheel = next((one for one in library.candidates if _of_a_wheel(one)), None)
-        if winner is None or wheel is None or winner.via != "LD_LIBRARY_PATH" or winner.version == wheel.version:
-            continue
-        if not (winner.version and wheel.version):
-            continue
-        folders.append(winner.path.rsplit("/", 1)[0])
-        seen.append(evidence(f"{library.soname} {winner.version}", winner.path, wheel.version, wheel.path))
-    if not seen:
+    pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
+    if not pairs:
         return None
+    folders = [winner.path.rsplit("/", 1)[0] for _, winner, _ in pairs]
     path = variables.get("LD_LIBRARY_PATH", "")
     kept = ":".join(part for part in path.split(":") if part and part.rstrip("/") not in folders)
     command = f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}" if kept else "unset LD_LIBRARY_PATH"
     return Problem(
         cause="the loader searches LD_LIBRARY_PATH before the RUNPATH that leads to the wheels",
-        evidence=tuple(seen),
+        evidence=tuple(
+            evidence(f"{library.soname} {winner.version}", winner.path, wheel.version, wheel.path)
+            for library, winner, wheel in pairs
+        ),
         fixes=(Fix(text="Remove these folders from it", commands=(command,)),),
     )
 

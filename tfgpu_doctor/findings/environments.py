@@ -52,6 +52,10 @@ WRONG_ENV = finding(
 )
 
 
+def _activated_with_cuda(elsewhere: tuple[OtherPython, ...]) -> list[OtherPython]:
+    return [other for other in elsewhere if other.via in _ACTIVATED and other.tensorflow and other.cuda]
+
+
 @WRONG_ENV.sign
 def better_environment(
     context: Context,
@@ -68,8 +72,8 @@ def better_environment(
         others = [other for other in python_elsewhere if other.tensorflow]
         return _other_python(context, others, executable, "no tensorflow", "TensorFlow") if others else None
     no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
-    if (release is not None and not release.gpu) or no_libraries:
-        others = [other for other in python_elsewhere if other.via in _ACTIVATED and other.tensorflow and other.cuda]
+    if no_libraries or (release is not None and not release.gpu):
+        others = _activated_with_cuda(python_elsewhere)
         found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
         return _other_python(context, others, executable, found, "TensorFlow with CUDA") if others else None
     return _default_kernel(context, python_elsewhere, kernels or ())

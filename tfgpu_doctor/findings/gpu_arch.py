@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
@@ -153,6 +153,15 @@ _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-functio
 _TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
+def _one_suffices(known: Iterable[str], required: list[str]) -> bool:
+    return any(capability(one) >= capability(low) for low in required for one in known)
+
+
+def _required(ignored: tuple[Message, ...]) -> list[str]:
+    """The lowest capabilities that lines ask for; a line may be cut off."""
+    return [m.values[key] for m in ignored for key in ("need", "least", "floor") if m.values.get(key)]
+
+
 @ARCH_TOO_OLD.sign
 def left_out_message(
     messages: MessageLog, cards: tuple[Card, ...] | None = None, gpu_release: Release | None = None
@@ -164,10 +173,8 @@ def left_out_message(
     old = known and not messages.has(*_TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
     if not (ignored or mismatch or (no_kernel and old)):
         return None
-    # the lowest capability that a line asks for; it may be cut off
-    keys = ("need", "least", "floor")
-    required = [m.values[key] for m in ignored for key in keys if m.values.get(key)]
-    if messages.has("gpu-created") and any(capability(one) >= capability(low) for low in required for one in known):
+    required = _required(ignored)
+    if messages.has("gpu-created") and _one_suffices(known, required):
         return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
     gap = (

@@ -61,24 +61,33 @@ def python_without_wheels(
     if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
         return None  # a person can install into another Python than the one that a text names: pip's answer decides
     wheel_platform = wheel_platform or "linux_x86_64"  # unknown for a Python that is too old to be examined
-    rows = [row for row in context.matrix.releases(platform=wheel_platform, package="tensorflow") if not row.prerelease]
-    python = minor(python_version)
-    last = next((row.version for row in rows if python in row.python), None)
-    if not rows or (last and python_bits != 32 and capability(python) >= _OLDEST_PYTHON):
+    published = context.matrix.releases(platform=wheel_platform, package="tensorflow")
+    rows = [row for row in published if not row.prerelease]
+    python, is_32_bit = minor(python_version), python_bits == 32
+    last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
+    if not rows or (last and capability(python) >= _OLDEST_PYTHON):
         return None
     newest = rows[0]
     ended = f"TensorFlow {last} was the last release for Python {python}"
+    found = f"Python {python_version}{' (32-bit)' * is_32_bit}"
+    source = f"TensorFlow {newest.version} on {wheel_platform} (wheels)"
     return Problem(
-        title=ended if last and python_bits != 32 else f"There is no TensorFlow wheel for Python {python}",
-        evidence=(
-            evidence(
-                f"Python {python_version}" + (" (32-bit)" if python_bits == 32 else ""),
-                context.source("python.version"),
-                f"64-bit {_pythons(newest)}",
-                f"TensorFlow {newest.version} on {wheel_platform} (wheels)",
-            ),
-        ),
+        title=ended if last else f"There is no TensorFlow wheel for Python {python}",
+        evidence=(evidence(found, context.source("python.version"), f"64-bit {_pythons(newest)}", source),),
     )
+
+
+_NOTHING_OFFERED = (
+    "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the index cannot be "
+    "reached"
+)
+
+
+def _requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:
+    """The release that pip was asked for, where the matrix knows its Pythons."""
+    wanted = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
+    return row if row and row.python else None
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
@@ -98,19 +107,13 @@ def no_matching_distribution(
         return _32_bit(context) if python_bits == 32 else _incompatible(context, python_version, release)
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
-    wanted = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
-    row = row if row and row.python else None
+    row = _requested_row(context, refused, wheel_platform)
     python, more = _pip_python(context, refused, python_version, wheel_platform)
-    cause = None
-    if any(offered(message) == [] for message in refused):
-        cause = "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the index "
-        cause += "cannot be reached"
+    no_wheel = row is not None and bool(python) and minor(python) not in row.python
+    nothing_offered = any(offered(message) == [] for message in refused)
     return Problem(
-        title=f"TensorFlow {row.version} has no wheel for Python {python}"
-        if row and python and minor(python) not in row.python
-        else None,
-        cause=cause,
+        title=f"TensorFlow {row.version} has no wheel for Python {python}" if row and no_wheel else None,
+        cause=_NOTHING_OFFERED if nothing_offered else None,
         evidence=(
             *message_evidence(*refused, need=f"{_pythons(row)} for TensorFlow {row.version}" if row else None),
             *more,
