@@ -20,6 +20,7 @@ import pytest
 from tests.fault_bench import H100, WHEELS, MadeUp, examine, first
 from tests.lab import Lab
 from tests.probes.elf_lab import CALLER, Forge
+from tests.tiers import every_other
 
 RUNPATH = ":".join(f"$ORIGIN/../nvidia/{name}/lib" for name in WHEELS)
 Answers = dict[str, Any]
@@ -40,10 +41,9 @@ INIT: dict[str, tuple[int, str]] = {
 }
 
 
+@pytest.mark.full  # each starts TensorFlow; test_doctor.py and the smoke tests do one of each by default
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if INIT[name][0] == 100 else pytest.mark.full) for name in sorted(INIT)]
-)
+@pytest.mark.parametrize("name", sorted(INIT))
 def test_cuinit(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
     code, finding = INIT[name]
     report = examine(tensorflow_python, environ=driver_lab.environ(**{**H100, "cuinit": code}, cuda=True))
@@ -78,10 +78,11 @@ COMPUTING: dict[str, tuple[Answers, str]] = {
 }
 
 
+@pytest.mark.full  # each starts TensorFlow; test_doctor.py and the smoke tests do one of each by default
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name == "wrong products" else pytest.mark.full) for name in sorted(COMPUTING)],
+    sorted(COMPUTING),
 )
 def test_computing(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
     answers, finding = COMPUTING[name]
@@ -120,7 +121,7 @@ GPU_FAULTS: dict[str, tuple[Answers, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(GPU_FAULTS))
+@pytest.mark.parametrize("name", every_other(GPU_FAULTS))
 def test_gpus(name: str, made_up: MadeUp, driver_lab: Lab) -> None:
     answers, finding, severity = GPU_FAULTS[name]
     report = examine(made_up.python, "--no-import", environ=driver_lab.environ(**{**H100, **answers}, cuda=True))
@@ -265,7 +266,7 @@ PACKAGE_FAULTS: dict[str, tuple[Change, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(PACKAGE_FAULTS))
+@pytest.mark.parametrize("name", every_other(PACKAGE_FAULTS))
 def test_packages(name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, caller: Path) -> None:
     change, expected = PACKAGE_FAULTS[name]
     env = MadeUp(tmp_path / "env")
@@ -319,7 +320,7 @@ VARIABLES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(VARIABLES))
+@pytest.mark.parametrize("name", every_other(VARIABLES))
 def test_variables(name: str, made_up: MadeUp, driver_lab: Lab, with_ptxas: dict[str, str]) -> None:
     value, finding, severity = VARIABLES[name]
     environ = {**driver_lab.environ(**H100, cuda=True), **with_ptxas, name: value}
@@ -355,7 +356,7 @@ XLA_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(XLA_FAULTS))
+@pytest.mark.parametrize("name", every_other(XLA_FAULTS))
 def test_xla_files(name: str, made_up: MadeUp, driver_lab: Lab, tmp_path: Path) -> None:
     how, finding = XLA_FAULTS[name]
     environ = driver_lab.environ(**H100, cuda=True)

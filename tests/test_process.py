@@ -213,6 +213,7 @@ print("done")
     assert script.gone()
 
 
+@pytest.mark.full
 @posix
 def test_a_chatty_grandchild_does_not_keep_us(script: Script) -> None:
     code = """

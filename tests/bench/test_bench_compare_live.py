@@ -23,6 +23,7 @@ def measured(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -
     return file
 
 
+@pytest.mark.full
 def test_each_process_gave_samples_and_its_waiting_is_known(measured: Path) -> None:
     result = json.loads(measured.read_text())
     (run,) = result["runs"]
@@ -34,6 +35,7 @@ def test_each_process_gave_samples_and_its_waiting_is_known(measured: Path) -> N
         assert all(wait >= 0 for wait in run["cpu_wait"])
 
 
+@pytest.mark.full
 def test_it_is_not_slower_than_itself(measured: Path) -> None:
     done = tfgpu("compare", str(measured), str(measured), "--format", "json")
     (run,) = json.loads(done.stdout)["runs"]

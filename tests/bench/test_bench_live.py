@@ -145,6 +145,7 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
     assert not file.exists()
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_an_interrupt_keeps_the_file_and_leaves_no_process(tensorflow_python: str, tmp_path: Path) -> None:

@@ -254,6 +254,7 @@ def check_training(name: str, answer: dict[str, Any]) -> None:
     assert placed == {"one": ["/CPU:1"], "bfloat16": ["/CPU:0"], "float16": ["/CPU:0"]}.get(name, ["/CPU:0", "/CPU:1"])
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_right_training_passes_and_wrong_ones_do_not(name: str, trained: dict[str, Any]) -> None:
@@ -267,6 +268,7 @@ def test_so_do_the_others(name: str, others_trained: dict[str, Any]) -> None:
     check_training(name, others_trained["answers"][name])
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_where_the_time_of_several_replicas_goes(trained: dict[str, Any]) -> None:
     found = {figure["name"]: figure for figure in trained["shares"]}

@@ -249,6 +249,7 @@ def prepare(worker: Worker, batch: int, guard: int = 0) -> dict[str, Any]:
     )
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_a_real_batch_is_trained_verified_and_weighed(shared: Shared) -> None:
     worker, peaks = shared(), []

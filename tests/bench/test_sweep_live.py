@@ -22,6 +22,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
     refuses(["matpow", *arguments], message)
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("one_process")
 def test_a_sweep(tmp_path: Path) -> None:

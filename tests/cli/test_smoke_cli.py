@@ -23,6 +23,7 @@ from tests.records.test_report import report
 from tests.render.test_junit import is_red, valid
 from tests.smoke.smoking import Machine
 from tests.test_doctor import left_behind
+from tests.tiers import usual
 from tfgpu_doctor.smoke.records import Smoke
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +90,7 @@ PATIENTS_AND_WHY = {
 }
 
 
-@pytest.mark.parametrize("patient", sorted(PATIENTS_AND_WHY))
+@pytest.mark.parametrize("patient", usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"))
 def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
     more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
@@ -101,12 +102,13 @@ def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("answers", "finding"),
     [
         ({"cuinit": 803, "nvml_init": 18}, "driver.version-mismatch"),
-        pytest.param({"cuinit": 999}, "driver.init-failed", marks=pytest.mark.full),
-        pytest.param({"cuinit": "hang"}, "driver.unresponsive", marks=pytest.mark.full),
+        pytest.param({"cuinit": 999}, "driver.init-failed"),
+        pytest.param({"cuinit": "hang"}, "driver.unresponsive"),
     ],
 )
 def test_faults_of_the_driver(answers: dict[str, Any], finding: str, tensorflow_python: str, driver_lab: Lab) -> None:
@@ -168,9 +170,8 @@ def test_what_does_not_fit_is_not_run(tensorflow_python: str) -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, number: int, code: int) -> None:
     """In the middle of a measurement."""
     command = [sys.executable, "-m", "tfgpu_doctor", "smoke", "--python", tensorflow_python, "--require-gpus", "0"]

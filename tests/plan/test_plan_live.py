@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any
 
+import pytest
+
 from tests.cli.runner import process as tfgpu
 from tests.lab import Lab
 
@@ -41,6 +43,7 @@ def test_a_card_without_a_wheel(driver_lab: Lab) -> None:
     assert "No published wheel" in plan["problems"][0]
 
 
+@pytest.mark.full
 def test_a_hung_driver_does_not_hang_the_plan(driver_lab: Lab) -> None:
     plan = planned(driver_lab, "--python", "3.12", nvml_init="hang")
     assert plan["options"]  # for any card: which one, nobody could tell

@@ -128,9 +128,9 @@ def test_a_driver_update_without_a_restart(driver_lab: Lab, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("choices", "hung"),
     [
-        ({"nvml_init": "hang"}, ("nvmlInit",)),
-        ({"cuinit": "hang"}, ("cuInit",)),
-        ({"nvidia_smi": "hangs"}, ("nvidia-smi",)),
+        pytest.param({"nvml_init": "hang"}, ("nvmlInit",), marks=pytest.mark.full),
+        pytest.param({"cuinit": "hang"}, ("cuInit",), marks=pytest.mark.full),
+        pytest.param({"nvidia_smi": "hangs"}, ("nvidia-smi",), marks=pytest.mark.full),
         ({"nvml_init": "hang", "cuinit": "hang", "nvidia_smi": "hangs"}, ("nvmlInit", "cuInit", "nvidia-smi")),
     ],
 )

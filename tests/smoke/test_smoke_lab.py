@@ -48,6 +48,7 @@ def smoke(
     ).run(CREATED)
 
 
+@pytest.mark.full
 def test_each_card_and_all_of_them_in_one_process(
     tensorflow_python: str, driver_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
