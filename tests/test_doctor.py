@@ -163,7 +163,7 @@ PATIENT_FAULTS = {
 
 # those that hang until the deadline hang alike
 @pytest.mark.parametrize(
-    "name", usual(sorted(PATIENT_FAULTS), lambda name: name not in ("ignores_sigterm", "holds_the_gil"))
+    "name", usual(sorted(PATIENT_FAULTS), lambda name: name not in ("ignores_sigterm", "holds_the_gil", "sleeps"))
 )
 def test_patients(name: str, bare_python: str) -> None:
     arguments, variables, first, outcome = PATIENT_FAULTS[name]

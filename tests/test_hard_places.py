@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_doctor import PATIENTS, left_behind
+from tests.tiers import every_other, usual
 
 ROOT = Path(__file__).parents[1]
 DOCTOR = [sys.executable, "-m", "tfgpu_doctor", "doctor", "--python", sys.executable]
@@ -64,7 +65,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize("name", every_other(ENVIRONMENTS))
 @pytest.mark.parametrize("form", ["text", pytest.param("json", marks=pytest.mark.full)])
 def test_environments(name: str, form: str) -> None:
     done = run("--no-import", "--format", form, environ=ENVIRONMENTS[name])
@@ -93,7 +94,7 @@ MOUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(MOUNTS))
+@pytest.mark.parametrize("name", every_other(MOUNTS))
 def test_missing_file_systems(name: str) -> None:
     done = run("--no-import", "--format", "json", wrapper=namespace(MOUNTS[name]))
     assert done.returncode in ANSWERS, done.stderr
@@ -116,7 +117,7 @@ def test_few_file_descriptors() -> None:
 # -------------------------------------------------------------------------------------------- where the result goes
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.parametrize("form", usual(["text", "json", "markdown"], lambda form: form == "text"))
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(form: str) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123

@@ -45,6 +45,7 @@ def test_a_whole_run(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(text.startswith("options of the pipeline alone: ") for text in result.conclusions)
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("one_process")
 def test_an_image_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
@@ -99,6 +100,7 @@ def answers(shared: Shared) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_every_pipeline_gives_every_image_once_and_unchanged(answers: dict[str, Any]) -> None:
     spoiled = {"a pixel", "skips", "repeats", "another type"}

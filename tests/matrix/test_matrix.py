@@ -454,7 +454,7 @@ def asked(target: Path, tmp_path: Path) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+@pytest.mark.parametrize("kind", ["wheel", pytest.param("sdist", marks=pytest.mark.full)])
 def test_an_installed_package_finds_its_matrix(tmp_path: Path, kind: str) -> None:
     archive = built(tmp_path / "dist", ROOT, kind)
     if kind == "wheel":

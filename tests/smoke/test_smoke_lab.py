@@ -64,6 +64,7 @@ def test_each_card_and_all_of_them_in_one_process(
     assert len({one.run.cold_start_s["import"] for one in found.runs}) == 1  # imported once
 
 
+@pytest.mark.full
 def test_cards_that_compute_wrongly(tensorflow_python: str, driver_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     found = smoke(2, tensorflow_python, driver_lab, monkeypatch, wrong=1)
     assert found.verdict == "failed"
