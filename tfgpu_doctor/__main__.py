@@ -67,10 +67,14 @@ def run(arguments: list[str]) -> int:
     import errno
     import signal
 
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is signal.default_int_handler:  # a shell starts background jobs with Ctrl-C ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler can lose it within the machinery of imports
     import click
 
     from tfgpu_doctor.cli import cli
 
+    signal.signal(signal.SIGINT, on_interrupt)
     signal.signal(signal.SIGTERM, _terminated)
     stdout = sys.stdout
     try:
