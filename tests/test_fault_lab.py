@@ -57,6 +57,7 @@ def works_with_the_lab(report: dict[str, Any]) -> bool:
     return bool(report["facts"]["tensorflow"]["version"]["value"].startswith(("2.20", "2.21")))
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_tensorflow_lists_made_up_gpus_and_computes_on_them(tensorflow_python: str, driver_lab: Lab) -> None:
     report = examine(tensorflow_python, environ=driver_lab.environ(**H100, gpus=2, cuda=True))

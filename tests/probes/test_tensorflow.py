@@ -443,6 +443,7 @@ def test_installers_are_looked_up_on_the_patients_path(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- the real TensorFlow
 
 
+@pytest.mark.full
 @pytest.mark.tensorflow
 def test_real_tensorflow(tensorflow_python: str) -> None:
     """With `kind="CPU"` the whole script runs against the real thing on a machine without a GPU, too."""
