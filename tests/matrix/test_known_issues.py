@@ -96,3 +96,9 @@ def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
     assert [one for one in commands if not shlex.split(one) or re.search(r"<\w+>|\.\.\.|/path/to", one)] == []
     texts = [text for issue in issues for text in (issue.title, issue.symptom, issue.fix)]
     assert [text for text in texts if "!" in text.replace("!=", "") or "\n" in text] == []
+
+
+@pytest.mark.parametrize("version", ["x" * 80, "²", "0x10", ""])
+def test_a_version_that_cannot_be_read_meets_no_condition(version: str) -> None:
+    assert not holds(Condition(versions=">=2.17", python=">=3.8"), python=version)
+    assert not holds(Condition(versions=">=2.17", beside={"numpy": ">=1"}), beside={"numpy": version})

@@ -273,7 +273,13 @@ def _cpu_lacks(issue: KnownIssue, flags: frozenset[str]) -> bool:
 
 
 def _within(version: str | None, specifier: str | None) -> bool:
-    return specifier is None or (version is not None and within(version, specifier))
+    """Whether a condition holds; one on a version that is unknown, or that cannot be read, does not."""
+    if specifier is None or version is None:
+        return specifier is None
+    try:
+        return within(version, specifier)
+    except ValueError:  # packaging's InvalidVersion: a saved report can hold any text
+        return False
 
 
 def _normalised(package: str) -> str:
