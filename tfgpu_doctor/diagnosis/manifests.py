@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.diagnosis.judging import SEVERITIES
 from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
@@ -16,7 +17,6 @@ from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
 from tfgpu_doctor.records.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
 
-_SEVERITIES = tuple(Severity)
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
 
@@ -70,7 +70,7 @@ def _findings(one: PlannedEnvironment, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _rank(finding: Finding) -> tuple[int, int, str]:
-    return _SEVERITIES.index(finding.severity), RANK[finding.id], finding.evidence[0].source if finding.evidence else ""
+    return SEVERITIES.index(finding.severity), RANK[finding.id], finding.evidence[0].source if finding.evidence else ""
 
 
 def _verdict(findings: list[Finding], judged: bool) -> Verdict:
