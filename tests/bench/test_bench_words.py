@@ -31,10 +31,10 @@ def test_figures(figure: Figure, said: str) -> None:
 
 def test_names_hold_what_differs_and_nothing_else() -> None:
     small, large = (run("CPU", parameters={"route": "copy", "bytes": size}) for size in (2**20, 2**28))
-    assert words.name(small, [small, large]) == "CPU, bytes 1 MiB"
-    assert words.name(small, [small]) == "CPU"
+    assert words.namer([small, large])(small) == "CPU, bytes 1 MiB"
+    assert words.namer([small])(small) == "CPU"
     other = run("CPU", dtype="tf32", parameters={"route": "copy", "bytes": 2**20})
-    assert words.name(other, [small, other]) == "CPU, tf32"
+    assert words.namer([small, other])(other) == "CPU, tf32"
     assert words.point(small) == "route copy, bytes 1 MiB"
 
 

@@ -109,12 +109,6 @@ OBSTACLES: dict[str, tuple[BenchResult, BenchResult, str, str | None]] = {
         "NEW has no samples",
         None,
     ),
-    "no times": (
-        result(run()),
-        result(msgspec.structs.replace(run(), samples_s=(1.0, 0.0, 1.0, 1.0, 1.0))),
-        "NEW has samples that are not valid times",
-        None,
-    ),
     "computed in": (
         result(run("1 GPU", dtype="tf32", computed_in="tf32")),
         result(run("1 GPU", dtype="tf32", computed_in="float32")),

@@ -1,13 +1,17 @@
 """What a benchmark found out: raw samples, and what follows from them. JSON and schema are derived by msgspec.
 
 Times are seconds. A run whose result was wrong, unverified, or computed elsewhere carries no speed at all.
+
+The bounds of the numbers hold where a file is read: nothing that was measured lies outside of them, and what computes
+with the numbers need not ask again. What one field says of another is held by bench/saved.py.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Facts, Record
@@ -15,21 +19,31 @@ from tfgpu_doctor.records.report import Tool
 
 SCHEMA: Literal["tfgpu.bench/1"] = "tfgpu.bench/1"
 
+Time: TypeAlias = Annotated[float, Meta(gt=1e-12, lt=1e12)]  # that something took
+Pause: TypeAlias = Annotated[float, Meta(ge=0, lt=1e12)]  # time that may be too short for the clock
+Positive: TypeAlias = Annotated[float, Meta(gt=0, lt=1e30)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=1e30)]
+Number: TypeAlias = Annotated[float, Meta(gt=-1e30, lt=1e30)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, lt=2**62)]
+AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, lt=2**62)]
+Integer: TypeAlias = Annotated[int, Meta(gt=-(2**62), lt=2**62)]
+Parameters: TypeAlias = dict[str, Integer | Number | str | None]
+
 
 class Throughput(Record, frozen=True):
     """Work per second."""
 
-    value: float
+    value: Positive
     unit: str  # "FLOP/s", "images/s", "B/s"
-    ci95: tuple[float, float]
+    ci95: tuple[Positive, Positive]
 
 
 class Ratio(Record, frozen=True):
     """A quotient of two medians, with the interval that their intervals allow."""
 
-    value: float
-    low: float
-    high: float
+    value: Amount
+    low: Amount
+    high: Amount
 
 
 class Check(Record, frozen=True):
@@ -44,12 +58,12 @@ class Verified(Record, frozen=True):
     """Whether the result is right, and how that is known."""
 
     ok: bool
-    residual: float | None  # relative error; None when it is not a number, or there is none to give
-    tolerance: float | None
+    residual: Amount | None  # relative error; None when it is not a number, or there is none to give
+    tolerance: Amount | None
     method: str
-    worst_row: float | None = None  # largest relative error of a single row
-    row_tolerance: float | None = None
-    samples: int = 0  # results that were checked: that of every sample and the last of the warm-up
+    worst_row: Amount | None = None  # largest relative error of a single row
+    row_tolerance: Amount | None = None
+    samples: Count = 0  # results that were checked: that of every sample and the last of the warm-up
     checks: tuple[Check, ...] = ()
 
 
@@ -57,21 +71,21 @@ class Figure(Record, frozen=True):
     """A figure beside the samples: what `fit` needs, a latency's 99th percentile, the largest batch that fits."""
 
     name: str
-    value: float
+    value: Number
     unit: str  # "s", "images/s", "B", "" for a plain number
-    ci95: tuple[float, float] | None = None
+    ci95: tuple[Number, Number] | None = None
     note: str | None = None
 
 
 class Reading(Record, frozen=True):
     """One look at a GPU."""
 
-    t: float  # seconds since the first timed block of the case
-    utilization: float | None = None  # per cent
-    power_w: float | None = None
-    sm_clock_mhz: float | None = None
-    temperature_c: float | None = None
-    memory_used: int | None = None  # bytes
+    t: Number  # seconds since the first timed block of the case
+    utilization: Amount | None = None  # per cent
+    power_w: Amount | None = None
+    sm_clock_mhz: Amount | None = None
+    temperature_c: Number | None = None
+    memory_used: Count | None = None  # bytes
 
 
 class GpuTelemetry(Record, frozen=True):
@@ -80,11 +94,11 @@ class GpuTelemetry(Record, frozen=True):
     device: str  # "/GPU:0"
     name: str | None = None
     pci_bus_id: str | None = None
-    samples: int = 0
-    utilization: float | None = None  # per cent
-    power_w: float | None = None
-    sm_clock_mhz: float | None = None
-    temperature_c: float | None = None
+    samples: Count = 0
+    utilization: Amount | None = None  # per cent
+    power_w: Amount | None = None
+    sm_clock_mhz: Amount | None = None
+    temperature_c: Number | None = None
     throttled: tuple[str, ...] = ()  # reasons that were active in any sample, idleness aside
     readings: tuple[Reading, ...] = ()  # thinned to some hundreds, in the order of time
 
@@ -93,33 +107,33 @@ class Run(Record, frozen=True):
     """One case: a workload on some devices in one type."""
 
     label: str  # "CPU", "1 GPU", "2 GPUs, rows"
-    devices: tuple[str, ...]  # asked for: "/GPU:0"
+    devices: Annotated[tuple[str, ...], Meta(min_length=1)]  # asked for: "/GPU:0"
     dtype: str  # asked for
     spread: str  # "one device", "terms", "rows"
     computed_in: str | None = None  # what the residual says: "float32" where "tf32" was asked for and did not happen
     virtual: bool = False  # logical devices: they prove function, never speed
     placed_on: tuple[str, ...] = ()  # device that each part of the result names
-    parameters: dict[str, int | float | str | None] = msgspec.field(default_factory=dict)  # unlike those of other runs
-    steps: int = 1  # units of work in a sample, which are queued together and waited for once
+    parameters: Parameters = msgspec.field(default_factory=dict)  # unlike those of other runs
+    steps: AtLeastOne = 1  # units of work in a sample, which are queued together and waited for once
     step_name: str = "sample"  # what one of them is: "step", "call", "copy"
     scaling: str | None = None  # "strong", "weak": how the work grows with the devices
-    flop: float | None = None  # of one sample
-    bytes_moved: float | None = None  # of one sample, at least: what has to be read and written
-    cold_start_s: dict[str, float] = msgspec.field(default_factory=dict)  # import, devices, inputs, first call
-    warmup_s: tuple[float, ...] = ()
-    samples_s: tuple[float, ...] = ()
-    processes: tuple[int, ...] = ()  # how many of the samples each process gave, one after the other
-    cpu_load: tuple[float, ...] = ()  # CPUs that the worker kept busy, for each sample
-    cpu_wait: tuple[float, ...] = ()  # CPUs that its threads were ready for, while others had them; empty: unknown
-    throttled_samples: tuple[int, ...] = ()  # places in samples_s during whose block a GPU was throttled
-    median_s: float | None = None
-    ci95_s: tuple[float, float] | None = None
-    spread_iqr: float | None = None  # interquartile range over the median
+    flop: Amount | None = None  # of one sample
+    bytes_moved: Amount | None = None  # of one sample, at least: what has to be read and written
+    cold_start_s: dict[str, Pause] = msgspec.field(default_factory=dict)  # import, devices, inputs, first call
+    warmup_s: tuple[Pause, ...] = ()
+    samples_s: tuple[Time, ...] = ()
+    processes: tuple[Count, ...] = ()  # how many of the samples each process gave, one after the other
+    cpu_load: tuple[Amount, ...] = ()  # CPUs that the worker kept busy, for each sample
+    cpu_wait: tuple[Amount, ...] = ()  # CPUs that its threads were ready for, while others had them; empty: unknown
+    throttled_samples: tuple[Count, ...] = ()  # places in samples_s during whose block a GPU was throttled
+    median_s: Time | None = None
+    ci95_s: tuple[Time, Time] | None = None
+    spread_iqr: Amount | None = None  # interquartile range over the median
     throughput: Throughput | None = None
-    percent_of_peak: float | None = None
+    percent_of_peak: Amount | None = None
     peak_is: str | None = None  # what the per cent are of: "peak" (SMs × clock × FLOP per cycle), "its best size" (CPU)
-    percent_of_bandwidth: float | None = None  # bytes_moved / median_s against the bandwidth of the GPUs' memory
-    others_cpus: float | None = None  # CPUs that other programs kept busy on this machine while samples were taken
+    percent_of_bandwidth: Amount | None = None  # bytes_moved / median_s against the bandwidth of the GPUs' memory
+    others_cpus: Amount | None = None  # CPUs that other programs kept busy on this machine while samples were taken
     verified: Verified | None = None
     speedup_vs_cpu: Ratio | None = None
     speedup_vs_1gpu: Ratio | None = None
@@ -139,11 +153,11 @@ class BenchResult(Document, frozen=True):
     created: str
     environment: Facts
     workload: str
-    parameters: dict[str, int | float | str | None]
+    parameters: Parameters
     runs: tuple[Run, ...]
     conclusions: tuple[str, ...] = ()  # what the runs say together: where the GPU overtakes, whether input waits
     notes: tuple[str, ...] = ()
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
     command: str = ""  # what was typed, without where the results go; empty when nobody typed
-    load_average: float | None = None  # of the minute before; above the number of CPUs, others waited for them, too
+    load_average: Amount | None = None  # of the minute before; above the number of CPUs, others waited for them, too
     software: dict[str, str] = msgspec.field(default_factory=dict)  # "tensorflow", "numpy", "python"

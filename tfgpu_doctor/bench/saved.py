@@ -1,11 +1,17 @@
-"""Saved bench results: read back, with a sentence for everything that can be wrong with one. Pure."""
+"""Saved bench results: read back, with a sentence for everything that can be wrong with one. Pure.
+
+What is read here is believed everywhere else: the bounds of each number stand in bench/results.py, and what the fields
+of a run say of each other is held by `contradictions`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.results import SCHEMA, BenchResult
+from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.records.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 
 
@@ -29,9 +35,64 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
     if kind != SCHEMA:
         raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a bench result')}")
     try:
-        return decode_saved(data, BenchResult, name, "bench result")
+        result = decode_saved(data, BenchResult, name, "bench result")
+        check_runs(result.runs, name, "bench result")
     except ReportError as error:
         raise ReportError(f"{error}{_by(data)}") from error
+    return result
+
+
+def check_runs(runs: Iterable[Run], name: str, what: str) -> None:
+    """Refuse runs that contradict themselves; `name` and `what` the file should be stand in the message.
+
+    Raises ReportError: one does; the message says which, and in what.
+    """
+    for number, run in enumerate(runs, 1):
+        for problem in contradictions(run):
+            raise ReportError(f"{name} is not a valid {what}: run {number} ({short(run.label)}): {problem}")
+
+
+def contradictions(run: Run) -> Iterator[str]:
+    """What the fields of a run say against each other, in half a sentence each."""
+    if run.throughput:
+        yield from _speed_without_reason(run)
+    for title, values in (("cpu_load", run.cpu_load), ("cpu_wait", run.cpu_wait)):
+        if values and len(values) != len(run.samples_s):
+            yield f"{title} has {len(values)} values for {len(run.samples_s)} samples"
+    if run.processes and sum(run.processes) != len(run.samples_s):
+        yield f"its processes gave {sum(run.processes)} samples, but samples_s has {len(run.samples_s)}"
+    if any(place >= len(run.samples_s) for place in run.throttled_samples):
+        yield "throttled_samples names a sample that samples_s does not have"
+    yield from (f"{title} is not {_shown(ends)}" for title, ends in _intervals(run) if list(ends) != sorted(ends))
+
+
+def _speed_without_reason(run: Run) -> Iterator[str]:
+    """A speed stands on samples of a verified result, and on nothing else."""
+    if run.failure:
+        yield f"it has a speed, although it failed: {short(run.failure)}"
+    if run.verified is None or not run.verified.ok:
+        yield "it has a speed, although its result was not verified"
+    if run.median_s is None or run.ci95_s is None or not run.samples_s:
+        yield "it has a speed without median_s, ci95_s and samples_s"
+    elif not min(run.samples_s) <= run.median_s <= max(run.samples_s):
+        yield f"median_s ({run.median_s:g}) lies outside of samples_s"
+
+
+def _intervals(run: Run) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Numbers that should ascend: the ends of an interval, with the value between them where there is one."""
+    if run.ci95_s:
+        low, high = run.ci95_s
+        yield "ci95_s", (low, high) if run.median_s is None else (low, run.median_s, high)
+    if run.throughput:
+        yield "throughput", (run.throughput.ci95[0], run.throughput.value, run.throughput.ci95[1])
+    for title in ("speedup_vs_cpu", "speedup_vs_1gpu", "efficiency"):
+        if ratio := getattr(run, title):
+            yield title, (ratio.low, ratio.value, ratio.high)
+    yield from ((f"ci95 of {short(one.name)}", one.ci95) for one in run.figures if one.ci95)
+
+
+def _shown(ends: tuple[float, ...]) -> str:
+    return " ≤ ".join(f"{end:g}" for end in ends)
 
 
 def _by(data: bytes) -> str:

@@ -5,7 +5,7 @@ Text from outside (labels, device names, figures' notes) is returned as it is; w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.records.facts import value_or
@@ -35,9 +35,8 @@ def ratio(quotient: Ratio, interval: bool = True, factor: float = 1.0) -> str:
     return shown[0] if not interval or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
-def point(run: Run, runs: Sequence[Run] = ()) -> str:
-    """The parameters that distinguish the run from others of its label: "size 4096"; of `runs`, only what differs."""
-    alike = {name for name in run.parameters if len({other.parameters.get(name) for other in runs}) == 1}
+def point(run: Run, alike: Collection[str] = ()) -> str:
+    """The parameters of the run: "size 4096"; without those in `alike`."""
     shown = ((name, value) for name, value in run.parameters.items() if name not in alike)
     return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in shown)
 
@@ -49,14 +48,17 @@ def value_of(name: str, value: int | float | str | None) -> str:
     return "-" if value is None else str(value)
 
 
-def name(run: Run, runs: Sequence[Run]) -> str:
-    """The label, with the type and the parameters where they distinguish it from the other runs."""
-    parts = [run.label]
-    if len({other.dtype for other in runs}) > 1:
-        parts.append(run.dtype)
-    if len(runs) > 1 and (where := point(run, runs)):
-        parts.append(where)
-    return ", ".join(parts)
+def namer(runs: Sequence[Run]) -> Callable[[Run], str]:
+    """What names each of `runs`: its label, with the type and the parameters in which they differ."""
+    types = len({run.dtype for run in runs}) > 1
+    keys = dict.fromkeys(key for run in runs for key in run.parameters)
+    alike = {key for key in keys if len({run.parameters.get(key) for run in runs}) == 1}
+
+    def name(run: Run) -> str:
+        where = point(run, alike) if len(runs) > 1 else ""
+        return ", ".join(filter(None, (run.label, run.dtype if types else "", where)))
+
+    return name
 
 
 def timing(run: Run) -> str:
@@ -185,4 +187,4 @@ def _best(good: Sequence[Run], runs: Sequence[Run]) -> str:
     best = max(good, key=lambda run: run.throughput.value if run.throughput else 0.0)
     share = "" if best.percent_of_peak is None else f", {of_peak(best)} of {best.peak_is or 'the peak'}"
     others = ", ".join(comparisons(best))
-    return f"{name(best, runs)}: {throughput(best)}{share}" + (f"; {others}" if others else "")
+    return f"{namer(runs)(best)}: {throughput(best)}{share}" + (f"; {others}" if others else "")

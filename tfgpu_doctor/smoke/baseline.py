@@ -12,7 +12,7 @@ from tfgpu_doctor.bench.comparing.comparison import compare_benches
 from tfgpu_doctor.bench.comparing.records import RunChange
 from tfgpu_doctor.bench.results import SCHEMA as BENCH
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.saved import check_runs, load_result
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import ReportError, Tool, decode_saved, other_kind, schema_of
 from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeRun
@@ -84,7 +84,9 @@ def read(data: bytes, name: str) -> Baseline:
     """Read a saved result. Raises ReportError: it is none, or holds no speed; the message says why."""
     kind = schema_of(data, name)
     if kind == SCHEMA:
-        found = _of_smoke(decode_saved(data, Smoke, name, "result of tfgpu smoke"), name)
+        smoke = decode_saved(data, Smoke, name, "result of tfgpu smoke")
+        check_runs((one.run for one in smoke.runs), name, "result of tfgpu smoke")
+        found = _of_smoke(smoke, name)
     elif kind.startswith(BENCH.partition("/")[0] + "/"):
         found = _of_bench(load_result(data, name, _COMMAND), name)
     else:
@@ -109,4 +111,4 @@ def _of_bench(result: BenchResult, name: str) -> Baseline:
 
 
 def _with_speed(runs: list[SmokeRun] | tuple[SmokeRun, ...]) -> tuple[SmokeRun, ...]:
-    return tuple(run for run in runs if run.run.throughput is not None and run.run.devices)
+    return tuple(run for run in runs if run.run.throughput is not None)

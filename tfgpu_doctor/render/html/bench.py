@@ -16,7 +16,7 @@ from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.html.charts import speeds, times
-from tfgpu_doctor.render.html.charts.common import ROWS, chunks
+from tfgpu_doctor.render.html.charts.common import ROWS, chunks, worth_drawing
 from tfgpu_doctor.render.html.doctor import body
 from tfgpu_doctor.render.html.environment import environment
 from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
@@ -24,6 +24,8 @@ from tfgpu_doctor.render.terminal.bench_table import columns
 
 FEW = 3  # runs whose advice is shown run by run
 OPEN = 4  # pictures of telemetry that are open from the start
+PICTURES = 8  # of telemetry, of one run each: a picture takes a fifth of a second and 30 kB
+DRAWN = 2 * ROWS  # runs in the other pictures, which hold ROWS each
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _READ = (
     "Times are medians with 95 % intervals from order statistics. Speeds have the interval of the median, speed-ups "
@@ -87,8 +89,9 @@ def _advice(result: BenchResult) -> Iterator[str]:
     if len(advised) > FEW:
         yield items(_alike(advised, result.runs))
     else:
+        name = words.namer(result.runs)
         for run in advised:
-            yield element("h3", text(words.name(run, result.runs))) + items(run.advice)
+            yield element("h3", text(name(run))) + items(run.advice)
     if result.notes and advised:
         yield element("h3", "All runs")
     yield items(result.notes)
@@ -106,7 +109,8 @@ def _speed(result: BenchResult) -> Iterator[str]:
     rows = [tuple(column.cells[number] for column in found) for number in range(len(runs))]
     numbers = [place for place, column in enumerate(found) if column.right or column.title == "speed"]
     yield _beside(_bars(result), table("Speed of every run", [column.title for column in found], rows, numbers))
-    failed = [(words.name(run, runs), run.failure or "not measured") for run in runs if not run.throughput]
+    name = words.namer(runs)
+    failed = [(name(run), run.failure or "not measured") for run in runs if not run.throughput]
     yield table("Runs without a speed", ("run", "why"), failed)
 
 
@@ -118,16 +122,18 @@ def _bars(result: BenchResult) -> str:
     if len(units) != 1 or len(runs) < 2 or swept:
         return ""
     caption = "Bars: median throughput; the line at their ends: its 95 % interval."
-    parts = enumerate(chunks(runs))
-    return _figures_of((speeds.speed(part, runs, f"speed{number}") for number, part in parts), caption)
+    drawn = worth_drawing(runs, DRAWN)
+    pictures = (speeds.speed(part, runs, f"speed{number}") for number, part in enumerate(chunks(drawn)))
+    return _figures_of(pictures, caption) + _left_out(len(drawn), len(runs))
 
 
 def _alike(advised: Sequence[Run], runs: Sequence[Run]) -> Iterator[str]:
     """Advice that several runs share but for its figures, once, with those of the last."""
     groups: dict[str, dict[str, str]] = {}
+    name_of = words.namer(runs)
     for run in advised:
         for advice in run.advice:
-            groups.setdefault(re.sub(r"[\d.]+", "#", advice), {})[words.name(run, runs)] = advice
+            groups.setdefault(re.sub(r"[\d.]+", "#", advice), {})[name_of(run)] = advice
     for found in groups.values():
         *others, name = found
         also = f" Likewise: {'; '.join(others)}." if others else ""
@@ -144,13 +150,23 @@ def _captioned(pictures: Sequence[tuple[str, str]]) -> str:
     return element("div", *found, class_="charts") + "\n" if found else ""
 
 
+def _left_out(drawn: int, count: int, where: str = "the table has all of them") -> str:
+    """Say how many runs the pictures leave out; nothing where they show all."""
+    if drawn == count:
+        return ""
+    return paragraph(
+        f"{drawn} of {count} runs are drawn, throttled ones and those with advice first; {where}.", "muted"
+    )
+
+
 def _scaling(result: BenchResult) -> Iterator[str]:
     caption = "Dashed: ideal. Vertical lines: 95 % intervals."
     picture = _figures_of([speeds.scaling(result.runs, "scaling")], caption)
     several = [run for run in result.runs if run.efficiency and run.speedup_vs_1gpu]
+    name = words.namer(result.runs)
     rows = [
         (
-            words.name(run, result.runs),
+            name(run),
             run.scaling or "",
             str(len(run.devices)),
             words.ratio(run.speedup_vs_1gpu) if run.speedup_vs_1gpu else "",
@@ -179,22 +195,24 @@ def _sweep(result: BenchResult) -> Iterator[str]:
 
 def _samples(result: BenchResult) -> Iterator[str]:
     measured = [run for run in result.runs if run.samples_s and run.median_s]
-    parts = list(chunks(measured)) if measured else []
+    drawn = worth_drawing(measured, DRAWN)
     caption = (
         "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % "
         "interval; crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
     )
-    yield _figures_of((times.samples(part, measured, f"samples{place}") for place, part in enumerate(parts)), caption)
+    parts = enumerate(chunks(drawn))
+    yield _figures_of((times.samples(part, measured, f"samples{place}") for place, part in parts), caption)
+    yield _left_out(len(drawn), len(measured))
     loads = ("CPUs used", "CPUs waited for", "CPUs of others")
     head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", *loads, "stable")
-    yield table("Samples of every run", head, [_sampled(run, result.runs) for run in measured], range(1, 9))
+    name = words.namer(result.runs)
+    yield table("Samples of every run", head, [(name(run), *_sampled(run)) for run in measured], range(1, 9))
 
 
-def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+def _sampled(run: Run) -> tuple[str, ...]:
     assert run.median_s is not None
     loads, waits = (sorted(values) for values in (run.cpu_load, run.cpu_wait))
     return (
-        words.name(run, runs),
         words.taken(run).replace(" samples", "", 1),
         words.timing(run).rpartition(", ")[0],
         "" if run.spread_iqr is None else f"{percent(run.spread_iqr)} %",
@@ -208,8 +226,9 @@ def _sampled(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _figures(result: BenchResult) -> Iterator[str]:
+    name = words.namer(result.runs)
     rows = [
-        (words.name(run, result.runs), figure.name, words.figure(figure, named=False), figure.note or "")
+        (name(run), figure.name, words.figure(figure, named=False), figure.note or "")
         for run in result.runs
         for figure in run.figures
     ]
@@ -218,16 +237,16 @@ def _figures(result: BenchResult) -> Iterator[str]:
 
 def _gpus(result: BenchResult) -> Iterator[str]:
     caption = "NVML readings every 50 ms while samples were taken, thinned out."
-    pictures = [
-        (f"{words.name(run, result.runs)}. {caption}", picture)
-        for number, run in enumerate(result.runs)
-        if (picture := times.telemetry(run, f"gpu{number}"))
-    ]
+    name = words.namer(result.runs)
+    watched = [run for run in result.runs if times.panels_of(run)]
+    drawn = worth_drawing(watched, PICTURES)
+    pictures = [(f"{name(run)}. {caption}", times.telemetry(run, f"gpu{place}")) for place, run in enumerate(drawn)]
     yield _captioned(pictures[:OPEN])
     yield folded(f"{len(pictures) - OPEN} more", _captioned(pictures[OPEN:]))
+    yield _left_out(len(drawn), len(watched), "the file for download has the readings of all of them")
     rows = [
         (
-            words.name(run, result.runs),
+            name(run),
             gpu.device,
             gpu.name or "",
             *(
@@ -245,13 +264,16 @@ def _gpus(result: BenchResult) -> Iterator[str]:
 
 def _start(result: BenchResult) -> Iterator[str]:
     timed = [run for run in result.runs if run.median_s and times.total(run) > 0 and not run.virtual]
-    parts = list(chunks(timed)) if timed else []
+    drawn = worth_drawing(timed, DRAWN)
     caption = "Time spent once, before the first sample; at the right the total, and the median of a step."
-    yield _figures_of((times.start(part, timed, f"start{place}") for place, part in enumerate(parts)), caption)
+    parts = enumerate(chunks(drawn))
+    yield _figures_of((times.start(part, timed, f"start{place}") for place, part in parts), caption)
+    yield _left_out(len(drawn), len(timed))
+    name = words.namer(result.runs)
     names = list(dict.fromkeys(part for run in timed for part in times.parts_of(run)))
     rows = [
         (
-            words.name(run, result.runs),
+            name(run),
             *(seconds(found[part]) if part in found else "" for part in names),
             seconds((run.median_s or 0.0) / run.steps) + f" per {run.step_name}",
         )
@@ -263,13 +285,14 @@ def _start(result: BenchResult) -> Iterator[str]:
 
 def _verified(result: BenchResult) -> Iterator[str]:
     rows = []
+    name = words.namer(result.runs)
     for run in result.runs:
         found = run.verified
         if found:
             proof = words.proof(run).partition(": ")[2]
-            rows.append((words.name(run, result.runs), "yes" if found.ok else "no", str(found.samples or ""), proof))
+            rows.append((name(run), "yes" if found.ok else "no", str(found.samples or ""), proof))
         else:
-            rows.append((words.name(run, result.runs), "no", "", "nothing was verified"))
+            rows.append((name(run), "no", "", "nothing was verified"))
     yield table("Verification", ("run", "correct", "results", "what was checked"), rows, (2,))
     for method in dict.fromkeys(run.verified.method for run in result.runs if run.verified):
         yield paragraph(f"Method: {method}.", "muted")
@@ -287,7 +310,7 @@ def _download(result: BenchResult) -> str:
     """A link that holds the file; compressed where it is large."""
     data, name, kind = result.to_json(), f"tfgpu-bench-{result.workload}.json", "application/json"
     if len(data) > LARGE:
-        data, name, kind = gzip.compress(data, mtime=0), name + ".gz", "application/gzip"
+        data, name, kind = gzip.compress(data, 6, mtime=0), name + ".gz", "application/gzip"
     words_ = f"Download the raw data: every sample and every fact ({name}, {len(data) / 1000:.0f} kB)"
     return element(
         "a", text(words_), download=name, href=f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

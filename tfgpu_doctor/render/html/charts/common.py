@@ -26,6 +26,12 @@ def short(words_: str, longest: int = LONGEST) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
 
 
+def worth_drawing(runs: Sequence[Run], most: int) -> Sequence[Run]:
+    """At most so many of the runs, in their order: those that were throttled or have advice before others."""
+    by_need = sorted(range(len(runs)), key=lambda place: (not runs[place].throttled_samples, not runs[place].advice))
+    return [runs[place] for place in sorted(by_need[:most])]
+
+
 def chunks(runs: Sequence[Run]) -> Iterator[Sequence[Run]]:
     """Parts of even length, of at most ROWS runs."""
     parts = -(-len(runs) // ROWS)

@@ -28,7 +28,8 @@ def speed(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
                 value, (low, high) = run.throughput.value / factor, run.throughput.ci95
                 axes.barh(place, value, height=0.42, color=CYCLE[0] if run.devices[0].startswith("/GPU") else CYCLE[1])
                 axes.plot([low / factor, high / factor], [place, place], color=COLOUR["ink"], linewidth=1.6)
-        titles = [(short(words.name(run, everything)), short(words.throughput(run), 22)) for run in runs]
+        name_of = words.namer(everything)
+        titles = [(short(name_of(run)), short(words.throughput(run), 22)) for run in runs]
         label_rows(axes, titles)
         axes.set_xlim(0, 1.02 * max(speed.ci95[1] for speed in measured) / factor)
         axes.set_xlabel(unit)

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from tfgpu_doctor.bench.results import GpuTelemetry, Reading, Run
+from tfgpu_doctor.bench.results import Reading, Run
 from tfgpu_doctor.bench.statistics import quantile
 from tfgpu_doctor.records.units import GIB, seconds
 from tfgpu_doctor.render import bench_words as words
@@ -53,7 +53,8 @@ def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
             _borders(axes, run, place)
             _dots(axes, run, place, low, high)
         axes.set_xlim(low, high)
-        titles = [(short(words.name(run, everything)), short(steady(run), 26)) for run in runs]
+        name_of = words.namer(everything)
+        titles = [(short(name_of(run)), short(steady(run), 26)) for run in runs]
         label_rows(axes, titles)
         axes.set_xlabel("% of the run's median")
         axes.grid(visible=False, axis="y")
@@ -103,13 +104,19 @@ PANELS: Mapping[str, tuple[str, float]] = {
 }
 
 
-def _reported(gpus: Sequence[GpuTelemetry], field: str) -> bool:
-    return any(getattr(reading, field) is not None for gpu in gpus for reading in gpu.readings)
+def panels_of(run: Run) -> dict[str, tuple[str, float]]:
+    """What NVML reported of any GPU of the run."""
+    readings = [reading for gpu in run.gpu for reading in gpu.readings]
+    return {
+        field: panel
+        for field, panel in PANELS.items()
+        if any(getattr(reading, field) is not None for reading in readings)
+    }
 
 
 def telemetry(run: Run, name: str) -> str:
     """What NVML reported of each GPU over the time of the run; nothing where it reported nothing."""
-    panels = {field: panel for field, panel in PANELS.items() if _reported(run.gpu, field)}
+    panels = panels_of(run)
     if not panels:
         return ""
     with drawing(0.6 + 1.0 * len(panels) + 0.2 * -(-len(run.gpu) // 4)) as figure:
@@ -177,10 +184,8 @@ def start(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
                     linewidth=0.8,
                 )
                 left += took
-        titles = [
-            (short(words.name(run, everything), 26), short(f"{seconds(total(run))}, then {steady(run)}", 32))
-            for run in runs
-        ]
+        name_of = words.namer(everything)
+        titles = [(short(name_of(run), 26), short(f"{seconds(total(run))}, then {steady(run)}", 32)) for run in runs]
         label_rows(axes, titles)
         axes.set_xlabel("seconds before the first sample")
         axes.grid(visible=False, axis="y")

@@ -1,0 +1,141 @@
+"""A saved result is believed once it was read; so reading refuses what no measurement can give, and says where."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.bench.large_samples import LARGE, four, watched
+from tests.bench.samples import result, run
+from tests.cli.runner import tfgpu
+from tests.guard import guarded
+from tests.records.test_report import report
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.records.report import ReportError, Tool
+from tfgpu_doctor.redact.redaction import Redactor
+from tfgpu_doctor.render.html.bench import render
+from tfgpu_doctor.smoke import baseline
+from tfgpu_doctor.smoke.records import SCHEMA as SMOKE
+from tfgpu_doctor.smoke.records import Smoke, SmokeRun
+
+ABOUT = "result.json is not a valid bench result: "
+TWO = "run 2 (1 GPU): "
+
+
+def one(**changes: Any) -> Callable[[Any], None]:
+    return lambda tree: tree["runs"][1].update(changes)
+
+
+def within(name: str, **changes: Any) -> Callable[[Any], None]:
+    return lambda tree: tree["runs"][1][name].update(changes)
+
+
+# an edit of the second run → what the message says of it
+REFUSED: dict[str, tuple[Callable[[Any], None], str]] = {
+    "no steps": (one(steps=0), "Expected `int` >= 1 - at `$.runs[1].steps`"),
+    "no devices": (one(devices=[]), "Expected `array` of length >= 1 - at `$.runs[1].devices`"),
+    "no time": (one(median_s=0), "Expected `float` > 1e-12 - at `$.runs[1].median_s`"),
+    "a sample of no time": (one(samples_s=[1.0, 0.0]), "at `$.runs[1].samples_s[1]`"),
+    "a negative time": (one(warmup_s=[-1.0]), "at `$.runs[1].warmup_s[0]`"),
+    "a huge time": (one(cold_start_s={"import": 1e300}), "at `$.runs[1].cold_start_s[...]`"),
+    "a huge speed": (within("throughput", value=1e308), "at `$.runs[1].throughput.value`"),
+    "a huge ratio": (within("speedup_vs_cpu", high=1e308), "at `$.runs[1].speedup_vs_cpu.high`"),
+    "a huge size": (one(parameters={"size": 10**40}), "at `$.runs[1].parameters[...]`"),
+    "processes of a negative number": (one(processes=[-1, 12]), "at `$.runs[1].processes[0]`"),
+    "a speed without a median": (one(median_s=None), TWO + "it has a speed without median_s, ci95_s and samples_s"),
+    "a speed without an interval": (one(ci95_s=None), TWO + "it has a speed without median_s, ci95_s and samples_s"),
+    "a speed without samples": (one(samples_s=[]), TWO + "it has a speed without median_s, ci95_s and samples_s"),
+    "a speed that failed": (one(failure="out of memory"), TWO + "it has a speed, although it failed: out of memory"),
+    "not verified": (one(verified=None), TWO + "it has a speed, although its result was not verified"),
+    "wrong": (within("verified", ok=False), TWO + "it has a speed, although its result was not verified"),
+    "a median of others": (one(median_s=7), TWO + "median_s (7) lies outside of samples_s"),
+    "ends exchanged": (one(ci95_s=[2, 0.001]), TWO + "ci95_s is not 2 ≤ 0.052 ≤ 0.001"),
+    "a ratio beside its interval": (within("speedup_vs_cpu", low=1, value=0.5, high=2), "not 1 ≤ 0.5 ≤ 2"),
+    "loads of fewer samples": (one(cpu_load=[1.0]), TWO + "cpu_load has 1 values for 11 samples"),
+    "processes of more samples": (one(processes=[6, 6]), TWO + "its processes gave 12 samples, but samples_s has 11"),
+    "a sample that is not there": (one(throttled_samples=[11]), TWO + "throttled_samples names a sample that"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused_with_its_place(name: str) -> None:
+    edit, why = REFUSED[name]
+    tree = json.loads(four().to_json())
+    edit(tree)
+    with pytest.raises(ReportError) as refused:
+        load_result(json.dumps(tree).encode(), "result.json")
+    assert str(refused.value).startswith(ABOUT) and why in str(refused.value)
+
+
+def test_the_command_line_says_it(tmp_path: Any) -> None:
+    tree = json.loads(four().to_json())
+    one(steps=0)(tree)
+    (tmp_path / "result.json").write_text(json.dumps(tree))
+    for command in (["bench", "show"], ["compare", "result.json"]):
+        done = tfgpu(*command, "result.json", cwd=tmp_path)
+        assert done.returncode == 2 and "Expected `int` >= 1 - at `$.runs[1].steps`" in done.stderr.replace("\n", " ")
+
+
+def test_every_number_of_a_run_has_bounds() -> None:
+    """A field that is added without them would let any number through."""
+    records = msgspec.json.schema(BenchResult)["$defs"]
+    ours = ("Run", "Throughput", "Ratio", "Verified", "Figure", "Reading", "GpuTelemetry")
+    free = [
+        name for name in ours if re.search(r'"type": "(number|integer)"[,}](?! "\w*[mM])', json.dumps(records[name]))
+    ]
+    assert free == []
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_tfgpu_measures_is_read_again(name: str) -> None:
+    assert load_result(LARGE[name]().to_json(), "result.json") == LARGE[name]()
+
+
+def test_a_result_of_smoke_is_held_to_the_same() -> None:
+    bad = msgspec.structs.replace(run(), median_s=7.0)
+    smoke = Smoke(
+        schema=SMOKE,
+        tool=Tool(name="tfgpu", version="1.2.3"),
+        created="2026-11-21T08:00:00Z",
+        verdict="ok",
+        budget_s=60.0,
+        seconds=5.0,
+        parameters={},
+        software={},
+        gpus=(),
+        checks=(),
+        runs=(SmokeRun(workload="matpow", round=1, parameters={}, run=bad),),
+        report=report(),
+    )
+    with pytest.raises(ReportError, match=r"not a valid result of tfgpu smoke: run 1 \(CPU\): median_s"):
+        baseline.read(smoke.to_json(), "smoke.json")
+
+
+# --------------------------------------------------------------------------------------------------- large results
+
+
+def many(count: int) -> BenchResult:
+    """So many runs, each with the telemetry of a GPU; the last one was throttled, the one before has advice."""
+    runs = [run("1 GPU", 0.05, gpu=watched(1, 1.0), parameters={"size": 256 + place}) for place in range(count)]
+    runs[-1] = msgspec.structs.replace(runs[-1], throttled_samples=(1,))
+    runs[-2] = msgspec.structs.replace(runs[-2], advice=("try a larger batch",))
+    return msgspec.structs.replace(result(), runs=tuple(runs))
+
+
+def test_a_page_of_many_runs_draws_those_that_need_a_look() -> None:
+    """A picture takes a fifth of a second: what is not drawn is counted, and stands in the tables."""
+    with guarded(60.0, "a page of 500 runs"):
+        page = render(Redactor(found := many(500)).apply(found))
+    drawn = re.findall(r'<svg role="img" aria-label="([^"]{1,40})', page)
+    assert len(drawn) <= 20
+    assert "24 of 500 runs are drawn, throttled ones and those with advice first; the table has all of them." in page
+    assert "8 of 500 runs are drawn" in page and "the file for download has the readings of all of them" in page
+    captions = re.findall(r"<figcaption>(.*?)\. NVML", page)
+    assert captions[-2:] == ["1 GPU, size 754", "1 GPU, size 755"] and captions[0] == "1 GPU, size 256"
+    assert page.count(">1 GPU, size 500<") >= 3  # in every table
