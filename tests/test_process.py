@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.guard import guarded
 from tfgpu_doctor.probes import process
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="orphans are followed on Linux only")
 GENEROUS = 30.0  # seconds; a hang would take for ever
 
 
@@ -159,6 +161,8 @@ HANGS = {
     "spins": "while True: pass",
     "closed its streams": "import os, time\nos.close(1); os.close(2)\ntime.sleep(300)",
     "writes for ever": "import os\nwhile True: os.write(1, b'y\\n' * 30_000)",
+    "writes long lines": "import os\nwhile True: os.write(1, b'y' * 60_000 + b'\\n')",
+    "writes to both in turn": "import os\nwhile True: os.write(1, b'y\\n' * 9); os.write(2, b'y\\n' * 9)",
     "writes without a line end": "import sys\nwhile True: sys.stdout.write('y' * 9999)",
     "complains for ever": "import sys\nwhile True: print('y', file=sys.stderr)",
 }
@@ -225,7 +229,58 @@ subprocess.Popen([sys.executable, "-c", "import os\\nwhile True: os.write(1, b'y
     assert script.gone()
 
 
+LEAVE = """
+import os, sys
+for link in range(3):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+print(os.getpid(), flush=True)
+os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(300)", sys.argv[1]])
+"""
+
+
+@linux
+def test_the_end_of_one_child_spares_what_another_one_started(script: Script) -> None:
+    """A worker's helper that lost its parent belongs to the worker."""
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {LEAVE!r}, sys.argv[1]]); sys.stdin.read()"
+    with process.Child(script.argv(code), stdin=True) as worker:
+        helper = int(worker.read_line(GENEROUS) or 0)
+        process.run(script.argv("pass"), timeout=GENEROUS)
+        with process.Child(script.argv("import time; time.sleep(300)")):
+            pass
+        assert helper in script.alive()
+        assert psutil.Process(helper).ppid() == os.getpid()
+    assert not psutil.pid_exists(helper)  # reaped, too
+
+
+@linux
+def test_jobs_of_the_shell_that_became_the_command_are_spared(script: Script) -> None:
+    """`job & exec tfgpu`: the job is our child, and was so before anything of ours."""
+    leave = script.argv(LEAVE)
+    program = f"""
+import os
+from tfgpu_doctor.probes import process
+process.run({leave!r}, timeout=9)
+process.end_all()
+print(process.run(["true"], timeout=9).error)
+"""
+    job = script.argv("import time; time.sleep(300)")
+    shell = f"{shlex.join(job)} >&2 & exec {shlex.join([sys.executable, '-c', program])}"
+    done = subprocess.run(["sh", "-c", shell], stdout=subprocess.PIPE, text=True, timeout=GENEROUS, check=False)
+    assert done.stdout == "the command ends\n"
+    assert [psutil.Process(pid).cmdline() for pid in script.alive()] == [job]
+
+
 # ------------------------------------------------------------------------------------------------- much output
+
+
+def test_what_nobody_reads_does_not_fill_the_memory(script: Script) -> None:
+    code = "for size in (60_000, 1): print(('y' * size + '\\n') * (30_000_000 // size))"
+    with process.Child(script.argv(code)) as child:
+        assert child.wait(GENEROUS) == 0
+        lines = list(iter(lambda: child.read_line(GENEROUS), None))
+    assert 0 < sum(len(line) + process.PER_LINE for line in lines) <= process.QUEUED + process.KEEP
 
 
 @pytest.mark.parametrize("first, second", [("stderr", "stdout"), ("stdout", "stderr")])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
     from types import FrameType
 
 EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
+CLEANING = 5.0  # seconds after a signal in which another one does not cut short the cleaning up
+
+_signalled = float("-inf")  # monotonic time
 
 
 def main() -> None:
@@ -24,6 +28,8 @@ def main() -> None:
             sys.exit(run(arguments))
         except KeyboardInterrupt:  # during the imports, or while a command cleans up after the first one
             sys.exit(_interrupted())
+        finally:
+            _end_children()
     try:
         print(page, end="", flush=True)
     except BrokenPipeError:
@@ -75,7 +81,9 @@ def run(arguments: list[str]) -> int:
     from tfgpu_doctor.cli import cli
 
     signal.signal(signal.SIGINT, on_interrupt)
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in _ending_signals():
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _terminated)
     stdout = sys.stdout
     try:
         code = cli.main(arguments, prog_name="tfgpu", standalone_mode=False)
@@ -109,9 +117,28 @@ def run(arguments: list[str]) -> int:
         return EXIT_UNKNOWN
 
 
+def _ending_signals() -> list[int]:
+    import signal
+
+    return [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]  # Windows: no SIGHUP
+
+
 def _terminated(number: int, _frame: FrameType | None) -> None:
-    """Exit through every `with`, so that no child process is left behind."""
-    raise SystemExit(128 + number)
+    """Exit through every `with`, so that no child process and no file is left behind."""
+    global _signalled
+    if time.monotonic() - _signalled > CLEANING:  # service managers send both signals at once
+        _signalled = time.monotonic()
+        raise SystemExit(128 + number)
+
+
+def _end_children() -> None:
+    """Kill all processes that the command has started and that still run; signals wait for that."""
+    import signal
+
+    if process := sys.modules.get("tfgpu_doctor.probes.process"):
+        for number in (signal.SIGINT, *_ending_signals()):
+            signal.signal(number, signal.SIG_IGN)
+        process.end_all()
 
 
 if __name__ == "__main__":

@@ -37,11 +37,12 @@ def in_process(
     """The same in bytes. Streams have the encoding that PYTHONIOENCODING names, and are no terminals."""
     encoding = environ.get("PYTHONIOENCODING", "utf-8")
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding, errors) for errors in ("strict", "backslashreplace"))
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with (
             patch.dict(os.environ, {"COLUMNS": "80", **environ}),
             patch.object(sys, "argv", ["tfgpu", *arguments]),
+            patch("tfgpu_doctor.__main__._end_children"),  # that would be the children of the tests
             patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding)),
             redirect_stdout(out),
             redirect_stderr(err),
@@ -49,7 +50,8 @@ def in_process(
         ):
             code = _exit_code()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     for stream in (out, err):
         stream.flush()
     return subprocess.CompletedProcess(arguments, code, *(stream.buffer.getvalue() for stream in (out, err)))  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
-from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes import driver, driver_children
 from tfgpu_doctor.probes.driver import DriverFacts
+from tfgpu_doctor.probes.driver_children import Probe
 from tfgpu_doctor.records.facts import (
     CallResult,
     GpuProcess,
@@ -385,3 +387,24 @@ def test_xid_events_of_the_kernel_log(driver_lab: Lab, tmp_path: Path) -> None:
 
 def test_a_kernel_log_that_is_hidden(driver_lab: Lab, tmp_path: Path) -> None:
     assert examine(driver_lab, tmp_path).driver.xid_events == Unknown("no such file or directory: /dev/kmsg")
+
+
+@pytest.mark.parametrize("flood", ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}'])
+def test_a_program_that_writes_without_end(flood: str) -> None:
+    """It is stopped at the deadline, and a bounded part of what it wrote is kept."""
+    with guarded(PATIENCE, waiting=True):
+        probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
+        probe.wait()
+    assert probe.hung
+    assert sum(len(str(line)) + driver_children.PER_ANSWER for line in probe.lines()) <= driver_children.ROOM
+
+
+def test_nvidia_smi_that_writes_without_end(driver_lab: Lab, tmp_path: Path) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nexec yes x\n")
+    program.chmod(0o755)
+    environ = {**driver_lab.environ(root=tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    with guarded(PATIENCE, waiting=True):
+        found = driver.examine(1.0, str(tmp_path), environ)
+    assert found.driver.nvidia_smi == Unknown("nvidia-smi did not answer in time")
+    assert value_or(found.driver.unresponsive, ()) == ("nvidia-smi",)

@@ -15,6 +15,9 @@ from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.child import BOOT
 from tfgpu_doctor.records.facts import CallResult, Fact, Known, Unknown
 
+ROOM = 4_000_000  # characters kept of a child's answers; 16 GPUs with all of their links take a tenth
+PER_ANSWER = 200  # what the shortest one is counted as
+
 
 class Probe:
     """A running child; :meth:`wait` returns at the deadline even when the kernel does not let the child die."""
@@ -26,13 +29,25 @@ class Probe:
         self.environ = environ
         self.end = end
         self.completed: process.Completed | None = None  # None: it could not even be killed
-        self._lines: list[str] = []
+        self._lines: list[dict[str, Any]] = []
+        self._room = ROOM
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         timeout = max(self.end - time.monotonic(), 0.0)
-        self.completed = process.run(self.argv, timeout=timeout, env=self.environ, on_line=self._lines.append)
+        self.completed = process.run(self.argv, timeout=timeout, env=self.environ, on_line=self._take)
+
+    def _take(self, line: str) -> None:
+        """Keep a JSON object; a library may write other things, and without end."""
+        size = len(line) + PER_ANSWER
+        if not line.startswith("{") or size > self._room:
+            return
+        try:
+            self._lines.append(json.loads(line))
+        except (ValueError, RecursionError):
+            return
+        self._room -= size
 
     def wait(self) -> None:
         """Wait for its end, or until a moment after the deadline."""
@@ -44,16 +59,8 @@ class Probe:
         return self.completed is None or self.completed.timed_out
 
     def lines(self) -> list[dict[str, Any]]:
-        """The JSON objects among what it wrote; a library may have written other things."""
-        found = []
-        for line in list(self._lines):
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                found.append(value)
-        return found
+        """The JSON objects among what it has written so far."""
+        return list(self._lines)
 
     def last_call(self) -> str:
         """The call that it was in when it ended: "nvmlInit", "nvmlDeviceGetName of GPU 1"."""

@@ -1,18 +1,20 @@
 """The one place that starts child processes.
 
-Every child has a deadline, is never started through a shell, has both of its streams drained all the
-time, and is killed with its whole process tree when it hangs. A child that cannot even be killed (it
-sleeps in the kernel, as behind a dead driver) is left behind after a second instead of being waited for.
+Every child has a deadline, is never started through a shell, and has both of its streams drained all the time, of
+which a bounded part is kept. When it ends, or is killed because it hangs, what descends from it is killed, too; how
+far that reaches, :mod:`tfgpu_doctor.probes.descendants` says. A process that cannot even be killed (it sleeps in the
+kernel, as behind a dead driver) is left behind after a second instead of being waited for.
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
+import itertools
 import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -22,13 +24,19 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO
 
+from tfgpu_doctor.probes import descendants
+
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
-QUEUED = 50_000  # lines that wait to be read; of a child that writes faster than that, the rest is dropped
+QUEUED = 4_000_000  # bytes of lines that wait to be read; of a child that writes faster than that, the rest is dropped
+PER_LINE = 100  # bytes that the shortest line takes in memory
 
 _EOF = object()
+_numbers = itertools.count(1)
 _running: set[Child] = set()  # those whose block has not been left
+_starting: set[Child] = set()
+_closed = threading.Event()  # the command ends: nothing is started any more
 
 
 @dataclass(frozen=True)
@@ -107,18 +115,28 @@ class Child:
         self.stderr = _Kept()
         self.stdout = _Kept()
         self._lines: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._queued = 0  # bytes that were ever put into it
+        self._taken = 0  # bytes that were ever taken from it
         self._readers: list[threading.Thread] = []
         self._partial = b""
-        self.process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=None if env is None else dict(env),
-            cwd=cwd,
-            start_new_session=True,  # a process group of its own, so that the whole group can be killed
-        )
-        _running.add(self)
+        self._survived = False  # whether it has ended, so that what it left behind was killed
+        self._number = next(_numbers)
+        _starting.add(self)
+        try:
+            if _closed.is_set():
+                raise InterruptedError(errno.EINTR, "the command ends")
+            self.process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**(os.environ if env is None else env), **descendants.mark(self._number)},
+                cwd=cwd,
+                start_new_session=True,  # a process group of its own, so that the whole group can be killed
+            )
+            _running.add(self)
+        finally:
+            _starting.discard(self)
         self._readers = [
             threading.Thread(target=self._drain, args=(self.process.stdout, self._take_stdout), daemon=True),
             threading.Thread(target=self._drain, args=(self.process.stderr, self.stderr.add), daemon=True),
@@ -142,8 +160,11 @@ class Child:
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._partial = self._partial[-KEEP:]  # a line without end must not eat the memory
         for line in lines:
-            if self._lines.qsize() < QUEUED:
-                self._lines.put(line)
+            size = len(line) + PER_LINE
+            if self._queued - self._taken + size > QUEUED:
+                break
+            self._queued += size
+            self._lines.put(line)
 
     def read_line(self, timeout: float) -> str | None:
         """Return the next line of standard output, or None at its end.
@@ -158,6 +179,7 @@ class Child:
             self._lines.put(_EOF)
             return None
         assert isinstance(line, bytes)
+        self._taken += len(line) + PER_LINE
         return line.decode("utf-8", "replace").rstrip("\r")
 
     def read_line_or_end(self, deadline: float) -> str | None:
@@ -167,18 +189,18 @@ class Child:
         """
         while True:
             late = time.monotonic() - deadline
-            # a child that writes without end never lets read_line run dry
-            if late >= 0 and self.process.poll() is None:
-                raise TimeoutError(f"{self.argv[0]} still writes at its deadline")
-            if late >= DRAIN_GRACE:
+            if self.process.poll() is None:
+                if late >= 0:  # a child that writes without end never lets read_line run dry
+                    raise TimeoutError(f"{self.argv[0]} still runs at its deadline")
+            elif not self._survived:
+                self._survived = True
+                descendants.kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
+            elif late >= DRAIN_GRACE:
                 return None
-            try:
-                return self.read_line(min(deadline - time.monotonic(), DRAIN_GRACE))
-            except TimeoutError:
-                if self.process.poll() is not None:
-                    return None
-                if time.monotonic() >= deadline:
-                    raise
+            with suppress(TimeoutError):
+                return self.read_line(min(-late, DRAIN_GRACE))
+            if self._survived:  # what escaped holds the pipe
+                return None
 
     def send(self, text: str) -> None:
         """Write `text` to the child's standard input. Raises BrokenPipeError: the child is gone."""
@@ -199,17 +221,18 @@ class Child:
         return code
 
     def kill(self) -> None:
-        """Kill the child and all of its descendants; give up on one that the kernel does not let go."""
-        if self.process.poll() is None:
-            for pid in _tree(self.process.pid):
-                _kill(pid)
+        """Kill the child and what descends from it; give up on what the kernel does not let go."""
+        descendants.kill(self._family, KILL_GRACE, spared={self.process.pid})
         if os.name == "posix":
             # the group may be empty, or hold a setuid program
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            self.process.kill()
-        self.wait(KILL_GRACE)
+        self.wait(0.0)
+
+    def _family(self) -> set[int]:
+        """The child while it runs, and those of its descendants that lost their parent."""
+        found = descendants.orphans(self._number)
+        return found if self.process.poll() is not None else found | {self.process.pid}
 
     def completed(self, *, timed_out: bool = False) -> Completed:
         """Describe how the child ended, with what it wrote."""
@@ -244,19 +267,18 @@ def _kill_running() -> None:
         child.kill()
 
 
-def _tree(pid: int) -> list[int]:
-    """Return the descendants of `pid`, of any session; empty when it has ended."""
-    import psutil  # deferred: 20 ms that only a kill needs
+def end_all() -> None:
+    """Start nothing any more, and kill all that this process has started, whatever it did to escape.
 
-    try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+    For a process that is a command from its begin to its end: children that others have started count, too.
+    """
+    _closed.set()
+    deadline = time.monotonic() + KILL_GRACE
+    while True:
+        descendants.kill_all(max(deadline - time.monotonic(), 0.0))
+        if not _starting or time.monotonic() >= deadline:
+            return
+        time.sleep(descendants.PAUSE)
 
 
 def run(
