@@ -3,6 +3,8 @@
 #
 # Reads INPUT_* (action.yml says what they mean) and GITHUB_ACTION_PATH, GITHUB_OUTPUT, RUNNER_TEMP; tfgpu itself reads
 # GITHUB_STEP_SUMMARY. Leaves with the exit code of tfgpu smoke. Works in bash 3.2 and later.
+#
+# The checkout is the current directory: -I keeps Python from importing a json.py or a pip/ that lies in it.
 set -euo pipefail
 
 work="$(mktemp -d "${RUNNER_TEMP:-/tmp}/tfgpu-smoke.XXXXXX")"
@@ -41,11 +43,11 @@ install_tfgpu() {
     *[!0-9A-Za-z.+!]*) fail "version is no version number" ;;
     *) source="tfgpu-doctor==$version" ;;
   esac
-  "${INPUT_HOST_PYTHON:-python3}" -m venv "$work/env" 2>&1 | quoted \
+  "${INPUT_HOST_PYTHON:-python3}" -I -m venv "$work/env" 2>&1 | quoted \
     || fail "the environment for tfgpu could not be made: host-python needs the module venv"
-  "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check "$source" 2>&1 | quoted \
+  "$work/env/bin/python" -I -m pip install --quiet --disable-pip-version-check "$source" 2>&1 | quoted \
     || fail "tfgpu could not be installed: it needs Python 3.10 or later (host-python)"
-  tfgpu=("$work/env/bin/python" -m tfgpu_doctor)
+  tfgpu=("$work/env/bin/tfgpu")
 }
 
 # Appends to the array `arguments`: the words of one line, or a line each where there are several lines.
@@ -64,7 +66,7 @@ further_arguments() {
 
 # Prints the verdict, a blank, and how many GPUs there are. Nothing else of the result is believed.
 summed_up() {
-  "${INPUT_HOST_PYTHON:-python3}" -c '
+  "${INPUT_HOST_PYTHON:-python3}" -I -c '
 import json, sys
 with open(sys.argv[1], encoding="utf-8") as stream:
     result = json.load(stream)

@@ -6,6 +6,9 @@ import os
 import sys
 import time
 
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # `python -m` puts the current directory there, where a click.py of somebody else may lie
+
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
     from types import FrameType

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def test_every_tensorflow_on_the_path(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path / "b/tensorflow.py", "")
     write(tmp_path / "c/tensorflow/__init__.py", "")
     folders = [str(tmp_path / name) for name in "abcb"]
-    monkeypatch.setattr(sys, "path", [*folders, "/nowhere", str(tmp_path / "archive.zip")])
+    monkeypatch.setattr(tensorflow_probe, "PATH", [*folders, "/nowhere", str(tmp_path / "archive.zip")])
     assert tensorflow_probe.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
         "tensorflow_paths": [str(tmp_path / "b/tensorflow.py"), str(tmp_path / "c/tensorflow")],
         "leftovers": [str(tmp_path / "a/tensorflow")],
@@ -97,7 +96,7 @@ def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytes
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    monkeypatch.setattr(sys, "path", ["", "/usr"])
+    monkeypatch.setattr(tensorflow_probe, "PATH", ["", "/usr"])
     assert list(tensorflow_probe.folders()) == ["/usr"]
     os.chdir(tmp_path)
 

@@ -49,11 +49,12 @@ class Runner:
         source = f"""#!{sys.executable}
 import json, os, pathlib, shutil, sys
 with open({str(self.log)!r}, "a") as log:
-    log.write(json.dumps([{name!r}, *sys.argv[1:]]) + "\\n")
-if sys.argv[1:3] == ["-m", "venv"]:
-    pathlib.Path(sys.argv[3], "bin").mkdir(parents=True)
-    shutil.copy(__file__, pathlib.Path(sys.argv[3], "bin", "python"))
-elif sys.argv[1:2] == ["-c"]:
+    log.write(json.dumps([pathlib.Path(__file__).name, *sys.argv[1:]]) + "\\n")
+if sys.argv[1:4] == ["-I", "-m", "venv"]:
+    pathlib.Path(sys.argv[4], "bin").mkdir(parents=True)
+    for name in ("python", "tfgpu"):
+        shutil.copy(__file__, pathlib.Path(sys.argv[4], "bin", name))
+elif sys.argv[1:3] == ["-I", "-c"]:
     os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])
 elif "smoke" in sys.argv:
     outputs = [after for word, after in zip(sys.argv, sys.argv[1:]) if word == "--output"]
@@ -85,7 +86,7 @@ elif "smoke" in sys.argv:
     def asked(self) -> list[list[str]]:
         """The command lines of the programs, but not of what reads the result."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [words for words in map(json.loads, lines) if words[1:2] != ["-c"]]
+        return [words for words in map(json.loads, lines) if words[1:3] != ["-I", "-c"]]
 
     def outputs(self) -> dict[str, str]:
         """What the job can read."""
@@ -199,9 +200,14 @@ def test_it_is_installed_into_an_environment_of_its_own(runner: Runner, version:
     done = runner.run(version=version)
     assert (done.returncode, done.stderr) == (0, "")
     made, installed, smoked = runner.asked()
-    assert made[:3] == ["python3", "-m", "venv"] and made[3].startswith(str(runner.temp))
-    assert installed[1:] == ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", source]
-    assert smoked[1:4] == ["-m", "tfgpu_doctor", "smoke"]
+    assert made[:4] == ["python3", "-I", "-m", "venv"] and made[4].startswith(str(runner.temp))
+    assert installed[1:] == ["-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", source]
+    assert smoked[:2] == ["tfgpu", "smoke"]
+
+
+def test_no_python_of_the_action_imports_from_the_checkout() -> None:
+    calls = re.findall(r'(?:python3\}"|bin/python") (\S+)', SCRIPT.read_text(encoding="utf-8"))
+    assert calls == ["-I"] * 3
 
 
 @pytest.mark.parametrize("version", ["1.0; touch hacked", "--index-url=x", "a b", "../x", "$(touch hacked)", "1\n2"])

@@ -30,6 +30,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+# launch.py leaves the search path of the user's `python -c` here, and takes the current directory off sys.path.
+if "PATH" not in globals():
+    PATH = sys.path
+CLEAN = list(sys.path)
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = "tfgpu_bench"  # what this folder is called here, where the package around it need not exist
 
@@ -57,10 +61,15 @@ class Worker:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"  # the log is where TensorFlow tells the bus ids of its GPUs
         os.environ["KERAS_BACKEND"] = "tensorflow"  # Keras 3 may have been set to another
         started = time.perf_counter()
-        import tensorflow as tf  # before NumPy: what is missing first is what the user hears of
+        # The TensorFlow that is measured is the one that the user's own `python -c` imports and the doctor examines: it
+        # may lie in the current directory. Afterwards that comes last, so that no module of Python's own is from there.
+        sys.path[:] = PATH
+        try:
+            import tensorflow as tf  # before NumPy: what is missing first is what the user hears of
 
-        import numpy as np  # isort: skip
-
+            import numpy as np  # isort: skip
+        finally:
+            sys.path.sort(key=lambda entry: entry not in CLEAN)
         self.tf = tf
         self.cold["import"] = time.perf_counter() - started
         started = time.perf_counter()
@@ -201,7 +210,8 @@ def waited_for_cpus() -> Any:
 def main() -> None:
     """Serve requests until standard input ends."""
     sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != HERE]
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")  # no program inherits it
+    os.register_at_fork(after_in_child=answers.close)  # nor does a process that TensorFlow forks off
     os.dup2(2, 1)
     worker = Worker()
     verbs = ("hello", "prepare", "sample", "verify", "figures", "profile", "farewell", "follow", "reference")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import TracebackType
 
-from tfgpu_doctor.probes import oom, tensorflow_facts
+from tfgpu_doctor.probes import launch, oom, tensorflow_facts
 from tfgpu_doctor.probes.process import Child, Completed, run
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, killed, parse_event
@@ -42,8 +42,6 @@ FOREIGN_LINES = 1000  # lines on standard output that are not the script's: then
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 
 SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
-# Through -c, sys.path is what the user's own `python -c` has, and a program that is no Python does nothing with it.
-BOOT = "import sys; p = sys.argv.pop(1); exec(compile(open(p, 'rb').read(), p, 'exec'))"
 ASK_VERSION = "import sys; sys.stdout.write('tfgpu-python %d.%d.%d' % tuple(sys.version_info[:3]))"
 
 
@@ -114,20 +112,21 @@ class TensorFlowProbe:
             kind: devices that compute; "CPU" tries the script where there is no GPU.
         """
         self = cls(executable, until, deadlines)
-        self._environ, self._cwd, self._total = environ, cwd, total
+        self._cwd, self._total = cwd, total
         if total is not None:
             self._last = time.monotonic() + total
-        path = (os.environ if environ is None else environ).get("PATH")
-        argv = [executable, "-c", BOOT, str(SCRIPT), "--tether", "--until", self._transcript.until, "--kind", kind]
+        environ = os.environ if environ is None else environ
+        options = ("--tether", "--until", self._transcript.until, "--kind", kind)
+        argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
         kills = oom.read()
         try:
-            child = Child(argv, env=environ, cwd=cwd, stdin=True)
+            child = Child(argv, env=self._environ, cwd=cwd, stdin=True)
         except OSError as error:
             self._end(Ending("not started", note=_why_not_started(executable, cwd, error)))
         else:
             self._child = child
             threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
-        self._installers = tuple(name for name in INSTALLERS if shutil.which(name, path=path))
+        self._installers = tuple(name for name in INSTALLERS if shutil.which(name, path=environ.get("PATH")))
         return self
 
     def _watch(self, child: Child, kills: oom.OomKills) -> None:

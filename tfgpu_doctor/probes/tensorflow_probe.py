@@ -17,13 +17,18 @@ Options: ``--until PHASE`` stops after that phase; ``--tether`` dies with the ot
 import os
 import sys
 
-if "__file__" in globals() and __name__ == "__main__" and sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-    # Started as a script (the doctor starts it through -c, where there is no such folder). Now the path is that of
-    # `python -c`: the user's own tensorflow.py counts, and the doctor's modules, one of which has that name, do not.
-    sys.path[0] = ""
+# The search path of the user's own `python -c`. The doctor's launch.py leaves it under this name, and has taken the
+# current directory off sys.path: what this script imports for itself does not come from there.
+if "PATH" not in globals():
+    PATH = list(sys.path)
+    if __name__ == "__main__" and PATH[0] == os.path.dirname(os.path.abspath(__file__)):  # started by hand, as a script
+        PATH[0] = ""
+        del sys.path[0]
+CLEAN = list(sys.path)
+BEFORE = frozenset(sys.modules)  # what Python's own start imports
 
-import json
-import time
+import json  # noqa: E402
+import time  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +64,7 @@ TRACE_LINES = 40
 TEXT_LIMIT = 2000
 
 events = 1  # file descriptor that the events go to
+speaker = os.getpid()  # a process that an import forks off is not the one under test: it does not speak
 
 
 class Skipped(Exception):
@@ -79,6 +85,8 @@ class State:
 
 
 def say(event: "str", phase: "str", **fields: "Any") -> "None":
+    if os.getpid() != speaker:
+        return
     fields.update(tfgpu="patient/1", event=event, phase=phase)
     # names of files may hold bytes that are no UTF-8: the reader must never stumble over them
     data = (json.dumps(fields, ensure_ascii=False) + "\n").encode("utf-8", "replace")
@@ -96,13 +104,55 @@ def text_of(error: "BaseException") -> "str":
 
 
 def traceback_of(error: "BaseException") -> "List[str]":
-    import traceback
-
     try:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        text = "".join(apart(own("traceback").format_exception, type(error), error, error.__traceback__))
     except BaseException:  # as above: formatting runs the stranger's code
         return []
     return [line[:TEXT_LIMIT] for line in text.splitlines()[-TRACE_LINES:]]
+
+
+# ------------------------------------------------------------------------------ the search path
+
+
+def apart(work: "Callable[..., Any]", *arguments: "Any") -> "Any":
+    """Let `work` import nothing from the current directory, not even later, as `traceback` does."""
+    path, sys.path[:] = list(sys.path), CLEAN
+    try:
+        return work(*arguments)
+    finally:
+        sys.path[:] = path
+
+
+def own(name: "str") -> "Any":
+    """Import a module of the standard library."""
+    return apart(__import__, name)
+
+
+def find(name: "str") -> "Any":
+    """The spec that `import name` would find on the user's path; executes nothing that lies there."""
+    from importlib.machinery import PathFinder
+
+    for finder in sys.meta_path:
+        if hasattr(finder, "find_spec"):  # else it is one from before Python 3.4
+            spec = finder.find_spec(name, PATH if finder is PathFinder else None)
+            if spec is not None:
+                return spec
+    return None
+
+
+def reveal() -> "None":
+    """Let TensorFlow import what the user's own `python -c "import tensorflow"` imports.
+
+    What this script has imported for itself is forgotten where the user's path has another module of that name first:
+    a json.py of theirs that breaks the import of TensorFlow has to break it here, too.
+    """
+    for name in {module.partition(".")[0] for module in set(sys.modules) - BEFORE}:
+        spec, ours = find(name), getattr(sys.modules.get(name), "__spec__", None)
+        if spec is not None and ours is not None and spec.origin != ours.origin:
+            for module in list(sys.modules):
+                if module.partition(".")[0] == name and module not in BEFORE:
+                    del sys.modules[module]
+    sys.path[:] = PATH
 
 
 # -------------------------------------------------------------------------- interpreter, packages
@@ -122,7 +172,7 @@ def interpreter(_state: "State") -> "Data":
         "environment": kind_of_environment(sys.prefix, base),
         "externally_managed": sys.prefix == base
         and os.path.isfile(os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")),
-        "user_site": user_site if user_site in sys.path else None,
+        "user_site": user_site if user_site in PATH else None,
         "platform": sys.platform,
         "machine": os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", ""),
         "sys_path": list(folders()),
@@ -139,9 +189,9 @@ def kind_of_environment(prefix: "str", base: "str") -> "str":
 
 
 def folders() -> "Iterator[str]":
-    """The folders of sys.path, without repetition, the current one by its name."""
+    """The folders of the user's sys.path, without repetition, the current one by its name."""
     seen = set()
-    for entry in sys.path:
+    for entry in PATH:
         try:
             folder = entry or os.getcwd()
         except OSError:  # the current folder has been removed
@@ -152,8 +202,6 @@ def folders() -> "Iterator[str]":
 
 
 def packages(_state: "State") -> "Data":
-    import importlib.util
-
     found = []
     seen = set()
     for folder in folders():
@@ -169,8 +217,8 @@ def packages(_state: "State") -> "Data":
                     found.append(distribution(path))
     return {
         "packages": found,
-        "pip": importlib.util.find_spec("pip") is not None,
-        **tensorflow_paths(importlib.util.find_spec("tensorflow")),
+        "pip": find("pip") is not None,
+        **tensorflow_paths(find("tensorflow")),
     }
 
 
@@ -241,6 +289,7 @@ def tensorflow_paths(spec: "Any") -> "Data":
 
 
 def import_tensorflow(state: "State") -> "Data":
+    reveal()
     import tensorflow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     state.tf = tensorflow
@@ -342,8 +391,7 @@ def compute(state: "State") -> "Data":
 
 def xla(state: "State") -> "Data":
     """A function that XLA compiles for the first device: needs libdevice (sine, power) and ptxas on a GPU."""
-    import inspect
-
+    inspect = own("inspect")
     prepare(state)
     tf, numpy = state.tf, state.np
 
@@ -364,8 +412,6 @@ def xla(state: "State") -> "Data":
 
 
 def prepare(state: "State") -> "None":
-    import contextlib
-
     if not state.devices:
         raise Skipped("TensorFlow lists no " + state.kind)
     if not state.tf.executing_eagerly():  # TensorFlow 1.x
@@ -374,7 +420,7 @@ def prepare(state: "State") -> "None":
         if device.device_type == "GPU":
             # Without this TensorFlow takes nearly all memory of every GPU, also of those that others work on.
             # It refuses when the devices are in use already (the second call) or divided into logical ones.
-            with contextlib.suppress(RuntimeError, ValueError):
+            with own("contextlib").suppress(RuntimeError, ValueError):
                 state.tf.config.experimental.set_memory_growth(device, True)
     import numpy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
@@ -442,8 +488,7 @@ def tell_cudnn(paths: "List[str]") -> "None":
     library = next((path for path in paths if os.path.basename(path).startswith("libcudnn.so")), None)
     if library is None:
         return
-    import ctypes
-
+    ctypes = own("ctypes")
     try:
         # already in memory: no second copy, and no other file, can come in
         handle = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
@@ -484,7 +529,9 @@ def examine(phase: "str", state: "State") -> "bool":
 
 def main(arguments: "List[str]") -> "None":
     global events
-    events = os.dup(1)  # a private copy that children do not inherit
+    events = os.dup(1)  # a private copy that no program inherits
+    if hasattr(os, "register_at_fork"):  # Python 3.7 and newer: nor does a process that is forked off
+        os.register_at_fork(after_in_child=lambda: os.close(events))
     os.dup2(2, 1)
     if sys.version_info < (3, 9):  # there stderr is buffered in whole blocks, which a crash would lose
         sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"
@@ -39,8 +40,9 @@ class WorkerProcess:
 
     def __init__(self, executable: str, environ: Mapping[str, str] | None = None, script: Path = SCRIPT) -> None:
         """Start it. Raises WorkerError: the interpreter cannot be started."""
+        argv, env = launch.command(environ or os.environ, executable, str(script))
         try:
-            self._child = Child([executable, str(script)], env=dict(environ or os.environ), stdin=True)
+            self._child = Child(argv, env=env, stdin=True)
         except OSError as error:
             raise WorkerError(f"{executable} cannot be started: {error.strerror or error}") from error
 

@@ -1,0 +1,161 @@
+"""Nothing that lies in the current directory is executed, save by the import of TensorFlow itself.
+
+A folder holds a file of every name that tfgpu and its children could import: the whole standard library, and all that
+is installed here. Each writes down its name when it is executed.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfgpu_doctor
+from tests.bench.samples import result
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
+from tfgpu_doctor.records.facts import Known
+
+# The user's own TensorFlow is looked for there on purpose, and -m looks for the package that it is told to run.
+EXPECTED = {"tensorflow", "tfgpu_doctor"}
+NAMES = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()} - EXPECTED
+
+# Every command, with what it reads. doctor, bench and smoke go on to a TensorFlow that cannot be imported.
+CALLS = {
+    "bench": (["show", "result.json"], ["matpow", "--size", "64"]),
+    "check": (["requirements.txt"],),
+    "compare": (["report.json", "report.json"],),
+    "doctor": ([], ["--no-import", "--format", "html", "--output", "page.html"], ["--from", "report.json"]),
+    "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
+    "matrix": (["cuda", "--version", "12.5"],),
+    "plan": ([], ["--gpu", "H100"]),
+    "smoke": (["--budget", "5"],),
+}
+
+# The console script, several times in one process. In a folder of its own, as the console script is.
+CONSOLE = """
+import json, sys
+from tfgpu_doctor.__main__ import main
+codes = []
+for arguments in json.loads(sys.argv.pop()):
+    sys.argv[1:] = arguments
+    try:
+        codes.append(main() or 0)
+    except SystemExit as end:
+        codes.append(end.code)
+print(codes, file=sys.stderr)
+"""
+
+
+class Planted:
+    """The folder, and what was executed there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.record = folder / "planted", folder / "executed"
+        self.folder.mkdir()
+        self.record.touch()
+        for name in NAMES:
+            self.plant(name)
+
+    def plant(self, name: str, more: str = "") -> None:
+        """Add a module that writes down its name."""
+        text = f"with open({str(self.record)!r}, 'a') as _record:\n    _record.write({name!r} + '\\n')\n{more}"
+        (self.folder / f"{name}.py").write_text(text)
+
+    def executed(self) -> list[str]:
+        """What was executed since this was asked last."""
+        names = self.record.read_text().split()
+        self.record.write_text("")
+        return names
+
+    def run(self, *command: str, **variables: str) -> str:
+        """Run a command there, and return what it wrote to stderr."""
+        package = str(Path(tfgpu_doctor.__file__).parents[1])
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([TENSORFLOW, package]), **variables}
+        done = subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=240)
+        return done.stderr
+
+
+TENSORFLOW = str(Path(__file__).parent / "patients" / "import_error")
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Planted:
+    return Planted(tmp_path)
+
+
+def test_no_command_executes_what_lies_in_the_current_directory(planted: Planted, tmp_path: Path) -> None:
+    assert CALLS.keys() == COMMANDS.keys()
+    (planted.folder / "report.json").write_bytes(make_report(healthy(), MATRIX, source="live", timings={}).to_json())
+    (planted.folder / "result.json").write_bytes(result().to_json())
+    (planted.folder / "requirements.txt").write_text("tensorflow==2.15.1\n")
+    console = tmp_path / "bin" / "tfgpu"
+    console.parent.mkdir()
+    console.write_text(CONSOLE)
+    calls = [["--help"], *([name, *arguments] for name, rows in CALLS.items() for arguments in rows)]
+    errors = planted.run(sys.executable, str(console), json.dumps(calls))
+    assert planted.executed() == []
+    codes = json.loads(errors.splitlines()[-1])
+    assert len(codes) == len(calls) and 2 not in codes, errors
+
+
+def test_python_m_executes_no_more_than_python_itself(planted: Planted) -> None:
+    planted.plant("does_nothing")
+    planted.run(sys.executable, "-m", "does_nothing")
+    own = {"does_nothing", *planted.executed()}
+    planted.run(sys.executable, "-m", "tfgpu_doctor", "check", "-")
+    assert set(planted.executed()) <= own
+
+
+def examine(folder: Path, pythonpath: str = TENSORFLOW, until: str = "import", **variables: str) -> ProbeResult:
+    environ = {**os.environ, "PYTHONPATH": pythonpath, **variables}
+    with TensorFlowProbe.start(sys.executable, environ=environ, cwd=str(folder), until=until) as probe:
+        return probe.result()
+
+
+IMPORTS = "import json, sys\n__version__ = str([json.__file__, sys.path[0]])\n"
+
+
+@pytest.mark.parametrize("safe", ["", "1"])
+def test_tensorflow_is_imported_as_python_c_does_it(planted: Planted, tmp_path: Path, safe: str) -> None:
+    """Then, and only then, with the current directory in its place, and no module of ours in front of the user's."""
+    planted.plant("tensorflow", IMPORTS)
+    (tmp_path / "tensorflow.py").write_text(IMPORTS)
+    variables = {"PYTHONSAFEPATH": safe} if safe else {}
+    command = "import tensorflow; print(tensorflow.__version__, file=__import__('sys').stderr)"
+    expected = planted.run(sys.executable, "-c", command, PYTHONPATH=str(tmp_path), **variables).strip()
+    own = planted.executed()
+    found = examine(planted.folder, str(tmp_path), **variables)
+    assert planted.executed() == own
+    version = found.tensorflow.version
+    assert (version.value if isinstance(version, Known) else None) == expected
+    assert (str(planted.folder) == found.sys_path[0]) == (not safe or sys.version_info < (3, 11))
+    paths = found.python.tensorflow_paths
+    assert isinstance(paths, Known) and (str(planted.folder / "tensorflow.py") in paths.value) == bool(own)
+
+
+def test_an_empty_entry_of_pythonpath_is_the_current_directory_too(tmp_path: Path) -> None:
+    """Only a part of the standard library: Python's own start imports what lies there, before any program."""
+    (tmp_path / "planted").mkdir()
+    for name in ("json", "fcntl", "select", "traceback", "faulthandler"):
+        (tmp_path / "planted" / f"{name}.py").write_text("raise SystemExit('executed')\n")
+    found = examine(tmp_path / "planted", f"{os.pathsep}{TENSORFLOW}")
+    assert [phase.outcome for phase in found.tensorflow.phases[:3]] == ["ok", "ok", "raised"]
+    assert found.sys_path[0] == str(tmp_path / "planted")
+    assert "libcudart" in (found.tensorflow.phases[2].exception or "")
+
+
+def test_the_worker_imports_the_same_tensorflow(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.plant("tensorflow", "raise ImportError('this one')")
+    monkeypatch.chdir(planted.folder)
+    with WorkerProcess(sys.executable) as worker, pytest.raises(WorkerError, match="ImportError: this one"):
+        worker.ask(60.0, do="hello")
+    assert planted.executed() == ["tensorflow"]
