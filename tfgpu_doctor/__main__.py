@@ -13,7 +13,9 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
     from types import FrameType
 
-EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
+    from click import ClickException
+
+EXIT_OK, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 2, 3, 130, 141
 CLEANING = 5.0  # seconds after a signal in which another one does not cut short the cleaning up
 
 _signalled = float("-inf")  # monotonic time
@@ -25,18 +27,20 @@ def main() -> None:
         if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     arguments = sys.argv[1:]
-    page = _help_page() if arguments in (["--help"], ["-h"]) else None
-    if page is None:
-        try:
-            sys.exit(run(arguments))
-        except KeyboardInterrupt:  # during the imports, or while a command cleans up after the first one
-            sys.exit(_interrupted())
-        finally:
-            _end_children()
     try:
-        print(page, end="", flush=True)
-    except BrokenPipeError:
-        sys.exit(_closed_pipe())
+        page = _help_page() if arguments in (["--help"], ["-h"]) else None
+        if page is None:
+            code = run(arguments)
+        else:
+            print(page, end="", flush=True)
+            code = EXIT_OK
+    except KeyboardInterrupt:  # during the imports, or while a command cleans up after the first one
+        code = _interrupted()
+    except OSError as error:
+        code = _not_written(error)
+    finally:
+        _end_children()
+    sys.exit(code)
 
 
 def _help_page() -> str | None:
@@ -56,24 +60,32 @@ def _help_page() -> str | None:
 
 def _interrupted() -> int:
     """Say so in one line, and return the exit code."""
-    print("tfgpu: interrupted", file=sys.stderr)
+    from tfgpu_doctor.render.streams import say
+
+    # where Ctrl-C came within exec(), which makes named tuples, CPython would end `python -m` by SIGINT in spite of the
+    # exit code; it forgets that with the next exec()
+    exec("")
+    say("tfgpu: interrupted")
     return EXIT_INTERRUPTED
 
 
-def _drop_output() -> None:
-    """Discard the output that is still buffered, so that Python does not try to write it again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _not_written(error: OSError) -> int:
+    """Return the exit code for an output that cannot be written: its reader has ended, or the disk is full."""
+    import errno
 
+    from tfgpu_doctor.render.streams import guarded, say
 
-def _closed_pipe() -> int:
-    """Return the exit code for a pipe whose reader has ended."""
-    _drop_output()
-    return EXIT_BROKEN_PIPE
+    if not isinstance(error, BrokenPipeError) and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return _defect(error)
+    guarded(sys.stdout).discard()
+    if isinstance(error, BrokenPipeError):
+        return EXIT_BROKEN_PIPE
+    say(f"tfgpu: cannot write the result: {error.strerror}")
+    return EXIT_UNKNOWN
 
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    import errno
     import signal
 
     on_interrupt = signal.getsignal(signal.SIGINT)
@@ -82,7 +94,9 @@ def run(arguments: list[str]) -> int:
     import click
 
     from tfgpu_doctor.cli import cli
+    from tfgpu_doctor.render.streams import guard
 
+    guard()
     signal.signal(signal.SIGINT, on_interrupt)
     for number in _ending_signals():
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
@@ -93,31 +107,45 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
-        return EXIT_USAGE if isinstance(error, click.UsageError) else EXIT_UNKNOWN
+        return _refused(error)
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
-    except BrokenPipeError:
-        return _closed_pipe()
     except SystemExit:
         if sys.stdout is not stdout:  # click replaced it: the pipe is closed; its exit code 1 means something else here
-            return _closed_pipe()
+            return _not_written(BrokenPipeError())
         raise
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise
-        _drop_output()
-        print(f"tfgpu: cannot write the result: {error.strerror}", file=sys.stderr)
-        return EXIT_UNKNOWN
+        return _not_written(error)
     except Exception as error:  # users get a sentence, developers the traceback
-        if os.environ.get("TFGPU_DEBUG"):
-            raise
-        print(
-            f"tfgpu: internal error: {type(error).__name__}: {error}\n"
-            "This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.",
-            file=sys.stderr,
-        )
-        return EXIT_UNKNOWN
+        return _defect(error)
+
+
+def _refused(error: ClickException) -> int:
+    """Print what click refused, on one line whatever it quotes, and return the exit code."""
+    from click import ClickException, UsageError
+    from click.exceptions import NoArgsIsHelpError
+
+    from tfgpu_doctor.records.printable import one_line
+
+    message = one_line(error.format_message())
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+    elif isinstance(error, UsageError):
+        UsageError(message, error.ctx).show()
+    else:
+        ClickException(message).show()
+    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_UNKNOWN
+
+
+def _defect(error: Exception) -> int:
+    """Say what went wrong in us, or show developers the traceback, and return the exit code."""
+    from tfgpu_doctor.render.streams import say
+
+    if os.environ.get("TFGPU_DEBUG"):
+        raise error
+    say(f"tfgpu: internal error: {type(error).__name__}: {error}")
+    say("This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.")
+    return EXIT_UNKNOWN
 
 
 def _ending_signals() -> list[int]:

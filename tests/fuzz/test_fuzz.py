@@ -38,8 +38,8 @@ from tfgpu_doctor.parsers.tools import (
     tensorflow_gpus,
     toolkit_outputs,
 )
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.redact.redaction import Redactor
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.markdown.report import escape
 
 BOUNDED = settings(

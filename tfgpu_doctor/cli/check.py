@@ -66,7 +66,7 @@ def command(
     report = judge(environments, target, matrix, now())
     for output in targets:
         if output.format == "json":
-            output.write_bytes(report.to_json())
+            output.write_json(report.to_json())
         else:
             from tfgpu_doctor.render.terminal.check import render
 

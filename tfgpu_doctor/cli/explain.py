@@ -22,6 +22,7 @@ from tfgpu_doctor.cli.output import (
     pair_outputs,
     redact_option,
 )
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.cli.output import Output
@@ -118,10 +119,7 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     if not any(line.text.strip() for line in excerpt.lines):
         raise click.UsageError(f"{_name(source)} is empty: paste a log, a traceback or the output of nvidia-smi")
     if excerpt.left_out:
-        click.echo(
-            f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped",
-            err=True,
-        )
+        say(f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped")
     matrix = load_matrix(matrix_file)
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 
@@ -174,7 +172,7 @@ def _open(source: str) -> closing[BinaryIO] | nullcontext[BinaryIO]:
         raise click.UsageError("standard input is closed: give a file")
     if sys.stdin.isatty():
         end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
-        click.echo(f"Paste the log or error message, then press {end} on an empty line.", err=True)
+        say(f"Paste the log or error message, then press {end} on an empty line.")
     return nullcontext(sys.stdin.buffer)
 
 
@@ -223,7 +221,7 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         if target.format == "json":
             from tfgpu_doctor.findings.pages.headline import page_json
 
-            target.write_bytes(page_json(page))
+            target.write_json(page_json(page))
         else:
             from tfgpu_doctor.render.terminal.page import render
 

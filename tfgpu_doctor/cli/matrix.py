@@ -274,9 +274,9 @@ def _write(targets: list[Output], answer: object, show: Callable[[Any, Console],
     """Write an answer to each target; `show` gets the module that renders text, imported only if needed."""
     for target in targets:
         if target.format == "json":
-            import msgspec
+            from tfgpu_doctor.records.fact import encode
 
-            target.write_bytes(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
+            target.write_json(encode(answer))
         else:
             from tfgpu_doctor.render.terminal import matrix as matrix_text
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from tfgpu_doctor.render.formats import FORMATS, choices, renderer
+from tfgpu_doctor.render.streams import guarded, harmless, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,24 +71,20 @@ class Output(NamedTuple):
     format: str
     path: Path | None
 
-    def write_bytes(self, data: bytes) -> None:
-        """Write to the file in one step, or to standard output.
-
-        Raises click.ClickException: the file cannot be written.
-        """
-        if self.path is None:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
-            write_atomically(self.path, data)
+    def write_json(self, data: bytes) -> None:
+        """Write what `to_json` gave. Raises click.ClickException: the file cannot be written."""
+        self.write_text(data.decode("utf-8"))
 
     def write_text(self, text: str) -> None:
-        """Write a text that needs no console: UTF-8, whatever the terminal's encoding.
+        """Write a text that needs no console, in one step: UTF-8, whatever the terminal's encoding.
 
         Raises click.ClickException: the file cannot be written.
         """
-        self.write_bytes(text.encode("utf-8", "replace"))
+        text = harmless(text, ours=FORMATS[self.format].is_commands)
+        if self.path is None:
+            guarded(sys.stdout).write_document(text)
+        else:
+            write_atomically(self.path, text.encode("utf-8", "replace"))
 
     def print_with(self, render: Callable[[Console], None]) -> None:
         """Let `render` print on a console for this target."""
@@ -98,7 +95,7 @@ class Output(NamedTuple):
             return
         page = io.StringIO()
         render(console_for(page))
-        self.write_bytes(page.getvalue().encode("utf-8"))
+        write_atomically(self.path, page.getvalue().encode("utf-8"))
 
 
 def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
@@ -172,11 +169,11 @@ def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
     try:
         with Path(path).open("ab") as stream:
             if stream.tell() + len(data) > _LARGEST_SUMMARY:
-                click.echo(f"tfgpu: {SUMMARY} is full; the summary was left out", err=True)
+                say(f"tfgpu: {SUMMARY} is full; the summary was left out")
                 return
             stream.write(data)
     except OSError as error:
-        click.echo(f"tfgpu: cannot write the summary of the job, {path}: {error.strerror or error}", err=True)
+        say(f"tfgpu: cannot write the summary of the job, {path}: {error.strerror or error}")
 
 
 def _umask() -> int:
@@ -206,7 +203,7 @@ def write(
         hide = row.shared if redact is None else redact
         shown = redacted(result) if redacted and hide else result
         if row.name == "json":
-            target.write_bytes(shown.to_json())
+            target.write_json(shown.to_json())
         elif row.name == "text":
             target.print_with(partial(renderer(row.name, kind, options), shown))
         else:

@@ -76,7 +76,7 @@ def command(
         raise click.UsageError(f"--tensorflow: {error}") from error
     for output in targets:
         if output.format == "json":
-            output.write_bytes(plan.to_json())
+            output.write_json(plan.to_json())
         else:
             from tfgpu_doctor.render.terminal.plan import render
 

@@ -13,9 +13,9 @@ def spinner(message: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    from tfgpu_doctor.render.console import console_for
 
-    with Console(stderr=True).status(message, spinner="line"):
+    with console_for(sys.stderr).status(message, spinner="line"):
         yield
 
 
@@ -25,10 +25,11 @@ def bar() -> Iterator[Callable[[str, float], None]]:
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from tfgpu_doctor.render.console import console_for
+
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console_for(sys.stderr), transient=True) as progress:
         task = progress.add_task("", total=1.0)
         yield lambda label, done: progress.update(task, description=label, completed=done)

@@ -11,6 +11,8 @@ from typing import Generic, TypeAlias, TypeVar, Union
 import msgspec
 from msgspec import Struct
 
+from tfgpu_doctor.records.printable import escape_json
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -23,8 +25,13 @@ class Document(Record, frozen=True):
     """A record that is a file of its own."""
 
     def to_json(self) -> bytes:
-        """Encode with two spaces of indentation and a newline at the end."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        """The record as JSON."""
+        return encode(self)
+
+
+def encode(value: object) -> bytes:
+    """JSON with two spaces of indentation and a newline at the end, harmless for terminals and CI systems."""
+    return escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n").encode()
 
 
 class Known(

@@ -1,13 +1,18 @@
-"""Consoles, symbols that the output can encode, and cleaning of text that came from outside."""
+"""Consoles that clean what they show, and symbols that the output can encode."""
 
 from __future__ import annotations
 
-import codecs
 import os
 import sys
-from typing import IO, NamedTuple
+from collections.abc import Iterable
+from typing import IO, NamedTuple, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.render.streams import StyledStream, guarded
 
 
 class Mark(NamedTuple):
@@ -32,18 +37,7 @@ MARKS = {
 STYLES = {name: mark.style for name, mark in MARKS.items()}
 _SYMBOLS = {"from": "←", "bar": "━", **{name: mark.symbol for name, mark in MARKS.items()}}
 _ASCII = {"from": "<-", "bar": "=", **{name: mark.ascii for name, mark in MARKS.items()}}
-PLAIN = "tfgpu.plain"
-_PLAIN = {"µ": "u", "×": "x", "…": "...", "–": "-", "←": "<-", "≥": ">=", "°": ""}
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Letters that an encoding lacks, as what stands for them in plain ASCII."""
-    assert isinstance(error, UnicodeEncodeError)
-    lacking = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(letter, "?") for letter in lacking), error.end
-
-
-codecs.register_error(PLAIN, _plain)
+_DEFAULT, _NARROWEST, _WIDEST = 80, 20, 1000  # columns; outside of the limits, the number is a mistake
 
 
 class _Console(Console):
@@ -51,20 +45,39 @@ class _Console(Console):
         """Leave a closed pipe to __main__; rich would exit with 1, which here means that a problem was found."""
         raise BrokenPipeError
 
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Clean every text that is shown, in whatever it stands: only styles of our own reach the stream."""
+        if isinstance(renderable, str):
+            renderable = clean(renderable)
+        return super().render(cleaned(renderable) if isinstance(renderable, Text) else renderable, options)
+
 
 def console_for(stream: IO[str] | None = None) -> Console:
-    """A console on `stream` (standard output by default): colours only on a terminal without NO_COLOR.
-
-    Piped output is 80 columns wide unless COLUMNS says otherwise.
-    """
-    stream = stream or sys.stdout
-    terminal = stream.isatty()
-    width = None if terminal or os.environ.get("COLUMNS", "").isdecimal() else 80
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors=PLAIN)  # a terminal of another encoding gets 'x' or '?', not a traceback
+    """A console on `stream` (standard output by default): colours only on a terminal without NO_COLOR."""
+    file = guarded(stream or sys.stdout).styled
+    # with both sizes given, rich does not read COLUMNS and LINES, whose nonsense it takes for numbers
     return _Console(
-        file=stream, width=width, highlight=False, markup=False, emoji=False, legacy_windows=False, soft_wrap=False
+        file=cast(IO[str], file),
+        width=columns(file),
+        height=25,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        soft_wrap=False,
     )
+
+
+def columns(stream: StyledStream) -> int:
+    """The width of a page: COLUMNS, else that of the terminal, else 80; what is no sensible width does not count."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isascii() and named.isdigit() and len(named) < 5 and _NARROWEST <= int(named) <= _WIDEST:
+        return int(named)
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # no terminal
+        return _DEFAULT
+    return found if _NARROWEST <= found <= _WIDEST else _DEFAULT
 
 
 def marks(console: Console) -> dict[str, str]:
@@ -72,6 +85,10 @@ def marks(console: Console) -> dict[str, str]:
     return _SYMBOLS if console.encoding.lower().startswith("utf") else _ASCII
 
 
-def clean(text: str) -> str:
-    """Make text from outside harmless: control characters (escape sequences) become visible."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text.replace("\t", "    "))
+def cleaned(text: Text) -> Text:
+    """The same text on one line, every character of it visible; styles stay where they are."""
+    plain = clean(text.plain.replace("\t", " "))
+    if plain != text.plain:
+        text = text.copy()
+        text.plain = plain
+    return text

@@ -19,6 +19,7 @@ class Format(NamedTuple):
     renderers: Mapping[str, str] = {}
     shared: bool = False  # made for others to read, so redacted unless told otherwise
     ending: str = ""  # of files that get this format without being asked
+    is_commands: bool = False  # of a CI system, which takes them from the log
     summary: str = ""  # the format that the summary of a GitHub job gets besides
 
 
@@ -40,7 +41,9 @@ _ROWS = (
         ending=".md",
     ),
     Format("junit", {"report": "ci.junit", "smoke": "ci.smoke_junit"}, shared=True, ending=".xml"),
-    Format("github", {"report": "ci.github", "smoke": "ci.smoke_github"}, shared=True, summary="markdown"),
+    Format(
+        "github", {"report": "ci.github", "smoke": "ci.smoke_github"}, shared=True, is_commands=True, summary="markdown"
+    ),
     Format("html", {"report": "html.doctor"}, shared=True, ending=".html"),
 )
 FORMATS = {row.name: row for row in _ROWS}

@@ -14,7 +14,8 @@ import click
 from tfgpu_doctor.cli.bench import page
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import check_executable, write_atomically
+from tfgpu_doctor.cli.output import Output, check_executable, write_atomically
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.devices import Selection
@@ -194,13 +195,12 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
                 load_average=load_average(),
             ).run()
         except (DeviceError, TooLargeError, CannotRunError) as error:
-            click.echo(f"tfgpu: {error}", err=True)
+            say(f"tfgpu: {error}")
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
             return cannot_measure(executable, error)
     if measuring.output_format == "json":
-        sys.stdout.buffer.write(result.to_json())
-        sys.stdout.buffer.flush()
+        Output("json", None).write_json(result.to_json())
     else:
         show(result)
     if measuring.html:
@@ -212,8 +212,8 @@ def cannot_measure(executable: str, error: Exception) -> int:
     """Say that TensorFlow cannot be used there, and what to do; returns the exit code."""
     from tfgpu_doctor.records.report import EXIT_UNKNOWN
 
-    click.echo(f"tfgpu: cannot measure with {executable}: {error}", err=True)
-    click.echo(f"Next: tfgpu doctor --python {executable}", err=True)
+    say(f"tfgpu: cannot measure with {executable}: {error}")
+    say(f"Next: tfgpu doctor --python {executable}")
     return EXIT_UNKNOWN
 
 

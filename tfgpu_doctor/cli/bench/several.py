@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfgpu_doctor.cli.bench.measuring import Measuring, cannot_measure, measure
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.cluster.membership import Cluster
@@ -50,7 +51,7 @@ def _ask_slurm(executable: str) -> tuple[dict[str, list[str]], int]:
             worker.ask(START, do="hello")
             found = worker.ask(START, do="reference", workload="machines", task="slurm")
     except WorkerError as error:
-        click.echo(f"tfgpu: cannot read the list of workers from Slurm: {error}", err=True)
+        say(f"tfgpu: cannot read the list of workers from Slurm: {error}")
         raise click.exceptions.Exit(EXIT_UNKNOWN) from error
     return found["cluster"], found["index"]
 
@@ -98,9 +99,9 @@ def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
     except NoTensorFlowError as error:
         return cannot_measure(executable, error)
     except (DeviceError, WorkerError) as error:
-        click.echo(f"tfgpu: {me}: {error}", err=True)
+        say(f"tfgpu: {me}: {error}")
         return EXIT_PROBLEM
     finally:
         watch.disarm()
-    click.echo(f"tfgpu: {me} is done; {cluster.name(0)} prints the report", err=True)
+    say(f"tfgpu: {me} is done; {cluster.name(0)} prints the report")
     return EXIT_OK

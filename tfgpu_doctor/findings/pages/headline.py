@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages.records import Page
+from tfgpu_doctor.records.fact import encode
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Severity
 
@@ -49,4 +48,4 @@ def further_links(page: Page) -> tuple[str, ...]:
 def page_json(page: Page) -> bytes:
     """The page and its declaration, as JSON with two spaces of indentation and a newline at the end."""
     document = PageDocument(schema=SCHEMA, headline=headline_of(page.id), page=page)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return encode(document)

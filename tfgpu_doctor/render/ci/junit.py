@@ -19,6 +19,7 @@ from tfgpu_doctor.diagnosis.selection import chosen
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.records.printable import escape_xml
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_UNKNOWN, FailOn, Finding, Report, Severity, exit_code
 from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.render.ci.plain import line, lines_of
@@ -60,7 +61,8 @@ def xml(name: str, created: str, suites: Iterable[Suite]) -> str:
         for case in suite.cases:
             _case(case, element)
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    document = escape_xml(ElementTree.tostring(root, encoding="unicode"))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{document}\n'
 
 
 def _counts(cases: Sequence[Case]) -> dict[str, str]:

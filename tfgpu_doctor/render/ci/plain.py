@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Finding
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.outline import LABEL_WIDTH, block
 
 _LONGEST = 2000  # characters of one line

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from tfgpu_doctor.render.console import clean
+from tfgpu_doctor.records.printable import clean, escape_xml
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -137,7 +137,7 @@ STYLE = (
 
 def text(value: object) -> str:
     """Text from outside, harmless in any place of a page: markup and quotes escaped, control characters visible."""
-    return escape(clean(str(value)), quote=True)
+    return escape_xml(escape(clean(str(value)), quote=True))
 
 
 def element(name: str, *children: str, **attributes: str) -> str:

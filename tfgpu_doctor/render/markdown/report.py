@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable
 
 from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
-from tfgpu_doctor.render.console import MARKS, clean
+from tfgpu_doctor.render.console import MARKS
 from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, Detail, Line, blocks, details, open_checks
 from tfgpu_doctor.render.stack import layers_of
 

@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.console import marks
 from tfgpu_doctor.render.terminal.bench_table import show_runs
 from tfgpu_doctor.render.terminal.layout import hanging, marked
 

@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render import bench_compare_words as words
-from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked
 
 _MANY = 8  # runs; of more, those that are the same have one line

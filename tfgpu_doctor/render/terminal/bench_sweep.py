@@ -14,9 +14,10 @@ from rich.text import Text
 
 from tfgpu_doctor.bench.advice import NOISY
 from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render.bench_words import value_of
-from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.console import marks
 from tfgpu_doctor.render.terminal.bench import show_head
 from tfgpu_doctor.render.terminal.layout import hanging, marked
 

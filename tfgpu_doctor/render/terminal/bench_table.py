@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.bench.results import Ratio, Run
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.console import marks
 
 GAP = 2
 BAR, SHORTEST_BAR = 20, 8

@@ -11,8 +11,8 @@ from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.terminal.layout import hanging, marked, show_block
 from tfgpu_doctor.render.terminal.plan import target_line

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.compare.records import Change, Comparison, Explanation, FindingChange
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import count
-from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, Line
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
 

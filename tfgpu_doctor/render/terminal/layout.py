@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.render.console import STYLES, cleaned, marks
 from tfgpu_doctor.render.outline import LABEL_WIDTH, Block, Line
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
@@ -17,7 +18,7 @@ _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it woul
 def hanging(head: Text, text: Text, console: Console) -> None:
     """Print `head`, and `text` beside it, wrapped under itself, without padding at the ends of lines."""
     indent = len(head)
-    for line in text.wrap(console, max(console.width - indent, 20), overflow="fold"):
+    for line in cleaned(text).wrap(console, max(console.width - indent, 20), overflow="fold"):
         line.rstrip()
         console.print(Text.assemble(head, line), soft_wrap=True)
         head = Text(" " * indent)

@@ -12,8 +12,8 @@ from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
 from tfgpu_doctor.lookup.release import with_gpu
 from tfgpu_doctor.lookup.releases import Filters, min_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.versions import numbers
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.terminal.layout import hanging, show_block, show_card, show_sources, show_table, show_title
 from tfgpu_doctor.render.terminal.matrix_notes import Note, footnotes, minor_ranges, nothing, what_was_asked

@@ -7,7 +7,8 @@ from rich.text import Text
 
 from tfgpu_doctor.findings.pages.headline import further_links, headline_of
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign
-from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.terminal.layout import hanging
 
 _SHIFT = "  "

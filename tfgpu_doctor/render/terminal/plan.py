@@ -10,8 +10,9 @@ from rich.text import Text
 from tfgpu_doctor.plan.constraints import Violation
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.render.console import clean, marks
+from tfgpu_doctor.render.console import marks
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
 
 _WHY: dict[Kind, str] = {

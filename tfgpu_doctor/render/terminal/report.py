@@ -5,9 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
-from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, undetermined
 from tfgpu_doctor.render.stack import Layer, layers_of
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, show_block

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.render.console import STYLES, clean, marks
+from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.smoke_words import MARKS, machine, outcome, title, verdict
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
 from tfgpu_doctor.smoke.records import Smoke

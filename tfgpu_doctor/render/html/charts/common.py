@@ -9,8 +9,8 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import seconds
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.html.svg import CYCLE
 
 ROWS = 12  # runs in one figure; more would not fit a printed page

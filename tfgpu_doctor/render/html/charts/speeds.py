@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tfgpu_doctor.bench.results import Ratio, Run
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import scale_of
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.html.charts.common import described, label_rows, short, styles
 from tfgpu_doctor.render.html.svg import COLOUR, CYCLE, drawing, svg
 

@@ -10,9 +10,9 @@ from matplotlib.ticker import MaxNLocator
 
 from tfgpu_doctor.bench.results import Reading, Run
 from tfgpu_doctor.bench.statistics import quantile
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import GIB, seconds
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import clean
 from tfgpu_doctor.render.html.charts.common import described, label_rows, short, steady, styles
 from tfgpu_doctor.render.html.svg import COLOUR, CYCLE, drawing, svg
 

@@ -1,0 +1,74 @@
+"""Text from outside, made harmless for a terminal and for the log of a CI job.
+
+A terminal acts on control characters, and bidirectional or invisible characters make a line look like another one.
+CI systems act on lines of the log:
+
+- GitHub's runner takes "::name" behind leading blanks, and "##[name]" anywhere in a line (actions/runner,
+  src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse; Handlers/OutputManager.cs gives them every line). It
+  compares by the rules of a language, for which invisible characters do not count: so a blank breaks up what would be
+  a command, and no character of width zero does.
+- Azure Pipelines takes "##vso[" and "##[", TeamCity "##teamcity[". GitLab's and Travis' markers need a control
+  character.
+"""
+
+from __future__ import annotations
+
+import re
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_LONGEST = 4000  # characters of a message
+# printable by their category, but never seen: fillers, and variation selectors except those of text and emoji
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]")
+_NOT_ASCII = re.compile(r"[^\n -~]+")
+_SKIP = r"\x1b\[[\d;]*m|[\ufe0e\ufe0f]"  # what a reader of the log may skip: colours, variation selectors
+_HASHES = rf"#(?:{_SKIP})*#(?:{_SKIP}|\w)*(?=\[)"
+_COLONS = rf"^(?:[^\S\n]|{_SKIP})*:(?:{_SKIP})*(?=:)"
+_COMMAND = re.compile(f"{_HASHES}|{_COLONS}", re.MULTILINE)
+_COMMAND_OF_OTHERS = re.compile(rf"{_HASHES}|(?!::(?:error|warning|notice) title=){_COLONS}", re.MULTILINE)
+
+
+def clean(text: str) -> str:
+    """Text as one printable line; what is no visible character becomes one."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\t", "    ")
+    return _INVISIBLE.sub(REPLACEMENT, "".join(char if char.isprintable() else REPLACEMENT for char in text))
+
+
+def clean_lines(text: str) -> str:
+    """The same of each line."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def one_line(message: str) -> str:
+    """A message as one printable line of bounded length; a long one keeps its end, which says what is wrong."""
+    line = clean(" ".join(message.splitlines()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
+
+
+def without_commands(text: str, ours: bool = False) -> str:
+    """Break up what a CI system would take for a command, by a blank; `ours`: except annotations, as we write them."""
+    return (_COMMAND_OF_OTHERS if ours else _COMMAND).sub(lambda found: found[0] + " ", text)
+
+
+def escape_json(document: str) -> str:
+    r"""The same JSON, without what a terminal or a CI system acts on.
+
+    >>> print(escape_json('{"a": "##[add-mask]\u009b"}'))
+    {"a": "#\u0023[add-mask]\u009b"}
+    """
+    return _NOT_ASCII.sub(_escaped, document).replace("##", r"#\u0023")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(char if clean(char) == char else _unit_escapes(char) for char in found[0])
+
+
+def _unit_escapes(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(rf"\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def escape_xml(document: str) -> str:
+    """The same XML, where no line of it is a command; it has neither comments nor CDATA."""
+    return document.replace("##", "#&#35;").replace("::", ":&#58;")
