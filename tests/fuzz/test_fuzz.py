@@ -248,8 +248,8 @@ def test_the_guard_stops_an_expression() -> None:
 
 def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     """A renderer that lets escapes and tags through is found out."""
+    from tfgpu_doctor.render import streams
     from tfgpu_doctor.render.markdown import report as markdown
-    from tfgpu_doctor.render.terminal import report as terminal
 
     told = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> GTX 1080\nCould not find cuda drivers"
     way.walk(told)
@@ -258,7 +258,7 @@ def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(AssertionError, match="no tag from outside"):
             way.walk(told)
     with monkeypatch.context() as patched:
-        patched.setattr(terminal, "clean", lambda text: text + "\x1b")
+        patched.setattr(streams, "clean_lines", lambda text: text + "\x1b")
         with pytest.raises(AssertionError, match="no control character"):
             way.walk(told)
     assert json.loads(way.walk(told).to_json())["facts"]["cuda"]["toolkits"]["value"][0]["version"] == "12.4"
