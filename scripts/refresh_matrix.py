@@ -1,7 +1,7 @@
 # /// script
 # requires-python = ">=3.10"
 # dependencies = [
-#   "msgspec>=0.19", "packaging>=23", "pip>=23", "pypi-simple>=1.5", "remotezip>=0.12.3", "yaml-rs>=0.1.6",
+#   "msgspec>=0.19", "packaging>=23", "pip>=23", "pypi-simple>=1.5", "pyyaml>=6.0", "remotezip>=0.12.3",
 # ]
 # ///
 """Derives every TensorFlow row of compat_matrix.yaml again, from the published wheels themselves.

@@ -288,7 +288,7 @@ def test_pixi_s_features_and_targets() -> None:
         (
             "l.yaml",
             "apiVersion: v1\nkind: List\nitems: &x\n - {apiVersion: v1, kind: List, items: *x}\n",
-            "recursively",
+            "l.yaml:4: the alias *x stands inside the node that it repeats",
         ),
         ("Dockerfile", "FROM x\nRUN \ud800", "Dockerfile: not a text file"),
         ("requirements.txt", "#\n" * 2_500_001, "requirements.txt is larger than 5 MB"),

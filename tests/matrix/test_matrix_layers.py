@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
+from tests.guard import guarded
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 
 HEAD = 'schema: tfgpu.matrix/1\nrevision: "2026-11-30"\nsources:\n  ours: {title: wheels of our cluster}\n'
@@ -68,6 +69,55 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -
     with pytest.raises(MatrixError, match=message) as refused:
         Matrix.load(layer(tmp_path, text))
     assert str(refused.value).startswith(str(tmp_path))
+
+
+LONG = "x" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cuda:\n" + "- " * 20_000, ":6: nested more than 100 levels deep"),
+        ("cuda:\n " + "? " * 20_000, ":6: nested more than 100 levels deep"),
+        ("cuda: " + "[" * 200_000, ":5: nested more than 100 levels deep"),
+        ("cuda: " + "{a: " * 20_000, ":5: nested more than 100 levels deep"),
+        ("cudnn: []\ncuda: []\ncuda: []", ":7: duplicate key cuda"),
+        (f"{LONG}: 1\n? {LONG}\n: 1", ":5: invalid YAML: could not find expected ':'"),
+        (f"? {LONG}\n: 1", ":5: Object contains unknown field `xxx"),
+        (f"libraries: [{{id: {LONG}!}}]", ":5: Expected `str` matching regex"),
+        (f"known_issues: [{{id: a, severity: {LONG}}}]", ":5: Invalid enum value 'xxx"),
+        (f"gpus:\n- compute_capability: '9.0'\n  names: [a]\n  source: {LONG}", ": gpus[0].source: no source 'xxx"),
+        (
+            "gpus:\n- compute_capability: 9.0",
+            ":6: Expected `str`, got `float` - at `$.gpus[0].compute_capability`; put it",
+        ),
+        (
+            BUILD.replace('["9.0"', '["9.0",\n      12.10'),
+            ":11: Expected `str`, got `float` - at `$.tensorflow[0].wheels",
+        ),
+        (BUILD.replace("linux_x86_64", "linux_mips"), ":10: Invalid enum value 'linux_mips'"),
+        (
+            BUILD.replace("    linux", "    macos_arm64: {python: ['3']}\n    linux").replace("cuda", "cida"),
+            ":11: Object",
+        ),
+        ("cuda: [" + "{}," * 1001 + "]", ":5: Expected `array` of length <= 1000 - at `$.cuda`"),
+        ("cuda: []\n---\n", ":1: several YAML documents; a matrix is one"),
+    ],
+)
+def test_what_is_hostile_or_wrong_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    file = layer(tmp_path, text)
+    with guarded(10.0):
+        done = tfgpu("matrix", "cuda", "--matrix", file)
+    assert done.returncode == 2
+    assert f"{file}{message}" in done.stderr
+    assert max(map(len, done.stderr.splitlines())) < len(file) + 520
+
+
+def test_the_first_contradictions_are_told(tmp_path: Path) -> None:
+    row = "- {compute_capability: '1.1', names: [a%d], source: ours}\n"
+    with pytest.raises(MatrixError) as refused:
+        Matrix.load(layer(tmp_path, "gpus:\n" + "".join(row % number for number in range(900))))
+    assert len(str(refused.value).splitlines()) == 20
 
 
 def test_the_environment_names_layers_for_every_command(tmp_path: Path) -> None:

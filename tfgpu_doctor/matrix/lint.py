@@ -18,7 +18,7 @@ from tfgpu_doctor.matrix.lint_tables import (
     peak_rates,
     toolkit_architectures,
 )
-from tfgpu_doctor.matrix.rows import concerns
+from tfgpu_doctor.matrix.rows import concerns, within
 from tfgpu_doctor.matrix.schema import KnownIssue, LibrarySet, MatrixFile, ReleaseRow, Wheel
 from tfgpu_doctor.records.versions import major, minor, numbers
 
@@ -171,7 +171,8 @@ def issues(data: MatrixFile) -> Iterator[str]:
 
 def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
     """A release without any wheel (tensorflow-gpu 2.12) counts as well."""
-    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
+    rows = (row for row in data.tensorflow if within(row.version, issue.condition.versions))
+    return any(concerns(issue, row, name) for row in rows for name in row.wheels or ("",))
 
 
 LINTERS: tuple[Linter, ...] = (

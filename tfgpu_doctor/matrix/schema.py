@@ -6,7 +6,7 @@ A `None` means unknown or not applicable, as the field's comment says; it never 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, field
 
@@ -24,6 +24,9 @@ ReleaseVersion: TypeAlias = Annotated[
     str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post|\.dev)[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?$")
 ]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+_Row = TypeVar("_Row")
+# The tables are held against each other, row by row; ours have up to 300.
+Rows: TypeAlias = Annotated[tuple[_Row, ...], Meta(max_length=1000)]
 SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
 
 
@@ -232,14 +235,14 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     schema: Literal["tfgpu.matrix/1"]
     revision: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[0-9]+)?$")]
     sources: dict[SourceKey, Source] = field(default_factory=dict)
-    architectures: tuple[Architecture, ...] = ()
-    peaks: tuple[Peak, ...] = ()
-    gpus: tuple[GpuNames, ...] = ()
-    cuda: tuple[CudaToolkit, ...] = ()
-    cudnn: tuple[CudnnRelease, ...] = ()
-    official: tuple[OfficialRow, ...] = ()
-    libraries: tuple[LibrarySet, ...] = ()
-    known_issues: tuple[KnownIssue, ...] = ()
-    containers: tuple[Container, ...] = ()
-    conda_forge: tuple[CondaBuild, ...] = ()
-    tensorflow: tuple[ReleaseRow, ...] = ()
+    architectures: Rows[Architecture] = ()
+    peaks: Rows[Peak] = ()
+    gpus: Rows[GpuNames] = ()
+    cuda: Rows[CudaToolkit] = ()
+    cudnn: Rows[CudnnRelease] = ()
+    official: Rows[OfficialRow] = ()
+    libraries: Rows[LibrarySet] = ()
+    known_issues: Rows[KnownIssue] = ()
+    containers: Rows[Container] = ()
+    conda_forge: Rows[CondaBuild] = ()
+    tensorflow: Rows[ReleaseRow] = ()

@@ -1,0 +1,155 @@
+"""YAML as nodes: what a value is, where it stands, and that nothing hostile gets through, nor takes long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.guard import guarded
+from tfgpu_doctor.records.yaml_nodes import DEEPEST, Mapping, Scalar, Sequence, YamlError, documents, plain
+
+TESTS = Path(__file__).parents[1]
+SAMPLES = [*sorted(TESTS.glob("cases/*.yaml"))[::10], TESTS / "small_matrix.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2.10", 2.1),
+        ('"2.10"', "2.10"),
+        ("!!str 2.10", "2.10"),
+        ("! 3", "3"),
+        ("2026-11-21", "2026-11-21"),
+        ("1:30", "1:30"),
+        ("1.2.3", "1.2.3"),
+        ("no", "no"),
+        ("on", "on"),
+        ("tRue", "tRue"),
+        ("True", True),
+        ("false", False),
+        ("~", None),
+        ("", None),
+        ("Null", None),
+        ("nULL", "nULL"),
+        ("010", 10),
+        ("0o14", 12),
+        ("0x1F", 31),
+        ("+7", 7),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("1.", 1.0),
+        (".inf", ".inf"),
+        ("9" * 5000, "9" * 5000),  # int() refuses as many digits
+        ("-", [None]),
+        ("|\n 1\n", "1\n"),
+        ("[&a [1], *a]", [[1], [1]]),
+        ("{a: 1, 2: b}", {"a": 1, 2: "b"}),
+        ("{a: &a {b: 1}, <<: *a}", {"a": {"b": 1}, "<<": {"b": 1}}),  # YAML 1.2 has no merge key
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    (found,) = documents(f"- {text}")
+    assert plain(found) == [value]
+    assert [type(one) for one in plain(found)] == [type(value)]
+
+
+def texts_of(node: Any) -> Any:
+    if type(node) is Scalar:
+        return node.value
+    if type(node) is Sequence:
+        return [texts_of(one) for one in node.items]
+    assert type(node) is Mapping
+    return {texts_of(key): texts_of(value) for key, value in node.pairs()}
+
+
+def lines_of(node: Any) -> Any:
+    """Of every node, as PyYAML composes them."""
+    yield node.start_mark.line + 1
+    for one in node.value if isinstance(node.value, list) else ():
+        for part in one if isinstance(one, tuple) else (one,):
+            yield from lines_of(part)
+
+
+def our_lines(node: Any) -> Any:
+    yield node.line
+    for one in getattr(node, "items", ()):
+        yield from our_lines(one)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_the_same_nodes_as_pyyaml_composes(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    (found,) = documents(text)
+    assert texts_of(found) == yaml.load(text, Loader=yaml.BaseLoader)
+    assert list(our_lines(found)) == list(lines_of(yaml.compose(text, Loader=yaml.CSafeLoader)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb:\n  c: 1\n  'c': 2", "line 4: duplicate key c"),
+        (f"{'k' * 1000}: 1\n{'k' * 1000}: 2", f"line 2: duplicate key {'k' * 79}…"),
+        ("- &a [*a]", "line 1: the alias *a stands inside the node that it repeats"),
+        ("- *b", "line 1: no anchor &b before this alias"),
+        ("- &a 1\n---\n- *a", "line 3: no anchor &a before this alias"),
+        ("a:\n\t- x", "line 2: invalid YAML: found character that cannot start any token"),
+        ("\na: ä\na\0b", "line 3: invalid YAML: control characters are not allowed"),
+        ("\ud800", "line 1: not valid Unicode"),
+        ("\n".join(f"{' ' * level}- &{'a' * level}" for level in range(1, 300)), "line 100: nested more than 100"),
+        ("\n".join(f"- &a{n} [*a{n - 1}]" if n else "- &a0 1" for n in range(200)), "nested more than 100"),
+        ("\n".join(f"- &a{n} [{f'*a{n - 1}, ' * 9}]" if n else "- &a0 1" for n in range(9)), "more than 500000 val"),
+    ],
+)
+def test_refused_with_the_line(text: str, message: str) -> None:
+    with pytest.raises(YamlError) as refused:
+        documents(text)
+    assert message in str(refused.value)
+    assert len(str(refused.value)) < 130
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: !!python/object:os.system x", "the tag tag:yaml.org,2002:python/object:os.system is not known here"),
+        ("\n? [a]\n: b", "line 2: a list or mapping cannot be a key"),
+    ],
+)
+def test_what_stands_for_no_plain_value(text: str, message: str) -> None:
+    (found,) = documents(text)
+    with pytest.raises(YamlError, match=message):
+        plain(found)
+
+
+# what has exhausted a stack, or time, in one YAML library or another
+REPEATED = (
+    *("- ", "? ", "[", "{a: ", "[? ", "? - ", "&a ", "*a ", "!a ", "!", '"', "'", "|\n", ">\n", "%a\n", "#", "\n"),
+    *("---\n", "--- a\n", "a: ", "a:\n", "- 1\n", "1,", "[1,", "{", "\t", " ", "a\n\n", "\\", "...\n", "\ufeff"),
+)
+
+
+@pytest.mark.parametrize("unit", REPEATED)
+@pytest.mark.parametrize("before", ["", "a: [", '"'])
+def test_whatever_is_repeated_ends_soon(unit: str, before: str) -> None:
+    with guarded(5.0):
+        try:
+            for one in documents(before + unit * 20_000):
+                plain(one)
+        except YamlError as error:
+            assert len(str(error)) < 130
+
+
+def test_nothing_recurses_deeper_than_the_limit() -> None:
+    text = "".join(f"{' ' * level}- a:\n" for level in range(0, DEEPEST, 2))
+    (found,) = documents(text)
+    assert found.height == DEEPEST
+    assert repr(plain(found)).count("{") == DEEPEST // 2
+
+
+def test_scalars_of_many_megabytes() -> None:
+    with guarded(10.0):
+        for text in ("x" * 20_000_000, f'"{"x" * 20_000_000}"', "|\n " + "x" * 20_000_000):
+            (found,) = documents(text)
+            assert len(plain(found).rstrip("\n")) == 20_000_000
