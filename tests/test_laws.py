@@ -142,6 +142,11 @@ def one_file_starts_processes(file: str) -> Iterator[str]:
             yield f"{file}:{call.lineno} calls {name}"
 
 
+def one_function_looks_programs_up(file: str) -> Iterator[str]:
+    """`programs.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
+    yield from (f"{file}:{call.lineno}" for call in calls(file) if dotted(call.func).split(".")[-1] == "which")
+
+
 def no_shell(file: str) -> Iterator[str]:
     for call in calls(file):
         if any(word.arg == "shell" for word in call.keywords):
@@ -241,6 +246,7 @@ def what_catches_everything_has_a_reason(file: str) -> Iterator[str]:
 LAWS: tuple[Law, ...] = (
     only_the_drawer_touches_the_machine,
     one_file_starts_processes,
+    one_function_looks_programs_up,
     no_shell,
     only_guarded_streams_are_written_to,
     tensorflow_is_imported_only_in_children,
@@ -270,6 +276,7 @@ BREAKERS: dict[str, Law] = {
     "def f():\n    from ctypes import CDLL": only_the_drawer_touches_the_machine,
     "import os\nos.system('ls')": one_file_starts_processes,
     "import os\nos.execvp('ls', [])": one_file_starts_processes,
+    "import shutil\nshutil.which('ls')": one_function_looks_programs_up,
     "run('ls', shell=True)": no_shell,
     "print('x')": only_guarded_streams_are_written_to,
     "import click\nclick.echo('x', err=True)": only_guarded_streams_are_written_to,

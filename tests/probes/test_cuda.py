@@ -158,7 +158,7 @@ def test_an_nvcc_that_hangs_is_unknown(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_no_nvcc_is_unknown(tmp_path: Path) -> None:
-    assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("no nvcc on PATH")
+    assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("nvcc is not on PATH")
 
 
 def test_conda_packages_are_read_from_file_names(tmp_path: Path) -> None:

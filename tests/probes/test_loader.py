@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
-from tfgpu_doctor.probes import loader
+from tfgpu_doctor.probes import loader, programs
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
@@ -235,7 +234,7 @@ def test_an_empty_entry_of_the_library_path_is_the_current_folder(
 
 @linux
 def test_a_cache_below_a_root_is_read_with_ldconfig(tmp_path: Path, forge: Forge) -> None:
-    ldconfig = shutil.which("ldconfig", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
+    ldconfig = programs.find("ldconfig", os.environ, more=("/sbin", "/usr/sbin"))
     if ldconfig is None:
         pytest.skip("no ldconfig here")
     for name in ("libcudart.so.12", "libcudart.so.13"):
@@ -452,7 +451,7 @@ def test_systems_without_cuda_are_unknown(system: str) -> None:
 def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.exists(loader.CACHE):
         pytest.skip("this system has no cache")
-    monkeypatch.setattr("tfgpu_doctor.probes.loader.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("tfgpu_doctor.probes.programs.find", lambda *_, **__: None)
     assert bench.examine(CUDNN).sonames == Unknown("no ldconfig to read /etc/ld.so.cache with")
     bench.library(bench.a / CUDNN)
     assert isinstance(bench.examine(CUDNN).sonames, Known)

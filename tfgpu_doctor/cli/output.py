@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -123,7 +122,9 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
 
 def check_executable(executable: str | None) -> None:
     """Refuse an interpreter (--python) that cannot be started. Raises click.UsageError: there is none of that name."""
-    if executable and not shutil.which(executable):
+    from tfgpu_doctor.probes.programs import find
+
+    if executable and not find(executable, os.environ):
         raise click.UsageError(f"--python {executable}: no such program, or not executable")
 
 

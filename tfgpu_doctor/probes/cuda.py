@@ -5,11 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 
-from tfgpu_doctor.probes import process
+from tfgpu_doctor.probes import process, programs
 from tfgpu_doctor.probes.cuda_version import nvcc_version, toolkit_version
 from tfgpu_doctor.probes.files import below, why
 from tfgpu_doctor.records.facts import Cuda, Fact, Known, Nvcc, Package, Toolkit, Unknown
@@ -57,6 +56,8 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
 def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Toolkit, ...]]:
     seen: dict[str, Toolkit] = {}
     for path, via in _places(root, environ, prefix):
+        if not os.path.isabs(path):  # its compiler may be asked: no program of the current directory is started
+            continue
         here = below(root, path)
         real = os.path.realpath(here)
         if real in seen or not any(glob.glob(os.path.join(glob.escape(here), mark)) for mark in MARKS):
@@ -105,8 +106,7 @@ def _without(root: str, path: str) -> str:
 
 def _which(root: str, environ: Mapping[str, str]) -> str | None:
     """The nvcc that the shell would start, without the fake root."""
-    folders = [entry for entry in environ.get("PATH", "").split(os.pathsep) if entry]
-    found = shutil.which("nvcc", path=os.pathsep.join(below(root, folder) for folder in folders))
+    found = programs.find("nvcc", environ, root=root)
     return _without(root, found) if found else None
 
 
@@ -114,7 +114,7 @@ def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
     """The compiler and its version: from the toolkit's version.json, else from the compiler itself."""
     path = _which(root, environ)
     if path is None:
-        return Unknown("no nvcc on PATH")
+        return Unknown(programs.missing("nvcc", environ))
     program = below(root, path)
     version = nvcc_version(os.path.realpath(program))
     if version:

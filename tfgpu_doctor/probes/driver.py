@@ -7,14 +7,13 @@ its own, side by side; what does not answer in time is killed, named, and what i
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv
-from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver
+from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver, programs
 from tfgpu_doctor.probes.driver_children import Probe, Source, answer, init_result, start_child
 from tfgpu_doctor.probes.files import below, why
 from tfgpu_doctor.records.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
@@ -51,7 +50,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     environ = os.environ if environ is None else environ
     end = time.monotonic() + deadline
     program = find_nvidia_smi(environ, root)
-    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown("nvidia-smi is not on PATH")
+    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown(programs.missing("nvidia-smi", environ))
     libraries = driver_libraries.find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     asked = _Asked(
         nvml=_ask("nvml_child", LIBNVIDIA_ML, libraries, environ, end),
@@ -87,12 +86,12 @@ def _ask(
 
 def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
     """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
-    if found := shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath)):
+    if found := programs.find("nvidia-smi", environ):
         return found
     elsewhere = below(root, "/usr/lib/wsl/lib/nvidia-smi")
     if sys.platform == "win32":
-        programs = environ.get("PROGRAMFILES", r"C:\Program Files")
-        elsewhere = os.path.join(programs, "NVIDIA Corporation", "NVSMI", "nvidia-smi.exe")
+        installed = environ.get("PROGRAMFILES", r"C:\Program Files")
+        elsewhere = os.path.join(installed, "NVIDIA Corporation", "NVSMI", "nvidia-smi.exe")
     return elsewhere if os.access(elsewhere, os.X_OK) else None
 
 
@@ -237,7 +236,7 @@ def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
         return Known(kernel_driver.xid_events(kernel_driver.read_kernel_log(root)), kernel_driver.KMSG)
     except OSError as error:
         refused = Unknown(why(error, kernel_driver.KMSG))
-    program = shutil.which("dmesg", path=asked.environ.get("PATH", os.defpath)) if root == "/" else None
+    program = programs.find("dmesg", asked.environ) if root == "/" else None
     if not program:
         return refused
     log = Probe("dmesg", [program], asked.environ, asked.end)

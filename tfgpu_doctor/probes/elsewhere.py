@@ -8,11 +8,11 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.probes.files import names_in
+from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Unknown
 
@@ -97,9 +97,8 @@ def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
 
     An interpreter that was named with --python says nothing about the shell.
     """
-    path = environ.get("PATH", os.defpath)
-    shells = [found for name in ("python", "python3") if (found := shutil.which(name, path=path))]
-    pip = shutil.which("pip", path=path)
+    shells = [found for name in ("python", "python3") if (found := find(name, environ))]
+    pip = find("pip", environ)
     if pip is None or executable not in shells:
         return None
     try:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tfgpu_doctor.probes.files import names_in
+from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.records.facts import Fact, Kernel, Known
 
 LARGEST = 1_000_000  # bytes; a kernel.json has some hundred
@@ -82,4 +82,4 @@ def _resolve(program: str, folder: str, environ: Mapping[str, str]) -> str:
     own = os.path.join(os.path.dirname(os.path.dirname(folder)), "bin", "python")  # PREFIX/share/jupyter
     if _BARE.match(program) and os.path.exists(own):
         return own
-    return shutil.which(program, path=environ.get("PATH", os.defpath)) or program
+    return find(program, environ) or program

@@ -5,12 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
 from tfgpu_doctor.parsers.tools.ldconfig import CacheEntry, parse
-from tfgpu_doctor.probes import dll_search, elf, process
+from tfgpu_doctor.probes import dll_search, elf, process, programs
 from tfgpu_doctor.probes.elf import Elf, Refusal
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.ld_so import Hit, LdSo, Opening, below_once, split_library_path
@@ -144,7 +143,7 @@ def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
     cache = below(root, CACHE)
     if not os.path.exists(cache):
         return ()
-    program = shutil.which("ldconfig", path=os.pathsep.join((os.environ.get("PATH", ""), "/sbin", "/usr/sbin")))
+    program = programs.find("ldconfig", os.environ, more=("/sbin", "/usr/sbin"))
     if not program:
         return Unknown(f"no ldconfig to read {CACHE} with")
     done = process.run([program, "-C", cache, "-p"], timeout=5.0, env={"LC_ALL": "C"})

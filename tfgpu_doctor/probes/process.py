@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import IO
 
 from tfgpu_doctor.probes import descendants
+from tfgpu_doctor.probes.programs import find
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
@@ -109,7 +110,10 @@ class Child:
     def __init__(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None, stdin: bool = False
     ) -> None:
-        """Start `argv`; with `stdin`, a pipe for :meth:`send` is opened, else the child reads an empty input."""
+        """Start `argv`; with `stdin`, a pipe for :meth:`send` is opened, else the child reads an empty input.
+
+        A program without a folder is looked up on the PATH of `env`, see :func:`tfgpu_doctor.probes.programs.find`.
+        """
         self.argv = tuple(argv)
         self.started = time.monotonic()
         self.stderr = _Kept()
@@ -125,12 +129,15 @@ class Child:
         try:
             if _closed.is_set():
                 raise InterruptedError(errno.EINTR, "the command ends")
+            environ = os.environ if env is None else env
+            if (program := find(argv[0], environ)) is None and not os.path.dirname(argv[0]):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self.process = subprocess.Popen(
-                list(argv),
+                [program or argv[0], *argv[1:]],
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**(os.environ if env is None else env), **descendants.mark(self._number)},
+                env={**environ, **descendants.mark(self._number)},
                 cwd=cwd,
                 start_new_session=True,  # a process group of its own, so that the whole group can be killed
             )

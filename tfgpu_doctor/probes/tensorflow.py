@@ -8,7 +8,6 @@ Whatever happens to the child is a fact, never an error here.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 import time
@@ -20,6 +19,7 @@ from types import TracebackType
 
 from tfgpu_doctor.probes import launch, oom, tensorflow_facts
 from tfgpu_doctor.probes.process import Child, Completed, run
+from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, killed, parse_event
 from tfgpu_doctor.records.facts import Fact, Known, Python, TensorFlow
@@ -126,7 +126,7 @@ class TensorFlowProbe:
         else:
             self._child = child
             threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
-        self._installers = tuple(name for name in INSTALLERS if shutil.which(name, path=environ.get("PATH")))
+        self._installers = tuple(name for name in INSTALLERS if find(name, environ))
         return self
 
     def _watch(self, child: Child, kills: oom.OomKills) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.files import below
+from tfgpu_doctor.probes.programs import folders
 from tfgpu_doctor.records.facts import Fact, Known, Unknown, XlaFile
 from tfgpu_doctor.records.versions import at_least
 
@@ -110,12 +111,13 @@ def _libdevice(roots: tuple[tuple[str, str], ...]) -> Iterator[XlaFile]:
 def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str], source: str) -> Fact[tuple[XlaFile, ...]]:
     named = [(os.path.join(path, "bin"), via) for path, via in roots]
     preferred = [pair for pair in named if pair[1] == "XLA_FLAGS"]
-    on_path = [(folder, "PATH") for folder in environ.get("PATH", "").split(os.pathsep) if folder]
+    on_path = [(folder, "PATH") for folder in folders(environ)]
     found: list[XlaFile] = []
     for folder, via in dict.fromkeys((*preferred, *on_path, *named)):
         program = os.path.join(folder, "ptxas")
         if os.path.isfile(program) and os.access(program, os.X_OK) and not any(one.path == program for one in found):
-            version = _version(program, environ) if len(found) < PTXAS_ASKED else None
+            started = os.path.isabs(program) and len(found) < PTXAS_ASKED  # nothing of the current directory is
+            version = _version(program, environ) if started else None
             found.append(XlaFile(path=program, via=via, version=version))
     return Known(tuple(found), source)
 

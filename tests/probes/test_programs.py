@@ -1,0 +1,77 @@
+"""Programs are looked up as a shell does it, save for the current directory: nothing of that is ever started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import tfgpu
+from tfgpu_doctor.probes import process, programs
+
+RELATIVE = (".", "", "./bin", "bin", "..")
+# whatever a command may look for by its name
+NAMES = (
+    *("nvidia-smi", "dmesg", "ldconfig", "nvcc", "ptxas", "python", "python3", "uname", "lspci", "sh", "env"),
+    *("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "git", "scontrol", "srun", "docker"),
+)
+
+
+def program(path: Path, script: str = "echo hit") -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current directory that holds a program of every name, itself and in its `bin`."""
+    (tmp_path / "checkout" / "below").mkdir(parents=True)
+    for folder in (tmp_path / "checkout", tmp_path / "checkout" / "bin", tmp_path / "checkout" / "below" / "bin"):
+        for name in NAMES:
+            program(folder / name, f"echo {name} >> {tmp_path}/started")
+    monkeypatch.chdir(tmp_path / "checkout" / "below")
+    return tmp_path / "checkout" / "below"
+
+
+@pytest.mark.parametrize("entry", RELATIVE)
+def test_relative_entries_of_path_are_passed_over(entry: str, checkout: Path, tmp_path: Path) -> None:
+    environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
+    assert programs.find("nvcc", environ) is None
+    assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
+    real = program(tmp_path / "real" / "nvcc")
+    assert programs.find("nvcc", environ) == str(real)
+    assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"PATH": "/a"}, "nvcc is not on PATH"),
+        ({"PATH": ":.:b:."}, "nvcc is not on PATH; its relative entries are not searched: . b"),
+        ({}, "nvcc is not on PATH"),
+    ],
+)
+def test_why_a_program_is_missing(environ: dict[str, str], expected: str) -> None:
+    assert programs.missing("nvcc", environ) == expected
+
+
+def test_further_folders_and_a_root(tmp_path: Path) -> None:
+    found = program(tmp_path / "sbin" / "ldconfig")
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr" / "ldconfig").mkdir()  # a folder of that name is no program
+    environ = {"PATH": "/usr"}
+    assert programs.find("ldconfig", environ, root=str(tmp_path), more=["/sbin"]) == str(found)
+    assert programs.find(str(found), environ) == str(found)
+    assert programs.find("sh", {}) in ("/bin/sh", "/usr/bin/sh")  # PATH is not set
+
+
+def test_no_command_starts_a_program_of_the_current_directory(checkout: Path, tmp_path: Path) -> None:
+    path = os.pathsep.join((*RELATIVE, os.environ["PATH"]))
+    environ = {"PATH": path, "CUDA_HOME": "..", "XLA_FLAGS": "--xla_gpu_cuda_data_dir=.."}
+    for arguments in (["doctor", "--no-import"], ["plan"], ["doctor", "--no-import", "--python", "python"]):
+        assert tfgpu(*arguments, environ=environ, cwd=checkout).returncode in (0, 1, 3)
+    assert not (tmp_path / "started").exists()
