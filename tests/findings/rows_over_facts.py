@@ -427,7 +427,10 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
         ("a newer build", {"tensorflow.phases": phases("import", "died", signal="SIGILL")}),
     ],
-    "tf.import-hang": [("never ends", {"tensorflow.phases": phases("import", "timeout", seconds=120.0)})],
+    "tf.import-hang": [
+        ("never ends", {"tensorflow.phases": phases("import", "timeout", seconds=120.0)}),
+        ("does nothing", {"tensorflow.phases": phases("import", "timeout", seconds=21.0, idle=20.0)}),
+    ],
     "tf.import-failed": [
         ("raises", {"tensorflow.phases": phases("import", "raised", exception="RuntimeError: broken")}),
         ("dies", {"tensorflow.phases": phases("import", "died", signal="SIGSEGV")}),

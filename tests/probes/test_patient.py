@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import tensorflow_facts, tensorflow_probe
+from tfgpu_doctor.probes import tensorflow_probe
 from tfgpu_doctor.probes.tensorflow_facts import cudnn_version
-from tfgpu_doctor.probes.transcript import Ending, Event, Transcript, log_lines, parse_event, phases
-from tfgpu_doctor.records.facts import Known, Unknown
+from tfgpu_doctor.probes.transcript import Ending, Transcript, log_lines, phases
 
 
 @pytest.mark.parametrize(
@@ -99,44 +98,6 @@ def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tensorflow_probe, "PATH", ["", "/usr"])
     assert list(tensorflow_probe.folders()) == ["/usr"]
     os.chdir(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("about", "name"),
-    [
-        ({"platform": "linux", "machine": "x86_64", "bits": 64}, "linux_x86_64"),
-        ({"platform": "linux", "machine": "aarch64", "bits": 64}, "linux_aarch64"),
-        ({"platform": "linux", "machine": "x86_64", "bits": 32}, "linux_i686"),
-        ({"platform": "win32", "machine": "AMD64", "bits": 64}, "windows_amd64"),
-        ({"platform": "darwin", "machine": "arm64", "bits": 64}, "macos_arm64"),
-    ],
-)
-def test_wheel_platform(about: dict[str, object], name: str) -> None:
-    told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=about)})
-    found = tensorflow_facts.python(told, None, ()).wheel_platform
-    assert isinstance(found, Known) and found.value == name
-
-
-@pytest.mark.parametrize(
-    ("prefix", "name"), [("/opt/conda/envs/tf", "tf"), ("/opt/conda", "base"), ("/home/me/miniconda3", "base")]
-)
-def test_conda_name(prefix: str, name: str) -> None:
-    data = {"prefix": prefix, "environment": "conda"}
-    told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=data)})
-    found = tensorflow_facts.python(told, None, ()).conda_name
-    assert isinstance(found, Known) and found.value == name
-
-
-def test_answer_of_another_shape_is_unknown() -> None:
-    data = {"version": ["3", "11"], "bits": "many"}
-    told = Transcript("python", ends={"interpreter": Event("patient/1", "end", "interpreter", data=data)})
-    python = tensorflow_facts.python(told, None, ())
-    assert isinstance(python.version, Unknown) and isinstance(python.bits, Unknown)
-
-
-@pytest.mark.parametrize("line", ["", "{", "[]", '{"event": "start"}', '{"tfgpu": "patient/2"}', "\ud800"])
-def test_lines_that_are_no_events(line: str) -> None:
-    assert parse_event(line) is None
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,33 @@ def test_hanging_import(examine: Examine, case: str) -> None:
     assert reason(result.tensorflow.file) == "import: no answer within 1 s"
 
 
+def test_an_import_that_does_nothing_hangs_long_before_its_deadline() -> None:
+    """One that reads, or uses the CPU, or waits for a child that does, goes on to its end."""
+    quiet, seconds = 1.0, "1.6"
+    probes = {}
+    for work in ("reads", "burns", "waits for a child that burns", "nothing"):
+        environ = {
+            **os.environ,
+            "PYTHONPATH": str(PATIENTS / "works"),
+            "PATIENT_WORK": work,
+            "PATIENT_SECONDS": seconds,
+        }
+        if work == "nothing":
+            environ["PATIENT_SECONDS"] = "1000"
+        probes[work] = TensorFlowProbe.start(sys.executable, environ=environ, until="import", quiet=quiet)
+    found = {work: phase(probe.result(), "import") for work, probe in probes.items()}
+    hung = found.pop("nothing")
+    assert {work: one.outcome for work, one in found.items()} == dict.fromkeys(found, "ok")
+    assert (hung.outcome, hung.idle) == ("timeout", quiet)
+    assert (hung.note or "").startswith("the import has neither used the CPU nor read anything for 1 s; until then ")
+    assert "works/tensorflow/__init__.py" in hung.traceback[-1]  # it was still asked where it hangs
+
+
+def test_a_process_that_is_forked_off_does_not_speak(examine: Examine) -> None:
+    result = examine("forks")
+    assert phase(result, "import").exception == "ImportError: of the parent"
+
+
 def test_grandchild_that_keeps_the_pipes(examine: Examine, tmp_path: Path) -> None:
     pidfile = tmp_path / "pid"
     result = examine("leaves_a_grandchild", variables={"PATIENT_PIDFILE": str(pidfile)}, deadlines={"import": 60.0})
@@ -258,6 +285,61 @@ def test_program_that_does_not_answer(examine: Examine, tmp_path: Path, script: 
     result = examine("no_version", str(program), deadlines={"interpreter": 1.0})
     assert phase(result, "interpreter").outcome == outcome
     assert isinstance(result.python.version, Unknown)
+
+
+NOISE = "for number in range(3000): print('noise', number)\n"
+
+
+def test_noise_of_the_start_is_no_answer(examine: Examine, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NOISE)
+    result = examine(tmp_path, until="packages")
+    assert outcomes(result)[:2] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("seq 3000; exec sleep 1000", "no answer within 1 s; is PROGRAM a Python? It wrote '1'"),
+        (
+            "yes | head -c 9000000; exec sleep 1000",
+            "it wrote 8 MB to standard output; is PROGRAM a Python? It wrote 'y'",
+        ),
+        ("seq 3000", "PROGRAM is no Python interpreter: it wrote '1'"),
+    ],
+)
+def test_why_a_program_is_no_python(examine: Examine, tmp_path: Path, script: str, why: str) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    limits = {"interpreter": 1.0 if why.startswith("no answer") else 30.0}
+    result = examine("no_version", str(program), deadlines=limits)
+    assert phase(result, "interpreter").note == why.replace("PROGRAM", str(program))
+
+
+REPEATS = """
+import sys, time
+while True:
+    print('{"tfgpu": "patient/1", "event": "start", "phase": "interpreter"}')
+    print('{"tfgpu": "patient/1", "event": "start", "phase": "import"}', flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_an_event_that_is_repeated_renews_nothing(examine: Examine, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!{sys.executable}\n{REPEATS}")
+    program.chmod(0o755)
+    with guarded(60, waiting=True):
+        result = examine("no_version", str(program), deadlines={"interpreter": 0.5})
+    assert outcomes(result) == ["timeout", *["skipped"] * 7]
+    assert phase(result, "interpreter").note == "no answer within 0.5 s"
+
+
+def test_there_is_always_a_total_time() -> None:
+    with TensorFlowProbe.start("/nowhere/python") as probe:
+        assert probe._total == sum(tensorflow.DEADLINES.values()) + tensorflow.BETWEEN * len(tensorflow.DEADLINES)
+    with TensorFlowProbe.start("/nowhere/python", total=600) as probe:  # as the doctor advises for a slow disk
+        assert (probe._total, probe._deadlines["import"], probe._deadlines["interpreter"]) == (600, 600, 10)
 
 
 def test_file_that_may_not_be_started(examine: Examine, tmp_path: Path) -> None:

@@ -218,14 +218,20 @@ IMPORT_HANG = finding(
 
 
 @IMPORT_HANG.sign(conclusive=False)
-def import_timed_out(phases: tuple[Phase, ...]) -> Problem | None:
-    """The import phase reached its deadline."""
+def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
+    """The import phase reached its deadline, or did nothing at all."""
     phase = phase_named(phases, "import")
     if phase is None or phase.outcome != "timeout":
         return None
+    found = (evidence(how_it_ended(phase), "import tensorflow", "an import"), *last_lines(phase))
+    if phase.idle is None:
+        return Problem(title=f"The import of TensorFlow did not end within {phase.seconds or 0:.0f} s", evidence=found)
     return Problem(
-        title=f"The import of TensorFlow did not end within {phase.seconds or 0:.0f} s",
-        evidence=(evidence(how_it_ended(phase), "import tensorflow", "an import"), *last_lines(phase)),
+        title=f"The import of TensorFlow hangs: it did nothing for {phase.idle:.0f} s",
+        cause="it waits for something that does not come (a network file system, a lock, a driver that does not "
+        "answer): it used no CPU time and read nothing, so that more time would not help",
+        evidence=found,
+        fixes=_find_where_it_waits(context)[:1],
     )
 
 

@@ -94,6 +94,11 @@ class _Kept:
             self.tail_size -= gone
             self.dropped += gone
 
+    @property
+    def size(self) -> int:
+        """Bytes that came in all."""
+        return len(self.head) + self.tail_size + self.dropped
+
     def text(self) -> str:
         gap = f"\n[... {self.dropped} bytes left out ...]\n".encode() if self.dropped else b""
         return (bytes(self.head) + gap + b"".join(self.tail)).decode("utf-8", "replace")

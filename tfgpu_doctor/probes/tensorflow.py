@@ -18,10 +18,12 @@ from pathlib import Path, PurePath
 from types import TracebackType
 
 from tfgpu_doctor.probes import launch, oom, tensorflow_facts
+from tfgpu_doctor.probes.activity import Watch
+from tfgpu_doctor.probes.events import End, Start, parse_event
 from tfgpu_doctor.probes.process import Child, Completed, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import Ending, Transcript, killed, parse_event
+from tfgpu_doctor.probes.transcript import Ending, Transcript, killed
 from tfgpu_doctor.records.facts import Fact, Known, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
@@ -38,7 +40,8 @@ DEADLINES: Mapping[str, float] = {
 }
 BETWEEN = 10.0  # seconds between the end of a phase and the start of the next, or the end of the process
 STACK_GRACE = 0.5  # seconds that a hung child gets to write its Python stack
-FOREIGN_LINES = 1000  # lines on standard output that are not the script's: then this is no Python
+QUIET = 20.0  # seconds without CPU time and without reading anything, after which an import hangs
+NOISE = 8_000_000  # bytes on standard output; all events take less, so that this is no answer
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 
 SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
@@ -84,8 +87,9 @@ class TensorFlowProbe:
         self._ending: Ending | None = None
         self._changed = threading.Condition()
         self._phase_started = time.monotonic()
-        self._last = float("inf")  # monotonic time of the total deadline
-        self._total: float | None = None
+        self._total = self._last = 0.0  # seconds for everything, and the monotonic time when they are used up
+        self._quiet = QUIET
+        self._idle: float | None = None  # seconds in which the import did nothing
         self._stopped = False
         self._given_up: str | None = None  # why the examination was cut short
 
@@ -99,6 +103,7 @@ class TensorFlowProbe:
         until: str | None = None,
         deadlines: Mapping[str, float] | None = None,
         total: float | None = None,
+        quiet: float = QUIET,
         kind: str = "GPU",
     ) -> TensorFlowProbe:
         """Start the examination of `executable` (a path, or a name on PATH); never raises for the child's sake.
@@ -108,13 +113,14 @@ class TensorFlowProbe:
             cwd: where it runs; None: here.
             until: the last phase to go through, such as "packages"; None: all of them.
             deadlines: seconds for a phase, over :data:`DEADLINES`.
-            total: seconds for everything; the phase that runs then has timed out.
+            total: seconds for everything, and for each phase that needs TensorFlow; the phase that runs then has timed
+                out. None: what the deadlines add up to.
+            quiet: seconds after which an import that does nothing hangs.
             kind: devices that compute; "CPU" tries the script where there is no GPU.
         """
         self = cls(executable, until, deadlines)
-        self._cwd, self._total = cwd, total
-        if total is not None:
-            self._last = time.monotonic() + total
+        self._cwd, self._quiet = cwd, quiet
+        self._limit(total)
         environ = os.environ if environ is None else environ
         options = ("--tether", "--until", self._transcript.until, "--kind", kind)
         argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
@@ -129,6 +135,15 @@ class TensorFlowProbe:
         self._installers = tuple(name for name in INSTALLERS if find(name, environ))
         return self
 
+    def _limit(self, total: float | None) -> None:
+        """Set the deadline of everything; who allows more time than a phase has allows it to that phase."""
+        due = self._transcript.due
+        if total is not None:
+            for phase in due[due.index("packages") + 1 :] if "packages" in due else ():
+                self._deadlines[phase] = max(self._deadlines[phase], total)
+        self._total = total or sum(self._deadlines[phase] + BETWEEN for phase in due)
+        self._last = time.monotonic() + self._total
+
     def _watch(self, child: Child, kills: oom.OomKills) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
@@ -138,11 +153,10 @@ class TensorFlowProbe:
 
     def _follow(self, child: Child, kills: oom.OomKills) -> Ending:
         with child:
-            ended = self._listen(child)
+            note = self._listen(child)
+            ended = note is None
             seconds = time.monotonic() - self._phase_started
-            note = None
             if not ended:
-                note = self._why_timed_out()
                 self._ask_for_stack(child)
                 child.kill()
             completed = child.completed()
@@ -155,42 +169,57 @@ class TensorFlowProbe:
             note = kills.explain(oom.read())
         elif ended and not self._transcript.ends and self._transcript.running is None:
             return self._foreign(completed, seconds)
-        return Ending(outcome, completed.returncode, seconds, note, completed.stderr)
+        return Ending(outcome, completed.returncode, seconds, note, completed.stderr, idle=self._idle)
 
-    def _listen(self, child: Child) -> bool:
-        """Take in events until the child ends; False when it must be killed because a deadline has passed."""
+    def _listen(self, child: Child) -> str | None:
+        """Take in events until the child ends; where it does not end, the reason to kill it."""
         deadline = self._deadline(self._deadlines["interpreter"])
-        foreign = 0
-        while time.monotonic() < deadline and foreign < FOREIGN_LINES:
+        watch: Watch | None = None
+        while child.stdout.size <= NOISE:
             try:
-                line = child.read_line_or_end(deadline)
+                line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
             except TimeoutError:
-                return False
-            if line is None:
-                return child.wait(deadline - time.monotonic()) is not None
-            event = parse_event(line)
-            if event is None:
-                foreign += 1
+                if time.monotonic() >= deadline:
+                    return self._why_timed_out(child)
+                if watch and watch.hangs():
+                    return self._why_it_hangs(watch)
                 continue
+            if line is None:
+                ended = child.wait(deadline - time.monotonic()) is not None
+                return None if ended else self._why_timed_out(child)
+            event = parse_event(line)
             with self._changed:
-                self._transcript.add(event)
+                taken = event is not None and self._transcript.add(event)
                 self._changed.notify_all()
-            if event.event in ("start", "end"):
-                self._phase_started = time.monotonic()
-                seconds = self._deadlines.get(event.phase, BETWEEN) if event.event == "start" else BETWEEN
-                deadline = self._deadline(seconds)
-        return False
+            if not taken:  # another program's line, or an event that is forged: it renews no deadline
+                continue
+            if isinstance(event, Start):
+                deadline = self._deadline(self._deadlines[event.phase])
+                watch = Watch(child.process.pid, self._quiet) if event.phase == "import" else None
+            elif isinstance(event, End):
+                deadline, watch = self._deadline(BETWEEN), None
+        return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python(child)}"
 
     def _deadline(self, seconds: float) -> float:
-        return min(time.monotonic() + seconds, self._last)
+        self._phase_started = time.monotonic()
+        return min(self._phase_started + seconds, self._last)
 
-    def _why_timed_out(self) -> str:
+    def _why_timed_out(self, child: Child) -> str:
         phase = self._transcript.broken_off_in
         if time.monotonic() >= self._last:
             return f"the {self._total:g} s for the whole examination were used up"
-        if not self._transcript.ends and self._transcript.running is None:
-            return f"no answer within {self._deadlines['interpreter']:g} s; is {self._transcript.executable} a Python?"
-        return f"no answer within {self._deadlines.get(phase or '', BETWEEN):g} s"
+        return f"no answer within {self._deadlines.get(phase or '', BETWEEN):g} s{self._is_it_python(child)}"
+
+    def _is_it_python(self, child: Child) -> str:
+        """A question, with what it wrote instead; nothing when the script has begun."""
+        if self._transcript.ends or self._transcript.running:
+            return ""
+        wrote = child.stdout.text().strip().splitlines()[:1]
+        return f"; is {self._transcript.executable} a Python?" + (f" It wrote {wrote[0][:100]!r}" if wrote else "")
+
+    def _why_it_hangs(self, watch: Watch) -> str:
+        self._idle = watch.limit
+        return f"the import has neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
 
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""

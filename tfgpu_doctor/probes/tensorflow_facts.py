@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
-
+from tfgpu_doctor.probes.events import Built, Devices, Imported, Interpreter, Packages
 from tfgpu_doctor.probes.transcript import Ending, Transcript, answer_of, describe_ending, log_lines, phases
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
@@ -23,44 +23,43 @@ from tfgpu_doctor.records.facts import (
 )
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 
-def _pick(answer: Fact[dict[str, Any]], key: str, source: str, type: type[T]) -> Fact[T]:
+def _pick(answer: Fact[A], read: Callable[[A], T | None], source: str) -> Fact[T]:
     """One value of a phase's answer; `source` says how the child came to it."""
     if isinstance(answer, Unknown):
         return answer
-    try:
-        return Known(msgspec.convert(answer.value.get(key), type), f"{source} in {answer.source}")
-    except msgspec.ValidationError as error:
-        return Unknown(f"{source}: {error}")
+    value = read(answer.value)
+    return Unknown(f"{source} is not set") if value is None else Known(value, f"{source} in {answer.source}")
 
 
 def python(transcript: Transcript, ending: Ending | None, installers: tuple[str, ...]) -> Python:
     """The interpreter and its packages."""
-    about = answer_of(transcript, ending, "interpreter")
-    packages = answer_of(transcript, ending, "packages")
-    prefix = _pick(about, "prefix", "sys.prefix", str)
-    environment = _pick(about, "environment", "sys.prefix, sys.base_prefix", str)
-    user_site = _pick(about, "user_site", "site.USER_SITE", str)
-    if isinstance(about, Known) and about.value.get("user_site") is None:
+    about: Fact[Interpreter] = answer_of(transcript, ending, "interpreter")
+    packages: Fact[Packages] = answer_of(transcript, ending, "packages")
+    prefix = _pick(about, lambda found: found.prefix, "sys.prefix")
+    environment = _pick(about, lambda found: found.environment, "sys.prefix, sys.base_prefix")
+    user_site = _pick(about, lambda found: found.user_site, "site.USER_SITE")
+    if isinstance(about, Known) and about.value.user_site is None:
         user_site = Unknown("not on sys.path")
     return Python(
-        executable=_pick(about, "executable", "sys.executable", str),
+        executable=_pick(about, lambda found: found.executable, "sys.executable"),
         version=Known(ending.old_python, f"sys.version_info in {transcript.executable}")
         if ending and ending.old_python
-        else _pick(about, "version", "sys.version", str),
-        implementation=_pick(about, "implementation", "sys.implementation", str),
-        bits=_pick(about, "bits", "sys.maxsize", int),
+        else _pick(about, lambda found: found.version, "sys.version"),
+        implementation=_pick(about, lambda found: found.implementation, "sys.implementation"),
+        bits=_pick(about, lambda found: found.bits, "sys.maxsize"),
         prefix=prefix,
         environment=environment,
         conda_name=_conda_name(prefix, environment),
-        externally_managed=_pick(about, "externally_managed", "EXTERNALLY-MANAGED (PEP 668)", bool),
+        externally_managed=_pick(about, lambda found: found.externally_managed, "EXTERNALLY-MANAGED (PEP 668)"),
         user_site=user_site,
-        pip=_pick(packages, "pip", "importlib", bool),
+        pip=_pick(packages, lambda found: found.pip, "importlib"),
         installers=Known(installers, "PATH"),
-        packages=_pick(packages, "packages", "*.dist-info, *.egg-info", tuple[Package, ...]),
-        tensorflow_paths=_pick(packages, "tensorflow_paths", "sys.path", tuple[str, ...]),
-        tensorflow_leftovers=_pick(packages, "leftovers", "sys.path", tuple[str, ...]),
+        packages=_pick(packages, lambda found: found.packages, "*.dist-info, *.egg-info"),
+        tensorflow_paths=_pick(packages, lambda found: found.tensorflow_paths, "sys.path"),
+        tensorflow_leftovers=_pick(packages, lambda found: found.leftovers, "sys.path"),
         wheel_platform=_wheel_platform(about),
     )
 
@@ -71,12 +70,12 @@ def _conda_name(prefix: Fact[str], environment: Fact[str]) -> Fact[str]:
     return map_fact(prefix, lambda path: PurePath(path).name if PurePath(path).parent.name == "envs" else "base")
 
 
-def _wheel_platform(about: Fact[dict[str, Any]]) -> Fact[str]:
+def _wheel_platform(about: Fact[Interpreter]) -> Fact[str]:
     if isinstance(about, Unknown):
         return about
-    system, machine = str(about.value.get("platform")), str(about.value.get("machine")).lower()
+    system, machine = about.value.platform, about.value.machine.lower()
     name = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(system, system)
-    if about.value.get("bits") == 32:
+    if about.value.bits == 32:
         machine = {"x86_64": "i686", "amd64": "x86", "aarch64": "armv7l"}.get(machine, machine)
     return Known(f"{name}_{machine}", f"sys.platform, machine in {about.source}")
 
@@ -84,7 +83,7 @@ def _wheel_platform(about: Fact[dict[str, Any]]) -> Fact[str]:
 def sys_path(transcript: Transcript) -> tuple[str, ...]:
     """The folders that the interpreter imports from; empty when it has not answered."""
     end = transcript.ends.get("interpreter")
-    return tuple(str(folder) for folder in end.data.get("sys_path", ())) if end else ()
+    return end.data.sys_path if end and end.data else ()
 
 
 def loaded(transcript: Transcript, ending: Ending) -> Fact[tuple[str, ...]]:
@@ -104,9 +103,9 @@ def cudnn_runtime(transcript: Transcript, ending: Ending) -> Fact[str]:
         if transcript.broken_off_in is None and any("libcudnn" in path for path in libraries.value):
             return Unknown(f"cudnnGetVersion: {describe_ending(ending)}")
         return Unknown("TensorFlow has loaded no cuDNN")
-    if "version" not in transcript.cudnn:
-        return Unknown(f"cudnnGetVersion of {transcript.cudnn.get('library')}: {transcript.cudnn.get('problem')}")
-    return Known(cudnn_version(transcript.cudnn["version"]), f"cudnnGetVersion() of {transcript.cudnn['library']}")
+    if transcript.cudnn.version is None:
+        return Unknown(f"cudnnGetVersion of {transcript.cudnn.library}: {transcript.cudnn.problem}")
+    return Known(cudnn_version(transcript.cudnn.version), f"cudnnGetVersion() of {transcript.cudnn.library}")
 
 
 def cudnn_version(number: int) -> str:
@@ -150,31 +149,31 @@ def tensorflow_distribution(about: Python) -> Fact[Package]:
 
 
 def _version(transcript: Transcript, ending: Ending, distribution: Fact[Package]) -> Fact[str]:
-    answer = answer_of(transcript, ending, "import")
+    answer: Fact[Imported] = answer_of(transcript, ending, "import")
     if isinstance(answer, Known):
-        if answer.value.get("version") is None:
-            return Unknown(str(answer.value.get("problem")))
-        return _pick(answer, "version", "tf.__version__", str)
+        if answer.value.version is None:
+            return Unknown(str(answer.value.problem))
+        return _pick(answer, lambda found: found.version, "tf.__version__")
     return map_fact(distribution, lambda package: package.version)
 
 
 def _module_file(transcript: Transcript, ending: Ending) -> Fact[str]:
-    answer = answer_of(transcript, ending, "import")
-    if isinstance(answer, Known) and answer.value.get("file") is None:
+    answer: Fact[Imported] = answer_of(transcript, ending, "import")
+    if isinstance(answer, Known) and answer.value.file is None:
         return Unknown("the module has no __file__")
-    return _pick(answer, "file", "tf.__file__", str)
+    return _pick(answer, lambda found: found.file, "tf.__file__")
 
 
 def _build(transcript: Transcript, ending: Ending) -> Fact[Build]:
-    answer = answer_of(transcript, ending, "build")
-    source = str(answer.value.get("source")) if isinstance(answer, Known) else ""
-    return _pick(answer, "build", source, Build)
+    answer: Fact[Built] = answer_of(transcript, ending, "build")
+    return _pick(answer, lambda found: found.build, answer.value.source if isinstance(answer, Known) else "")
 
 
 def _devices(transcript: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...]]:
     def list_of(phase: str) -> Fact[tuple[TfDevice, ...]]:
         source = "tf.config.list_physical_devices()" if phase == "devices" else "get_device_details()"
-        return _pick(answer_of(transcript, ending, phase), "devices", source, tuple[TfDevice, ...])
+        answer: Fact[Devices] = answer_of(transcript, ending, phase)
+        return _pick(answer, lambda found: found.devices, source)
 
     details = list_of("details")
     by_name = {device.name: device for device in details.value} if isinstance(details, Known) else {}
@@ -184,7 +183,8 @@ def _devices(transcript: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...
 def _checks(transcript: Transcript, ending: Ending) -> Fact[tuple[ComputeCheck, ...]]:
     checks = list(transcript.checks)
     if transcript.checking is not None and transcript.broken_off_in in ("compute", "xla"):
-        checks.append(ComputeCheck(**transcript.checking, ok=False, error=describe_ending(ending)))
+        begun = transcript.checking.data
+        checks.append(ComputeCheck(begun.device, begun.kind, ok=False, error=describe_ending(ending)))
     answer = answer_of(transcript, ending, "compute")
     if not checks and isinstance(answer, Unknown):
         return answer

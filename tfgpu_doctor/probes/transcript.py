@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
-from msgspec import Struct
-
+from tfgpu_doctor.probes.events import Check, Checking, Cudnn, End, Event, FoundCudnn, Loaded, Start
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
 from tfgpu_doctor.records.facts import ComputeCheck, Fact, Known, Phase, Unknown
 
 LOG_LINES = 400
 LOG_WIDTH = 2000
 TAIL_LINES = 20
+MOST_CHECKS = 500  # three for each GPU
 FATAL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}  # how a shell wrapper passes a signal on
 WINDOWS_CODES = {
     0xC0000005: "access violation",
@@ -22,28 +21,6 @@ WINDOWS_CODES = {
     0xC0000135: "a DLL was not found",
     0xC0000409: "stack buffer overrun or abort",
 }
-
-
-class Event(Struct, frozen=True):
-    """One line that the probe script writes."""
-
-    tfgpu: Literal["patient/1"]
-    event: Literal["start", "end", "checking", "check", "loaded", "cudnn"]
-    phase: str
-    outcome: Literal["ok", "raised", "skipped"] = "ok"
-    seconds: float | None = None
-    note: str | None = None
-    exception: str | None = None
-    traceback: tuple[str, ...] = ()
-    data: dict[str, Any] = {}
-
-
-def parse_event(line: str) -> Event | None:
-    """Read a line of the script; None for anything else that came through its standard output."""
-    try:
-        return msgspec.json.decode(line.encode("utf-8", "replace"), type=Event)
-    except msgspec.MsgspecError:
-        return None
 
 
 @dataclass(frozen=True)
@@ -56,6 +33,7 @@ class Ending:
     note: str | None = None
     stderr: str = ""
     old_python: str | None = None  # version of a Python that is too old for the script
+    idle: float | None = None  # seconds in which it neither used the CPU nor read anything
 
 
 @dataclass
@@ -64,29 +42,37 @@ class Transcript:
 
     executable: str
     until: str = PHASES[-1]
-    ends: dict[str, Event] = field(default_factory=dict)
+    ends: dict[str, End] = field(default_factory=dict)
     running: str | None = None
     checks: list[ComputeCheck] = field(default_factory=list)
-    checking: dict[str, Any] | None = None  # device and kind of the computation that was begun
+    checking: Checking | None = None  # the computation that was begun
     loaded: tuple[str, ...] | None = None
-    cudnn: dict[str, Any] | None = None
+    cudnn: FoundCudnn | None = None
 
-    def add(self, event: Event) -> None:
-        """Take in one more event."""
-        if event.event == "start":
-            self.running = event.phase
-        elif event.event == "end":
-            self.ends[event.phase] = event
-            self.running = None
-        elif event.event == "checking":
-            self.checking = event.data
-        elif event.event == "check":
-            self.checks.append(msgspec.convert(event.data, ComputeCheck))
-            self.checking = None
-        elif event.event == "loaded":
-            self.loaded = tuple(event.data["libraries"])
-        else:
-            self.cudnn = event.data
+    def add(self, event: Event) -> bool:
+        """Take in one more event; False for one that comes twice or out of order: it is dropped."""
+        match event:
+            case Start(phase=phase) if self.running is None and phase == self.broken_off_in:
+                self.running = phase
+            case End(phase=phase) if phase == self.running:
+                self.ends[phase] = event
+                self.running = self.checking = None
+            case Checking(phase=phase) if phase == self.running and len(self.checks) < MOST_CHECKS:
+                self.checking = event
+            case Check(data=check) if self.checking and self.checking.begins(event):
+                self.checks.append(check)
+                self.checking = None
+            case Loaded() if self._imported:
+                self.loaded = event.data.libraries
+            case Cudnn() if self._imported:
+                self.cudnn = event.data
+            case _:
+                return False
+        return True
+
+    @property
+    def _imported(self) -> bool:
+        return self.running is None and "import" in self.ends
 
     @property
     def due(self) -> tuple[str, ...]:
@@ -103,7 +89,7 @@ class Transcript:
 
     @property
     def broken_off_in(self) -> str | None:
-        """The phase that never ended; None when the script came through."""
+        """The phase that has not ended, whether it runs or comes next; None when the script came through."""
         return self.running or next((phase for phase in self.due if phase not in self.ends), None)
 
 
@@ -154,6 +140,7 @@ def _broken_off(name: str, ending: Ending) -> Phase:
         exit_code=ending.returncode if ended and (ending.returncode or 0) >= 0 else None,
         log_tail=_tail(ending.stderr),
         note=ending.note or WINDOWS_CODES.get(ending.returncode or 0),
+        idle=ending.idle,
     )
 
 
@@ -214,7 +201,7 @@ def _stack(stderr: str) -> tuple[str, ...]:
     return ()
 
 
-def answer_of(transcript: Transcript, ending: Ending | None, phase: str) -> Fact[dict[str, Any]]:
+def answer_of(transcript: Transcript, ending: Ending | None, phase: str) -> Fact[Any]:
     """What a phase found out, or why that is unknown."""
     end = transcript.ends.get(phase)
     if end is None:

@@ -234,6 +234,8 @@ class Phase(Record, frozen=True):
     log_tail: Annotated[tuple[str, ...], private("end of its log", grade="noise")] = ()
     # why it was skipped; "killed by the kernel's OOM killer"
     note: Annotated[str | None, private("note", grade="noise")] = None
+    # how long it had neither used the CPU nor read anything when it was stopped for that
+    idle: Annotated[float | None, public("idle", unit="s", grade="noise")] = None
 
 
 class Build(Record, frozen=True):
