@@ -17,7 +17,7 @@ import pytest
 
 from tests.guard import guarded
 from tests.tiers import usual
-from tfgpu_doctor.probes import tensorflow
+from tfgpu_doctor.probes import launch, tensorflow
 from tfgpu_doctor.probes.descendants import VARIABLE
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
 from tfgpu_doctor.records.facts import ComputeCheck, Known, Phase, Unknown
@@ -276,7 +276,7 @@ def test_no_python(examine: Examine, program: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("script", "outcome"),
-    [("exec sleep 1000", "timeout"), ("exec yes", "timeout"), ("exec cat", "timeout"), ("exit 3", "died")],
+    [("exec sleep 1000", "timeout"), ("exec yes", "timeout"), ("exec cat", "died"), ("exit 3", "died")],
 )
 def test_program_that_does_not_answer(examine: Examine, tmp_path: Path, script: str, outcome: str) -> None:
     program = tmp_path / "program"
@@ -500,13 +500,54 @@ def test_child_dies_with_its_parent(case: str) -> None:
         "patient = TensorFlowProbe.start(sys.executable); patient.python(); time.sleep(0.3)\n"
         "print(patient._child.process.pid, flush=True); time.sleep(1000)"
     )
-    environ = {**os.environ, "PYTHONPATH": str(PATIENTS / case)}
+    dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / case)})
+
+
+def dies_with_its_parent(code: str, variables: dict[str, str]) -> None:
+    """A program that prints the id of its child is killed, and has no chance to clean up."""
+    environ = {**os.environ, **variables}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environ) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         assert psutil.pid_exists(child)
-        parent.kill()  # it has no chance to clean up
+        parent.kill()
         assert gone(child)
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+worker = WorkerProcess(sys.argv[1], script=Path(sys.argv[2]))
+print(worker.ask(60, do="hello")["pid"], flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("wrapper", [False, True])
+@pytest.mark.parametrize("sample", ["time.sleep(1000)", "re.match('(a+)+b', 'a' * 50)"], ids=["waits", "holds the GIL"])
+def test_a_worker_that_measures_dies_with_its_parent(sample: str, wrapper: bool, tmp_path: Path) -> None:
+    """It reads no standard input then, whose end would tell it."""
+    script = tmp_path / "worker.py"
+    script.write_text(f"import os, re, time\nprint('{{\"pid\": %d}}' % os.getpid(), flush=True)\n{sample}\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    code = WORKER.replace("sys.argv[1]", repr(str(python if wrapper else sys.executable)))
+    dies_with_its_parent(code.replace("sys.argv[2]", repr(str(script))), {})
+
+
+def test_a_tether_that_a_wrapper_has_closed_is_none() -> None:
+    """The number may be another file's then, which is left as it is."""
+    end, other = os.pipe()
+    try:
+        argv, environ = launch.command({**os.environ, launch.TETHER: f"{end}:1"}, sys.executable, os.devnull)
+        done = subprocess.run(argv, env=environ, pass_fds=[end], check=False, stderr=subprocess.PIPE)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert os.get_blocking(end)
+    finally:
+        os.close(end)
+        os.close(other)
 
 
 def test_environment_reaches_tensorflow_unchanged(examine: Examine, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO
 
-from tfgpu_doctor.probes import descendants
+from tfgpu_doctor.probes import descendants, launch
 from tfgpu_doctor.probes.programs import find
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
@@ -113,10 +113,17 @@ class Child:
     """
 
     def __init__(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None, stdin: bool = False
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: bool = False,
+        tether: bool = False,
     ) -> None:
         """Start `argv`; with `stdin`, a pipe for :meth:`send` is opened, else the child reads an empty input.
 
+        With `tether`, a child that :mod:`tfgpu_doctor.probes.launch` starts also ends when this process is killed.
         A program without a folder is looked up on the PATH of `env`, see :func:`tfgpu_doctor.probes.programs.find`.
         """
         self.argv = tuple(argv)
@@ -130,6 +137,7 @@ class Child:
         self._partial = b""
         self._survived = False  # whether it has ended, so that what it left behind was killed
         self._number = next(_numbers)
+        self._tether = list(os.pipe()) if tether and os.name == "posix" else []
         _starting.add(self)
         try:
             if _closed.is_set():
@@ -142,11 +150,16 @@ class Child:
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**environ, **descendants.mark(self._number)},
+                env={**environ, **descendants.mark(self._number), **launch.tether(self._tether)},
                 cwd=cwd,
+                pass_fds=self._tether[:1],
                 start_new_session=True,  # a process group of its own, so that the whole group can be killed
             )
             _running.add(self)
+            self._let_go(keep=1)
+        except BaseException:
+            self._let_go()
+            raise
         finally:
             _starting.discard(self)
         self._readers = [
@@ -257,6 +270,11 @@ class Child:
             timed_out,
         )
 
+    def _let_go(self, keep: int = 0) -> None:
+        """Close the tether's end that is read, which the child has, and the other one unless it is to be kept."""
+        while len(self._tether) > keep:
+            os.close(self._tether.pop(0))
+
     def __enter__(self) -> Child:
         return self
 
@@ -266,6 +284,7 @@ class Child:
         # the group is killed even after an orderly end: what the child left behind must not outlive it
         self.kill()
         _running.discard(self)
+        self._let_go()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None and not any(reader.is_alive() for reader in self._readers):
                 with suppress(BrokenPipeError):

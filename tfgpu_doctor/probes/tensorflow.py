@@ -122,11 +122,11 @@ class TensorFlowProbe:
         self._cwd, self._quiet = cwd, quiet
         self._limit(total)
         environ = os.environ if environ is None else environ
-        options = ("--tether", "--until", self._transcript.until, "--kind", kind)
+        options = ("--until", self._transcript.until, "--kind", kind)
         argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
         kills = oom.read()
         try:
-            child = Child(argv, env=self._environ, cwd=cwd, stdin=True)
+            child = Child(argv, env=self._environ, cwd=cwd, tether=True)
         except OSError as error:
             self._end(Ending("not started", note=_why_not_started(executable, cwd, error)))
         else:

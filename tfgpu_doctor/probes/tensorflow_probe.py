@@ -9,8 +9,8 @@ and started by hand (``python tensorflow_probe.py``). Standard output gets one J
 so that whoever reads knows in which phase the process raised, hung or died. Everything else that is written
 to standard output, by TensorFlow or its libraries, goes to standard error. No environment variable is changed.
 
-Options: ``--until PHASE`` stops after that phase; ``--tether`` dies with the other end of standard input;
-``--kind CPU`` runs the computations on the devices of that kind instead of the GPUs.
+Options: ``--until PHASE`` stops after that phase; ``--kind CPU`` runs the computations on the devices of that kind
+instead of the GPUs.
 """
 # Annotations are quoted and f-strings stay simple: Python 3.6 reads this file.
 
@@ -536,8 +536,6 @@ def main(arguments: "List[str]") -> "None":
     if sys.version_info < (3, 9):  # there stderr is buffered in whole blocks, which a crash would lose
         sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     until = arguments[arguments.index("--until") + 1] if "--until" in arguments else PHASES[-1]
-    if "--tether" in arguments:
-        tether()
     watch_for_crashes()
     state = State(arguments[arguments.index("--kind") + 1] if "--kind" in arguments else "GPU")
     sys.argv = sys.argv[:1]  # what is imported must not take our options for its own
@@ -549,29 +547,6 @@ def main(arguments: "List[str]") -> "None":
             tell_loaded(phase)
     if state.tf is not None:
         tell_cudnn(tell_loaded(until))
-
-
-def tether() -> "None":
-    """Let the kernel kill this process when the parent, which holds the other end of standard input, is gone."""
-    if sys.platform.startswith("linux"):
-        # A signal, and no thread that waits for the end of file: that could not run while an import holds the GIL.
-        # (PR_SET_PDEATHSIG would fire when the *thread* that started us ends.)
-        import fcntl
-        import select
-        import signal
-
-        try:
-            fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-            fcntl.fcntl(0, fcntl.F_SETSIG, signal.SIGKILL)  # type: ignore[attr-defined, unused-ignore]
-            fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-            if select.select([0], [], [], 0)[0]:  # gone already
-                os._exit(1)
-        except OSError:  # an emulated kernel without it: the parent's own kill has to do
-            pass
-    elif sys.platform != "win32":  # there a thread that reads a pipe blocks others that ask about it
-        import threading
-
-        threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
 
 
 def watch_for_crashes() -> "None":

@@ -42,7 +42,7 @@ class WorkerProcess:
         """Start it. Raises WorkerError: the interpreter cannot be started."""
         argv, env = launch.command(environ or os.environ, executable, str(script))
         try:
-            self._child = Child(argv, env=env, stdin=True)
+            self._child = Child(argv, env=env, stdin=True, tether=True)
         except OSError as error:
             raise WorkerError(f"{executable} cannot be started: {error.strerror or error}") from error
 
