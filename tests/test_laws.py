@@ -53,7 +53,6 @@ IMPURE = MACHINE | {
     *("time", "datetime", "random", "secrets", "uuid", "threading", "multiprocessing", "logging", "importlib"),
 }
 IMPURE_FOR_A_REASON = {
-    "manifests/dockerfile.py": {"io": "its parser takes bytes in memory as a file"},
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "diagnosis/reports.py": {"datetime": "a report says when it was made"},

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting
 from tfgpu_doctor.manifests.containers import fill, read_image, substitute, unknown_part
 from tfgpu_doctor.manifests.installing import Sources, pythons, with_files
+from tfgpu_doctor.manifests.instructions import Instruction, instructions
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import Installed, read_command, read_commands
 from tfgpu_doctor.manifests.words import Word
 
-_FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?\s*", re.IGNORECASE)
-_HEREDOC = re.compile(r"<<-?\s*[\"']?(\w+)[\"']?")
-_PAIR = re.compile(r"(\w+)=(\"(?:[^\"\\]|\\.)*\"|'[^']*'|(?:\\.|\S)*)")
+_FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
+_PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
+_QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\"\\$`])")  # within double quotes
+_FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 _FROM_STAGE = re.compile(r"--from=(\w[\w.-]*)")
 _PACKAGES = re.compile(r"venv|(?:site|dist)-packages|\.local\b|/usr/local(?:/lib[\w./]*)?(?:\s|$)|conda|/opt(?:/|\s|$)")
-_ESCAPE = re.compile(r"(?:#[ \t]*\w+=.*\n)*?#[ \t]*escape[ \t]*=[ \t]*`", re.IGNORECASE)
+LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
 
 
 @dataclass
@@ -27,31 +29,46 @@ class _Stage:
     name: str
     place: Place
     image: Image | None = None
+    parent: _Stage | None = None  # FROM it
+    taken: list[_Stage] = field(default_factory=list)  # COPY --from it, with its packages
     installed: Installed = field(default_factory=Installed)
     settings: list[Setting] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
 
+    def ancestry(self) -> list[_Stage]:
+        """The stages that it is built FROM, the first one first, and itself."""
+        found = [self]
+        while found[-1].parent:
+            found.append(found[-1].parent)
+        return found[::-1]
+
 
 def read_dockerfile(path: str, text: str, include: Include) -> tuple[Environment, ...]:
     """The environment that a Dockerfile builds. Raises ManifestError: it has no FROM."""
-    reader = _Reader(path, text)
-    for instruction in reader.instructions():
+    reader = _Reader(path)
+    for instruction in instructions(text):
         reader.take(instruction)
     if not reader.stages:
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
     stage = reader.stages[-1]
-    requirements, not_understood = with_files(path, stage.installed, stage.sources, include)
-    label = f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path
+    ancestry = stage.ancestry()
+    installed, sources = Installed(), Sources()
+    for one in reader.brought(stage):
+        installed.take(one.installed)
+    for one in ancestry:
+        sources.take(one.sources)
+    requirements, not_understood = with_files(path, installed, sources, include)
+    image = ancestry[0].image
     return (
         Environment(
             kind="dockerfile",
-            label=label,
+            label=f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path,
             place=stage.place,
-            python=tuple(pythons(stage.installed, requirements)),
+            python=tuple(pythons(installed, requirements)),
             requirements=tuple(one for one in requirements if one.name != "python"),
-            image=stage.image,
-            settings=tuple({one.name: one for one in stage.settings}.values()),
-            not_understood=(*(unknown_part(stage.image) if stage.image else ()), *not_understood),
+            image=image,
+            settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
+            not_understood=(*(unknown_part(image) if image else ()), *not_understood),
         ),
     )
 
@@ -59,123 +76,96 @@ def read_dockerfile(path: str, text: str, include: Include) -> tuple[Environment
 class _Reader:
     """Walks the instructions, stage by stage."""
 
-    def __init__(self, path: str, text: str) -> None:
-        text = text.replace("\r\n", "\n")
-        if _ESCAPE.match(text):  # Windows containers; dockerfile-parse knows the backslash only
-            text = re.sub(r"`([ \t]*)$", r"\\\1", text, flags=re.MULTILINE)
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.lines = _without_gaps(text.split("\n"))
-        self.text = "\n".join(self.lines)
         self.values: dict[str, str] = {}
         self.stages: list[_Stage] = []
+        self.by_name: dict[str, _Stage] = {}
 
-    def instructions(self) -> list[dict[str, Any]]:
-        """What dockerfile-parse finds, without comments, and with the lines of a here-document left to its RUN."""
-        from dockerfile_parse import DockerfileParser
-
-        found: list[dict[str, Any]] = DockerfileParser(fileobj=io.BytesIO(self.text.encode())).structure
-        kept: list[dict[str, Any]] = []
-        until = -1
-        for one in found:
-            if one["startline"] <= until or one["instruction"] == "COMMENT":
-                continue
-            kept.append(one)
-            if one["instruction"] in ("RUN", "COPY", "ADD") and (marker := _HEREDOC.search(one["value"])):
-                until = self._end_of(marker[1], one["endline"])
-                kept[-1] = {**one, "endline": until}
-        return kept
-
-    def _end_of(self, marker: str, start: int) -> int:
-        following = range(start + 1, len(self.lines))
-        return next((number for number in following if self.lines[number].strip() == marker), start)
-
-    def take(self, one: dict[str, Any]) -> None:
+    def take(self, one: Instruction) -> None:
         """Take one instruction."""
-        value, place = one["value"], Place(self.path, one["startline"] + 1)
-        match one["instruction"]:
+        match one.verb:
             case "ARG":
-                for name, given in _PAIR.findall(value):
-                    if (default := substitute(_unquoted(given), self.values)) is not None:
+                for name, given, _ in _pairs(one.value):
+                    if (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
-                self._begin(value, place)
+                self._begin(one)
             case "ENV" if self.stages:
-                self._env(value, one)
+                self._env(one)
             case "COPY" | "ADD" if self.stages:
-                self.stages[-1].sources.copied(value)
-                self._take_over(value)
+                self.stages[-1].sources.copied(one.value)
+                self._take_over(one.value)
             case "RUN" if self.stages:
-                self._run(value, one)
+                self._run(one)
 
-    def _begin(self, value: str, place: Place) -> None:
-        found = _FROM.fullmatch(value)
+    def brought(self, last: _Stage) -> Iterator[_Stage]:
+        """The stages whose packages end up in one, in the order of the file, each once."""
+        needed, open_ = {id(last)}, [last]
+        while open_:
+            stage = open_.pop()
+            for one in [*stage.taken, stage.parent] if stage.parent else stage.taken:
+                if id(one) not in needed:
+                    needed.add(id(one))
+                    open_.append(one)
+        return (stage for stage in self.stages if id(stage) in needed)
+
+    def _begin(self, one: Instruction) -> None:
+        place = Place(self.path, one.line)
+        found = _FROM.fullmatch(one.value.strip())
         if found is None:
-            raise ManifestError(f"{place}: FROM takes an image, not {value[:200]!r}")
+            raise ManifestError(f"{place}: FROM takes an image, not {one.value.strip()[:80]!r}")
         reference = fill(found["image"], self.values)
-        parent = next((one for one in self.stages if one.name and one.name.lower() == reference.lower()), None)
-        stage = _Stage(found["name"] or "", place)
-        if parent:
-            stage.image = parent.image
-            stage.settings += parent.settings
-            stage.sources.names += parent.sources.names
-            stage.installed.take(parent.installed)
-        elif reference != "scratch":
+        stage = _Stage(found["name"] or "", place, parent=self.by_name.get(reference.lower()))
+        if stage.parent is None and reference != "scratch":
             stage.image = read_image(found["image"], place, self.values)
         self.stages.append(stage)
+        if stage.name:
+            self.by_name[stage.name.lower()] = stage
 
     def _take_over(self, value: str) -> None:
         """COPY --from=builder /opt/venv /opt/venv brings what the builder installed there."""
         found = _FROM_STAGE.search(value)
-        if found is None or not _PACKAGES.search(value):
+        if found is None or not _PACKAGES.search(value[:LONGEST_COPY]):
             return
-        for number, stage in enumerate(self.stages[:-1]):
-            if found[1].lower() in (stage.name.lower(), str(number)):
-                self.stages[-1].installed.take(stage.installed)
+        name = found[1].lower()
+        number = int(name) if name.isdecimal() and len(name) < 7 else len(self.stages)
+        stage = self.by_name.get(name) or (self.stages[number] if number < len(self.stages) else None)
+        if stage is not None and stage is not self.stages[-1]:
+            self.stages[-1].taken.append(stage)
 
-    def _env(self, value: str, one: dict[str, Any]) -> None:
-        pairs = _PAIR.findall(value) if re.match(r"\w+=", value) else [value.partition(" ")[::2]]
-        for name, given in pairs:
-            text = _unquoted(given.strip())
-            plain = substitute(text, self.values)
+    def _env(self, one: Instruction) -> None:
+        pairs = list(_pairs(one.value))
+        if one.value.strip() and not re.match(r"\s*[^\s=]+=", one.value):  # ENV NAME the rest of the line
+            name, *rest = one.value.split(None, 1)
+            pairs = [(name, _unquoted("".join(rest).strip()), 0)]
+        for name, given, offset in pairs:
+            plain = substitute(given, self.values)
             if plain is not None:
                 self.values[name] = plain
-            place = Place(self.path, self._line_of(name, one))
-            self.stages[-1].settings.append(Setting(name, text if plain is None else plain, place))
+            place = Place(self.path, one.line_at(offset))
+            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, place))
 
-    def _line_of(self, name: str, one: dict[str, Any]) -> int:
-        span = range(one["startline"], min(one["endline"] + 1, len(self.lines)))
-        wanted = re.compile(rf"(?:^|\s){re.escape(name)}[=\s]")
-        return next((number for number in span if wanted.search(self.lines[number])), one["startline"]) + 1
-
-    def _run(self, value: str, one: dict[str, Any]) -> None:
+    def _run(self, one: Instruction) -> None:
         installed = self.stages[-1].installed
-        if (words := _json(value)) is not None:
-            line = one["startline"] + 1
-            read_command([Word(fill(word, self.values), line) for word in words], self.path, installed)
+        if (words := _json(one.value.strip())) is not None:
+            read_command([Word(fill(word, self.values), one.line) for word in words], self.path, installed)
             return
-        span = range(one["startline"], min(one["endline"] + 1, len(self.lines)))
-        code = [(number + 1, self.lines[number]) for number in span]
-        kept = [(number, fill(line, self.values)) for number, line in code if not line.lstrip().startswith("#")]
-        if kept:
-            number, first = kept[0]
-            kept[0] = (number, re.sub(r"^\s*RUN\s+(?:--\w+(?:=\S+)?\s+)*", "", first, flags=re.IGNORECASE))
-        read_commands(kept, self.path, installed)
+        (first, begin), *others = one.lines
+        code = [(first, begin[_FLAGS.match(begin).end() :]), *others]  # type: ignore[union-attr]  # it can be empty
+        code = [(number, text + "\\") for number, text in code[:-1]] + code[-1:]
+        code += [(number, text) for number, text in one.heredocs if not text.lstrip().startswith("#")]
+        read_commands([(number, fill(text, self.values)) for number, text in code], self.path, installed)
 
 
-def _without_gaps(lines: list[str]) -> list[str]:
-    """Empty lines inside a continued instruction become comments: dockerfile-parse passes over these only."""
-    kept: list[str] = []
-    continued = False
-    for line in lines:
-        blank = not line.strip()
-        kept.append("#" if blank and continued else line)
-        if not blank and not line.lstrip().startswith("#"):
-            continued = line.rstrip().endswith("\\")
-    return kept
+def _pairs(value: str) -> Iterator[tuple[str, str, int]]:
+    """Names and values of ENV A="1 2" B=3, without the quotes, and where each begins."""
+    for found in _PAIR.finditer(value):
+        yield found[1], _unquoted(found[2]), found.start()
 
 
 def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+    return _QUOTING.sub(lambda found: _ESCAPED.sub(r"\1", found[1] or "") or found[2] or found[3] or "", text)
 
 
 def _json(value: str) -> list[str] | None:
@@ -186,6 +176,6 @@ def _json(value: str) -> list[str] | None:
 
     try:
         words = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else None

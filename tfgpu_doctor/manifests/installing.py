@@ -13,6 +13,7 @@ from tfgpu_doctor.manifests.shell import File, Installed
 
 MOST_SOURCES = 200  # of COPY; MOST_TRIED of them are looked for
 MOST_TRIED = 20
+MOST_FILES = 100  # that the commands of a Dockerfile install from
 
 
 @dataclass
@@ -29,10 +30,14 @@ class Sources:
         given = [word for word in words[:-1] if word and not word.startswith("--") and "://" not in word]
         self.names = [*self.names, *given][:MOST_SOURCES]
 
+    def take(self, other: Sources) -> None:
+        """What another stage copied."""
+        self.names = [*self.names, *other.names][:MOST_SOURCES]
+
     def candidates(self, name: str) -> Iterator[str]:
         """Where a file of the container may lie beside the Dockerfile; never outside of that folder."""
         file = posixpath.basename(name)
-        parts = [part for part in name.split("/") if part not in ("", ".")]
+        parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
         tails = ["/".join(parts[index:]) for index in range(len(parts))]
         tried = [one for one in self.names if posixpath.basename(one) == file]
         tried += tails
@@ -49,7 +54,10 @@ def with_files(
     lines.not_understood += installed.not_understood
     for one in installed.requirements:
         lines.add(one)
-    for file in installed.files:
+    if len(installed.files) > MOST_FILES:
+        place = installed.files[MOST_FILES].place
+        lines.not_understood.append(f"{place}: more than {MOST_FILES} files to install from; the others are not read")
+    for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
         found = _look(sources.candidates(wanted), include)
         if found is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -92,22 +93,28 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
 
 def _installations(texts: list[str], words: list[Word]) -> Iterator[tuple[Installer, list[Word]]]:
     """The installer and its arguments, wherever they stand: "sudo -H python3 -m pip install ...", "uv pip install"."""
+    installs = [index for index, text in enumerate(texts) if text == "install"]
+    verbs = [index for index, text in enumerate(texts) if not text.startswith("-")]
     for index, text in enumerate(texts):
-        rest = texts[index + 1 :]
-        if _PIP.fullmatch(text) and "install" in rest and "install" not in texts[:index]:
-            yield "pip", words[index + 2 + rest.index("install") :]
+        install, verb = _next(installs, index), _next(verbs, index)
+        if _PIP.fullmatch(text) and installs and install == installs[0]:
+            yield "pip", words[install + 1 :]
             return
-        verb = next((one for one in rest if not one.startswith("-")), "")
-        if _CONDA.fullmatch(text) and verb in ("install", "create", "update", "env"):
-            after = index + 2 + rest.index(verb)
-            yield "conda", words[after + 1 :] if verb == "env" else words[after:]
+        if _CONDA.fullmatch(text) and verb is not None and texts[verb] in ("install", "create", "update", "env"):
+            yield "conda", words[verb + 2 :] if texts[verb] == "env" else words[verb + 1 :]
             return
-        if text in _APT and "install" in rest:
-            yield "apt", words[index + 2 + rest.index("install") :]
+        if text in _APT and install is not None:
+            yield "apt", words[install + 1 :]
             return
-        if text in _ADD and rest[:1] in (["add"], ["install"], ["sync"]):
+        if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
             yield "poetry", words[index + 2 :]
             return
+
+
+def _next(positions: list[int], index: int) -> int | None:
+    """The first of ascending positions behind another."""
+    at = bisect_right(positions, index)
+    return positions[at] if at < len(positions) else None
 
 
 def _uv_python(words: list[Word], path: str, found: Installed) -> None:
