@@ -11,8 +11,9 @@ work="$(mktemp -d "${RUNNER_TEMP:-/tmp}/tfgpu-smoke.XXXXXX")"
 report="$work/smoke.json"
 junit="$work/smoke.xml"
 
-# What others wrote must not be read as a workflow command: no line of it begins with ::, none holds ##[.
-quoted() { sed -e 's/##/# #/g' -e 's/^/tfgpu: /'; }
+# What others wrote must not be read as a workflow command: no line of it begins with ::, none holds ##[. The runner
+# takes a carriage return for the end of a line, too; no other control character is left.
+quoted() { tr '\r' '\n' | LC_ALL=C tr -d '\000-\010\013-\037\177' | sed -e 's/##/# #/g' -e 's/^/tfgpu: /'; }
 
 # One error for the page of the run. $1 is our own text.
 fail() {

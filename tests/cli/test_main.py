@@ -15,6 +15,7 @@ from tests.cli.runner import process, tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
 from tfgpu_doctor.cli import COMMANDS, cli
+from tfgpu_doctor.render.console import console_for
 
 HELP = Path(__file__).parents[2] / "tfgpu_doctor" / "cli" / "help.txt"
 
@@ -152,14 +153,63 @@ def test_closed_streams(saved: Path, closed: str) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("arguments", [">/dev/full", "--output /dev/full", "--format json > /dev/full"])
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+
+
+def shell(arguments: str) -> subprocess.CompletedProcess[str]:
+    command = f"{sys.executable} -m tfgpu_doctor {arguments}"
+    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+
+
+@FULL
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "doctor --from {saved} >/dev/full",
+        "doctor --from {saved} --output /dev/full",
+        "doctor --from {saved} --format json > /dev/full",
+        "--help > /dev/full",
+        "explain --help > /dev/full",
+    ],
+)
 def test_full_disk(saved: Path, arguments: str) -> None:
-    command = f"{sys.executable} -m tfgpu_doctor doctor --from {saved} {arguments}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    done = shell(arguments.format(saved=saved))
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr and "defect" not in done.stderr
+    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
+
+
+@FULL
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("docter 2>/dev/full", 2),
+        ("docter 2>&-", 2),
+        ("--help >/dev/full 2>/dev/full", 3),
+        ("explain cuda.missing >/dev/full 2>/dev/full", 3),
+        ("explain cuda.missing >/dev/full 2>&-", 3),
+    ],
+)
+def test_messages_that_cannot_be_printed_change_no_exit_code(arguments: str, code: int) -> None:
+    done = shell(arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+def test_sizes_that_make_no_sense(name: str) -> None:
+    usual, page = tfgpu("explain", "cuda.missing", environ={"COLUMNS": ""}).stdout, tfgpu("--help").stdout
+    for value in ("0", "²", "1", "19", "1001", "99999999", "9" * 5000, "-5", "80 ", "٨٠", "x", ""):
+        environ = {"COLUMNS": "", name: value}
+        assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual, value
+        done = tfgpu("--help", environ=environ)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == page.split(), value
+
+
+@pytest.mark.parametrize(("found", "used"), [(0, 80), (1, 80), (60, 60), (5000, 80)])
+def test_width_of_a_terminal(found: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "")
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((found, 1)))
+    assert console_for(sys.stdout).width == used
 
 
 def test_plain_when_piped_and_under_no_color(saved: Path) -> None:

@@ -170,7 +170,7 @@ HOSTILE = ("$(touch hacked)", "`touch hacked`", "'; touch hacked; '", '"; touch 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_inputs_are_arguments_and_nothing_else(runner: Runner, text: str) -> None:
-    runner.program("tfgpu", 2, None, "", f"Error: {text}\n::add-mask::z ##[error]z\n")
+    runner.program("tfgpu", 2, None, "", f"Error: {text}\n::add-mask::z\r::stop-commands::t\x1b[A ##[error]z\n")
     done = runner.run(version="installed", python=text, require_gpus=text, budget=text)
     assert done.returncode == 2
     assert runner.asked()[0][2:5] == [f"--python={text}", f"--require-gpus={text}", f"--budget={text}"]
@@ -179,7 +179,7 @@ def test_hostile_inputs_are_arguments_and_nothing_else(runner: Runner, text: str
     assert commands == [
         "::error title=tfgpu smoke::it ended with exit code 2 before there was a result; the log says why"
     ]
-    assert "##[" not in done.stdout
+    assert "##[" not in done.stdout and "\x1b" not in done.stdout
     assert runner.outputs()["verdict"] == "unknown"
 
 

@@ -15,6 +15,7 @@ Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
 MACHINES = ("x86_64", "aarch64", "arm64")
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
+_NUMBERS = re.compile(r"\d+(\.\d+)+")
 _PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
@@ -87,17 +88,18 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     platform = value_or(facts.python.wheel_platform, "")
     system = value_or(facts.host.os, "linux")
     libc = value_or(facts.host.libc, "").split()
+    driver = value_or(facts.driver.version, "")
     answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
     # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
     plugged = [(_marketing(gpu.name), None) for gpu in value_or(facts.host.pci_gpus, ())]
     found = (_seen(name, capability, matrix) for name, capability in answered or plugged)
     return Target(
         gpus=tuple(gpu for gpu in found if gpu),
-        driver=value_or(facts.driver.version, None),
+        driver=driver if _DRIVER.fullmatch(driver) else None,
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
-        glibc=libc[1] if libc[:1] == ["glibc"] and len(libc) > 1 else None,
+        glibc=libc[1] if libc[:1] == ["glibc"] and _NUMBERS.fullmatch(libc[-1]) else None,
     )
 
 
@@ -125,8 +127,9 @@ def to_facts(target: Target) -> Facts:
 def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
     """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
     model = matrix.gpu(name) if name else None
-    capability = capability or (model.compute_capability if model else None)
-    return TargetGpu(name, capability) if capability else None
+    if capability and (found := _CAPABILITY.fullmatch(capability)):
+        return TargetGpu(name, ".".join(found.groups()))
+    return TargetGpu(name, model.compute_capability) if model else None
 
 
 def _marketing(name: str | None) -> str | None:

@@ -42,7 +42,7 @@ def clean_lines(text: str) -> str:
 
 def one_line(message: str) -> str:
     """A message as one printable line of bounded length; a long one keeps its end, which says what is wrong."""
-    line = clean(" ".join(message.splitlines()))
+    line = clean("; ".join(line for line in message.splitlines() if line.strip()))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
 
 

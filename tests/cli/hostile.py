@@ -1,0 +1,74 @@
+"""Text that a terminal or a CI system would obey, planted wherever a text can come from, and what may be left of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.records.report import ReportError
+
+SGR = "\x1b[5;41m"  # a style that we never use
+BOMB = (
+    f"x{SGR}\x1b]0;PWN\x07\x1b[2J\x1b[A\r::stop-commands::t\n::set-env name=A::b\r\n  ::add-mask::c\n"
+    "##[add-mask]d ##vso[task.setvariable]e ##teamcity[f] #\ufe0f#[g] \x9b31m\x85::h::\u2028::i::\u2029\x0b\x0c\x7f\x08"
+    "\u202e\u2066\u200b\u200f\ufeff\U000e0041\u3164\u00ad"
+)
+_OURS = re.compile(r"::(?:error|warning|notice) title=(?:tfgpu |[^:]*\([a-z0-9]+\.[a-z0-9-]+\))[^:]*::[^\n]*")
+_COMMAND = re.compile(r"#[\ufe0e\ufe0f]*#[\ufe0e\ufe0f]*\w*\[")
+
+
+def offences(text: str, form: str = "text") -> Iterator[str]:
+    """What in an output a terminal or a CI system would obey."""
+    for line in re.split(r"\r\n|\r|\n", text):
+        for char in line:
+            if not char.isprintable() or char == "\u3164":
+                yield f"{unicodedata.name(char, ascii(char))} in {line[:200]!a}"
+        if line.lstrip().startswith("::") and not (form == "github" and _OURS.fullmatch(line)):
+            yield f"a command: {line[:200]!a}"
+        if _COMMAND.search(line):
+            yield f"a command: {line[:200]!a}"
+
+
+def places(tree: Any, way: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The ways to all texts of a JSON document."""
+    if isinstance(tree, str):
+        yield way
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from places(value, (*way, key))
+    elif isinstance(tree, list):
+        for number, value in enumerate(tree):
+            yield from places(value, (*way, number))
+
+
+def planted(document: bytes, accepts: Callable[[bytes], object]) -> bytes:
+    """The document with the bomb behind every text that may hold any; `accepts` raises where one may not."""
+    tree = json.loads(document)
+    refused: dict[str, bool] = {}  # by the names on the way
+    for way in places(tree):
+        kind = ".".join(str(step) for step in way if isinstance(step, str))
+        if not refused.get(kind):
+            *above, last = way
+            holder = tree
+            for step in above:
+                holder = holder[step]
+            before = holder[last]
+            holder[last] = before + BOMB
+            if kind not in refused:
+                refused[kind] = not _accepted(json.dumps(tree).encode(), accepts)
+            if refused[kind]:
+                holder[last] = before
+    return json.dumps(tree).encode()
+
+
+def _accepted(document: bytes, accepts: Callable[[bytes], object]) -> bool:
+    try:
+        accepts(document)
+    except (ReportError, msgspec.ValidationError):
+        return False
+    return True

@@ -1,0 +1,284 @@
+"""Nothing that was planted in a file, an option or a variable is obeyed by a terminal or by a CI system.
+
+Commands, options and formats are taken from the code, so that a new one is tried, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from tests.bench.samples import failed, result, run, telemetry
+from tests.cli.hostile import BOMB, SGR, offences, planted
+from tests.cli.runner import tfgpu
+from tests.findings.rows_over_facts import FIRES
+from tests.parsers.message_samples import DRIVER
+from tests.records.test_report import report
+from tests.smoke.smoking import Machine
+from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.cli import cli, output
+from tfgpu_doctor.records.report import load_report
+from tfgpu_doctor.render import streams
+from tfgpu_doctor.render.formats import FORMATS, choices
+from tfgpu_doctor.smoke.records import Smoke
+
+LOG = "\n".join(text for _, text, _ in DRIVER)
+QUOTED = json.dumps(BOMB)
+REQUIREMENTS = "tensorflow[and-cuda]==2.15.1\nnumpy==1.26\n"
+# what each command needs so that it has something to say, and does not measure
+BASES: dict[str, tuple[str, ...]] = {
+    "doctor": ("--from", "report.json"),
+    "explain": ("log.txt",),
+    "plan": ("--from", "report.json"),
+    "matrix": (),
+    "matrix gpu": ("A100",),
+    "check": ("requirements.txt",),
+    "bench": ("--python", "/nowhere/python"),
+    "bench show": ("bench.json",),
+    "smoke": ("--python", "/nowhere/python"),
+    "compare": ("report.json", "other.json"),
+}
+
+
+@cache
+def hostile_report() -> bytes:
+    """A report of a machine on which much is wrong, with a bomb in every text."""
+    changes = {key: value for name in ("driver.too-old", "cuda.missing") for key, value in FIRES[name][0][1].items()}
+    return planted(report(changes).to_json(), lambda data: load_report(data, "it"))
+
+
+@cache
+def hostile_result() -> bytes:
+    """The same of a bench result."""
+    measured = result(
+        run(parameters={"size": 1}),
+        run("1 GPU", 0.1, devices=("/GPU:0",), gpu=(telemetry(),), parameters={"size": 2}),
+        run("2 GPUs", 0.06, devices=("/GPU:0", "/GPU:1"), gpu=(telemetry(), telemetry("/GPU:1"))),
+        failed("3 GPUs", "out of memory"),
+        notes=("a note",),
+    )
+    return planted(measured.to_json(), lambda data: load_result(data, "it"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of hostile files, by plain names and by hostile ones."""
+    for name in ("report.json", f"{BOMB}.json"):
+        (tmp_path / name).write_bytes(hostile_report())
+    (tmp_path / "other.json").write_bytes(report(FIRES["cuda.version-mismatch"][0][1]).to_json())
+    for name in ("bench.json", f"{BOMB}.bench"):
+        (tmp_path / name).write_bytes(hostile_result())
+    (tmp_path / "log.txt").write_text("\n".join(f"{line}{BOMB}\n{BOMB}{line}" for line in LOG.splitlines()))
+    (tmp_path / "requirements.txt").write_text(REQUIREMENTS)
+    return tmp_path
+
+
+def harmless(folder: Path, *arguments: str, environ: dict[str, str] | None = None) -> str:
+    """Run a command; returns what it printed."""
+    done = tfgpu(*arguments, cwd=folder, environ=environ)
+    form = arguments[arguments.index("--format") + 1] if "--format" in arguments else "text"
+    assert [*offences(done.stdout, form), *offences(done.stderr)] == [], arguments
+    assert "internal error" not in done.stderr and "Traceback" not in done.stderr, arguments
+    return done.stdout + done.stderr
+
+
+def test_the_tests_see_what_is_planted() -> None:
+    assert len(list(offences(BOMB))) > 20
+    assert list(offences("::error title=tfgpu x::y", "github")) == []
+    assert list(offences("::error title=x::y", "github")) and list(offences("::error title=tfgpu x::y"))
+    assert hostile_report().count(rb"set-env") > 150
+    assert hostile_result().count(rb"set-env") > 150
+
+
+# ------------------------------------------------------------------------------------------------ what files hold
+
+
+@pytest.mark.parametrize("form", choices("report"))
+def test_reports(folder: Path, form: str) -> None:
+    assert "PWN" in harmless(folder, "doctor", "--from", "report.json", "--format", form, "--no-redact")
+    harmless(folder, "explain", "report.json", "--format", form, "--redact")
+
+
+@pytest.mark.parametrize("form", choices("report comparison"))
+def test_comparisons(folder: Path, form: str) -> None:
+    for one, other in (("report.json", "other.json"), ("other.json", "report.json"), ("report.json", f"{BOMB}.json")):
+        harmless(folder, "compare", one, other, "--format", form, "--all")
+
+
+@pytest.mark.parametrize("form", choices("bench comparison"))
+def test_bench_comparisons(folder: Path, form: str) -> None:
+    assert "PWN" in harmless(folder, "compare", "bench.json", f"{BOMB}.bench", "--format", form)
+
+
+def test_bench_results(folder: Path) -> None:
+    assert "PWN" in harmless(folder, "bench", "show", "bench.json")
+    swept = json.loads(hostile_result())
+    swept["parameters"]["sweep"] = "size"
+    (folder / "bench.json").write_text(json.dumps(swept))
+    assert "PWN" in harmless(folder, "bench", "show", "bench.json")
+
+
+@pytest.mark.parametrize("form", choices("smoke"))
+def test_smoke_results(form: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = planted(Machine().smoke().to_json(), partial(msgspec.json.decode, type=Smoke))
+    output.write(msgspec.json.decode(document, type=Smoke), "smoke", [output.Output(form, None)])
+    shown = capsys.readouterr().out
+    assert list(offences(shown, form)) == [] and "PWN" in shown
+
+
+def test_pasted_texts(folder: Path) -> None:
+    """Files get what the streams would get."""
+    targets = [word for form in choices("report") for word in ("--format", form, "--output", f"out.{form}")]
+    tfgpu("explain", "log.txt", "--no-redact", *targets, cwd=folder)
+    for form in choices("report"):
+        assert list(offences((folder / f"out.{form}").read_text(), form)) == []
+
+
+@pytest.mark.parametrize("command", ["doctor --from", "explain", "plan --from", "compare other.json", "bench show"])
+@pytest.mark.parametrize(
+    "wrong",
+    [{BOMB: 1}, {"facts": {"host": {"os": {"is": BOMB}}}}, {"schema": BOMB}, {"tool": {"name": "x", "version": BOMB}}],
+    ids=["unknown field", "tag", "schema", "version"],
+)
+def test_files_that_are_refused(folder: Path, command: str, wrong: dict[str, object]) -> None:
+    for name in ("report.json", "bench.json"):
+        (folder / "wrong.json").write_text(json.dumps({**json.loads((folder / name).read_bytes()), **wrong}))
+        harmless(folder, *command.split(), "wrong.json")
+
+
+def test_layers_of_the_matrix(folder: Path) -> None:
+    for layer in (f"{QUOTED}: 1\n", f"cuda: {QUOTED}\n", f"sources: {{{QUOTED}: {QUOTED}}}\n", BOMB, f"- {QUOTED}\n"):
+        (folder / "layer.yaml").write_text(layer)
+        harmless(folder, "matrix", "cuda", "--matrix", "layer.yaml")
+        harmless(folder, "matrix", "cuda", environ={"TFGPU_MATRIX": "layer.yaml"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", f"tensorflow==2.15.1 # {BOMB}\nnumpy=={BOMB}\n{BOMB}==1\n-r {BOMB}\n"),
+        ("Dockerfile", f"FROM {BOMB}\nRUN pip install tensorflow=={BOMB}\nENV A={BOMB}\n"),
+        (
+            "environment.yml",
+            f"dependencies: [python=3.11, tensorflow=2.15, {QUOTED}]\nname: {QUOTED}\n",
+        ),
+        (
+            "pyproject.toml",
+            f"[project]\nname = {QUOTED}\ndependencies = ['tensorflow', {QUOTED}]\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", choices())
+def test_manifests(folder: Path, name: str, text: str, form: str) -> None:
+    (folder / name).write_text(text)
+    harmless(folder, "check", name, "--format", form)
+
+
+# ----------------------------------------------------------------------------------------- what the command line holds
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def options() -> Iterator[tuple[str, ...]]:
+    """A command line for each option that takes a value, and for each argument; what commands share, once."""
+    seen = set()
+    for path, command in commands(cli):
+        base = BASES.get(" ".join(path)) or BASES[path[0]]
+        for parameter in command.params:
+            if isinstance(parameter, click.Argument):
+                yield (*path, *(BOMB for _ in base))
+            elif isinstance(parameter, click.Option) and not parameter.is_flag:
+                name = parameter.opts[0]
+                if (path[0], name, parameter.help) not in seen:
+                    seen.add((path[0], name, parameter.help))
+                    yield (*path, *(() if name in base else base), name, BOMB)
+
+
+@pytest.mark.parametrize("start", range(8))
+def test_options(folder: Path, start: int) -> None:
+    for arguments in list(options())[start::8]:
+        harmless(folder, *arguments)
+
+
+def test_names_of_commands_and_options(folder: Path) -> None:
+    for path, _ in commands(cli):
+        harmless(folder, *path, f"--{BOMB}")
+    for group in ("", "bench", "matrix"):
+        harmless(folder, *group.split(), BOMB)
+
+
+def test_variables(folder: Path) -> None:
+    everything = ("TFGPU_MATRIX", "TF_CONFIG", "GITHUB_STEP_SUMMARY", "COLUMNS", "LINES", "TERM", "NO_COLOR", "TMPDIR")
+    for name in everything:
+        for command in (("doctor", "--from", "report.json", "--format", "github"), ("bench", "cnn", "--python", "/no")):
+            harmless(folder, *command, environ={name: f"{folder}/no{BOMB}"})
+
+
+# -------------------------------------------------------------------------------------------------- terminals, streams
+
+
+def test_a_terminal_gets_our_colours_only(folder: Path) -> None:
+    for arguments in (("doctor", "--from", "report.json"), ("bench", "show", "bench.json"), ("explain", "log.txt")):
+        done = tfgpu(*arguments, cwd=folder, environ={"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": ""})
+        assert SGR not in done.stdout and "\x1b[1m" in done.stdout
+        assert list(offences(re.sub(r"\x1b\[[\d;]*m", "", done.stdout))) == []
+
+
+def test_a_real_terminal(folder: Path) -> None:
+    master, slave = pty.openpty()
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "tfgpu_doctor", "bench", "show", "bench.json"]
+    child = subprocess.Popen(command, cwd=folder, env=environ, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        while data := os.read(master, 65536):
+            shown += data
+    except OSError as error:
+        assert error.errno == errno.EIO  # Linux: the other end is closed
+    assert child.wait(60) in (0, 1)
+    os.close(master)
+    text = shown.decode().replace("\r\n", "\n")
+    assert SGR not in text and "\x1b[1m" in text
+    assert list(offences(re.sub(r"\x1b\[[\d;]*m", "", text))) == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_command_in_pieces_is_none(size: int, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "a\n  ::add-mask::b\n \x1b[1m::x::y\x1b[0m ##[add-mask]c ##vso[x]\n##teamcity[d\n:\n::\n"
+        + " " * 99
+        + "::e::f\n"
+    )
+    for stream in (streams.guarded(sys.stdout), streams.guarded(sys.stdout).styled):
+        for start in range(0, len(text), size):
+            stream.write(text[start : start + size])
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert list(offences(shown)) == []
+    assert shown.count("add-mask") == 4
+
+
+def test_every_format_is_tried() -> None:
+    kinds = {kind for row in FORMATS.values() for kind in row.renderers}
+    assert kinds == {"report", "report comparison", "bench comparison", "smoke"}
