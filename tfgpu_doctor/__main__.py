@@ -121,13 +121,14 @@ def run(arguments: list[str]) -> int:
 
 
 def _refused(error: ClickException) -> int:
-    """Print what click refused, on one line whatever it quotes, and return the exit code."""
+    """Print what was refused, each message on one line whatever it quotes, and return the exit code."""
     from click import ClickException, UsageError
     from click.exceptions import NoArgsIsHelpError
 
     from tfgpu_doctor.records.printable import one_line
 
-    message = one_line(error.format_message())
+    messages = getattr(error, "messages", None) or (error.format_message(),)
+    message = "\n".join(map(one_line, messages))
     if isinstance(error, NoArgsIsHelpError):
         error.show()
     elif isinstance(error, UsageError):

@@ -19,6 +19,15 @@ matrix_option = click.option(
 )
 
 
+class RefusedLayerError(click.UsageError):
+    """What is wrong with a layer; each of the messages is shown on a line of its own."""
+
+    def __init__(self, messages: tuple[str, ...]) -> None:
+        """Refuse it."""
+        super().__init__("\n".join(messages))
+        self.messages = messages
+
+
 def load_matrix(path: str | None) -> Matrix:
     """Load the matrix. TFGPU_MATRIX may list several files, separated as in PATH; `path` is applied after them.
 
@@ -30,4 +39,4 @@ def load_matrix(path: str | None) -> Matrix:
     try:
         return Matrix.load(*layers, path)
     except MatrixError as error:
-        raise click.UsageError(str(error)) from error
+        raise RefusedLayerError(error.args) from error

@@ -84,7 +84,7 @@ class Matrix:
             f"{self.path}: {shortened(one, 500)}" for one in islice(contradictions(self.data), MOST_CONTRADICTIONS)
         ]
         if found:
-            raise MatrixError("\n".join(found))
+            raise MatrixError(*found)
 
     def tensorflow(self, version: str, platform: str, package: str = "tensorflow") -> Release | None:
         """The row of a release; for an unknown patch, the nearest known one of the same minor version.

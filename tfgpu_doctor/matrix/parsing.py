@@ -19,7 +19,11 @@ _LONGEST = 240  # of its message; the longest of our patterns fits
 
 
 class MatrixError(Exception):
-    """The matrix cannot be read, or contradicts itself; the message names the file and the row."""
+    """The matrix cannot be read, or contradicts itself; each message names the file and the row."""
+
+    def __str__(self) -> str:
+        """All messages, a line each."""
+        return "\n".join(self.args)
 
 
 def parse(text: str, path: str) -> MatrixFile:
