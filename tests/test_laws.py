@@ -58,6 +58,28 @@ IMPURE_FOR_A_REASON = {
     "diagnosis/reports.py": {"datetime": "a report says when it was made"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
 }
+# Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
+OPENS_FILES = ("files/*",)
+OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "TemporaryFile", "NamedTemporaryFile", "mkstemp"}
+# file, or file::function → why it opens something itself
+OPENS_FOR_A_REASON = {
+    "__main__.py": "/dev/null, and the help page of this package",
+    "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
+    "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
+    "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
+    "bench/workloads/memory.py": "/proc of the worker that runs it",
+    "findings/pages/__init__.py": "pages of this package",
+    "matrix/loader.py::_bundled": "the copy of the matrix in this package",
+    "probes/child.py::mapped": "/proc/self/maps",
+    "probes/descendants.py::_read": "/proc of child processes",
+    "probes/driver_libraries.py": "not a file: asks the model of the loader",
+    "probes/kernel_driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
+    "probes/ld_so.py": "not a file: asks the model of the loader",
+    "probes/launch.py": "runs alone in the interpreter under test",
+    "probes/loader.py": "not a file: asks the model of the loader",
+    "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
+    "render/streams.py::discard": "/dev/null",
+}
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "__import__"}
 OTHER_STARTERS = {"system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile"}
 STARTER_PREFIXES = ("exec", "spawn")
@@ -77,6 +99,7 @@ BROAD = {
 
 # Law 7: who writes to standard output and standard error.
 WRITERS = {
+    "files/writing.py": "the files of --output, also where they are /dev/stdout",
     "__main__.py": "the help page, which is stored in a file of the package",
     "render/streams.py": "the guarded streams themselves",
     "probes/child.py": "runs in a child, whose output the parent reads",
@@ -113,6 +136,19 @@ def calls(file: str) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree(file)) if isinstance(node, ast.Call))
 
 
+def calls_by_function(file: str) -> Iterator[tuple[str, ast.Call]]:
+    """Yield (file::function, call)."""
+
+    def visit(node: ast.AST, function: str) -> Iterator[tuple[str, ast.Call]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Call):
+                yield f"{file}::{function}", child
+            inner = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
+            yield from visit(child, inner)
+
+    return visit(tree(file), "")
+
+
 def dotted(node: ast.expr) -> str:
     return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
@@ -144,6 +180,23 @@ def one_file_starts_processes(file: str) -> Iterator[str]:
 def one_function_looks_programs_up(file: str) -> Iterator[str]:
     """`programs.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
     yield from (f"{file}:{call.lineno}" for call in calls(file) if dotted(call.func).split(".")[-1] == "which")
+
+
+def openings(file: str) -> Iterator[tuple[str, int]]:
+    """Yield (file::function, line) of each call that opens a file."""
+    for place, call in calls_by_function(file):
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if method in OPENERS or dotted(call.func) == "open":
+            yield place, call.lineno
+
+
+def one_folder_opens_files(file: str) -> Iterator[str]:
+    """Read with files/reading.py and write with files/writing.py, or add the place and the reason."""
+    if among(file, OPENS_FILES) or file in OPENS_FOR_A_REASON:
+        return
+    for place, line in openings(file):
+        if place not in OPENS_FOR_A_REASON:
+            yield f"{place}, line {line}"
 
 
 def no_shell(file: str) -> Iterator[str]:
@@ -186,7 +239,12 @@ def what_is_pure_has_no_effects_and_no_clock(file: str) -> Iterator[str]:
     yield from (f"{file}:{line} imports {name}" for name, line in imports(file) if name in IMPURE.difference(allowed))
     called = ((dotted(call.func), call.lineno) for call in calls(file))
     yield from (f"{file}:{line} calls {name}" for name, line in called if name in IMPURE_CALLS)
-    later = ("tfgpu_doctor.probes", *(() if file.startswith("smoke/") else ("tfgpu_doctor.bench",)))  # it judges runs
+    pure = file != "matrix/loader.py"  # which reads the files of --matrix
+    later = (
+        "tfgpu_doctor.probes",
+        *(("tfgpu_doctor.files",) if pure else ()),
+        *(() if file.startswith("smoke/") else ("tfgpu_doctor.bench",)),  # it judges runs
+    )
     for node in ast.walk(tree(file)):
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         within_bench = file.startswith("bench/") and among(_file_of(module), PURE_BENCH)
@@ -246,6 +304,7 @@ LAWS: tuple[Law, ...] = (
     only_the_drawer_touches_the_machine,
     one_file_starts_processes,
     one_function_looks_programs_up,
+    one_folder_opens_files,
     no_shell,
     only_guarded_streams_are_written_to,
     tensorflow_is_imported_only_in_children,
@@ -262,6 +321,8 @@ def test_every_file_keeps_the_law(law: Law) -> None:
 
 def test_no_reason_outlives_what_it_excuses() -> None:
     assert {place.split("::")[0] for place in BROAD} | set(IMPURE_FOR_A_REASON) | set(WRITERS) <= set(FILES)
+    opening = {found for file in FILES for place, _ in openings(file) for found in (place, file)}
+    assert OPENS_FOR_A_REASON.keys() - opening == set()
     handlers = {found for file in FILES for place, _ in broad_handlers(file) for found in (place, file)}
     assert [place for place in BROAD if place not in handlers] == []
     needed = {file: {name for name, _ in imports(file)} for file in IMPURE_FOR_A_REASON}
@@ -276,6 +337,10 @@ BREAKERS: dict[str, Law] = {
     "import os\nos.system('ls')": one_file_starts_processes,
     "import os\nos.execvp('ls', [])": one_file_starts_processes,
     "import shutil\nshutil.which('ls')": one_function_looks_programs_up,
+    "open('x')": one_folder_opens_files,
+    "import os\ndef f(path):\n    os.open(path, 0)": one_folder_opens_files,
+    "def f(path):\n    with path.open('rb') as stream:\n        pass": one_folder_opens_files,
+    "def f(path):\n    return path.read_text()": one_folder_opens_files,
     "run('ls', shell=True)": no_shell,
     "print('x')": only_guarded_streams_are_written_to,
     "import click\nclick.echo('x', err=True)": only_guarded_streams_are_written_to,
@@ -284,7 +349,7 @@ BREAKERS: dict[str, Law] = {
     "def f():\n    from keras.layers import Dense": tensorflow_is_imported_only_in_children,
     "import importlib\nimportlib.import_module('tensorflow')": tensorflow_is_imported_only_in_children,
     "from pathlib import Path": what_is_pure_has_no_effects_and_no_clock,
-    "open('x')": what_is_pure_has_no_effects_and_no_clock,
+    "input('x')": what_is_pure_has_no_effects_and_no_clock,
     "from tfgpu_doctor.probes import host": what_is_pure_has_no_effects_and_no_clock,
     "try:\n    pass\nexcept:\n    pass": no_bare_except,
     "try:\n    pass\nexcept (OSError, Exception):\n    pass": what_catches_everything_has_a_reason,

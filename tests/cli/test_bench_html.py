@@ -70,7 +70,7 @@ def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) ->
         ("{}/no/page.html", "does not exist"),
         ("{}", "directory"),
         ("-", "needs a file name"),
-        ("/proc/page.html", "cannot be written"),
+        ("/proc/page.html", "No such file or directory"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_measuring(

@@ -100,7 +100,7 @@ def test_standard_input_needs_its_kind() -> None:
     ("name", "content", "message"),
     [
         ("missing.txt", None, "cannot read"),
-        ("requirements.txt", b"\xff\xfe", "is not UTF-8"),
+        ("requirements.txt", b"caf\xe9", "is not UTF-8"),
         ("notes.md", b"hello", "unknown kind of file"),
         ("pyproject.toml", b"[project", "invalid TOML"),
         ("compose.yaml", b"services: [", "invalid YAML"),

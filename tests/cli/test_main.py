@@ -62,7 +62,7 @@ def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name
         (("doctor", "--timeout", "0"), "--timeout"),
         (("doctor", "--require-gpus", "-1"), "--require-gpus"),
         (("doctor", "--from", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
-        (("doctor", "--from", "."), "cannot read .: Is a directory"),
+        (("doctor", "--from", "."), "cannot read .: it is a directory, not a file"),
         (("doctor", "--from", "x.json", "--no-import"), "cannot be combined with --from, which reads a saved report"),
         (("doctor", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("doctor", "--output", "/nowhere/report.json"), "the folder /nowhere does not exist"),

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-import click
 import pytest
 
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
-from tfgpu_doctor.cli import saved
-from tfgpu_doctor.records.report import SCHEMA, load_report
+from tfgpu_doctor.records.report import SCHEMA
 
 GOOD = report().to_json()
 BAD: dict[str, tuple[bytes, str]] = {
@@ -54,53 +50,6 @@ def test_one_sentence_for_each(name: str, tmp_path: Path) -> None:
     assert len(done.stderr) < 600
 
 
-def test_what_is_no_file() -> None:
-    for path, message in ((".", "Is a directory"), ("no\0where", "null"), ("x" * 5000, "name too long")):
-        with pytest.raises(click.UsageError, match=rf"(?i)cannot read .*{message}"):
-            saved.load(path)
-
-
-def test_larger_than_any_report(tmp_path: Path) -> None:
-    path = tmp_path / "large.json"
-    with path.open("wb") as stream:
-        stream.truncate(100 * 2**20)
-    done = tfgpu("doctor", "--from", str(path))
-    assert done.returncode == 2
-    assert "is larger than 64 MiB; it is not a tfgpu report" in " ".join(done.stderr.split())
-
-
-def test_a_device_without_an_end() -> None:
-    with pytest.raises(click.UsageError, match="larger than 64 MiB"):
-        saved.load("/dev/zero")
-
-
-def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    monkeypatch.setattr(saved, "PIPE_TIMEOUT", 0.1)
-    with pytest.raises(click.UsageError, match="no data on this pipe"):
-        saved.load(str(path))
-
-
-def test_a_pipe_that_is_closed_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    writer = threading.Thread(target=lambda: path.open("wb").close())
-    writer.start()
-    with pytest.raises(click.UsageError, match="it is empty"):
-        saved.load(str(path))
-    writer.join(timeout=10)
-
-
-def test_a_pipe_with_a_report(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    writer = threading.Thread(target=lambda: path.write_bytes(GOOD))
-    writer.start()
-    assert saved.load(str(path)) == load_report(GOOD, "r")
-    writer.join(timeout=10)
-
-
 @pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"])
 def test_standard_input_with_and_without_a_byte_order_mark(before: bytes) -> None:
     done = subprocess.run(
@@ -111,10 +60,3 @@ def test_standard_input_with_and_without_a_byte_order_mark(before: bytes) -> Non
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_standard_input_that_is_closed() -> None:
-    command = f"{sys.executable} -m tfgpu_doctor doctor --from - <&-"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr and "cannot read standard input" in done.stderr

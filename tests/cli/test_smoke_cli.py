@@ -61,7 +61,7 @@ def statuses(text: str) -> dict[str, str]:
         (("--python", "/nowhere/python"), "/nowhere/python: no such program, or not executable"),
         (("--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
         (("--baseline", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
-        (("--baseline", "."), "cannot read .: Is a directory"),
+        (("--baseline", "."), "cannot read .: it is a directory, not a file"),
         (("--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("--from", "x.json"), "No such option"),
     ],

@@ -399,7 +399,7 @@ def test_unreadable_files_are_refused_without_a_traceback(tmp_path: Path) -> Non
     listed.write_text("- 1\n", encoding="utf-8")
     for path, message in (
         (tmp_path / "missing.yaml", "No such file or directory"),
-        (tmp_path, "Is a directory"),
+        (tmp_path, "it is a directory, not a file"),
         (latin, "not UTF-8"),
         (empty, "empty.yaml:1: an empty file"),
         (listed, "list.yaml:1: Expected `object`, got `array`"),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfgpu_doctor.cli import reading
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import fail_on_option, output_options, pair_outputs
 from tfgpu_doctor.cli.target import read_target, target_options
+from tfgpu_doctor.files.reading import in_mib, read_head, shown
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def command(
     from tfgpu_doctor.manifests.reading import joined
     from tfgpu_doctor.records.report import exit_code
 
-    environments = tuple(joined(tuple(environment for file in files for environment in _environments(file, kind))))
+    environments = tuple(
+        joined(tuple(environment for file in files for environment in _environments(file, kind, files)))
+    )
     report = judge(environments, target, matrix, now())
     for output in targets:
         if output.format == "json":
@@ -74,43 +77,62 @@ def command(
     context.exit(exit_code(report, fail_on))
 
 
-def _environments(path: str, kind: Kind | None) -> tuple[Environment, ...]:
+def _environments(path: str, kind: Kind | None, named: tuple[str, ...]) -> tuple[Environment, ...]:
     from tfgpu_doctor.manifests import ManifestError
-    from tfgpu_doctor.manifests.reading import read
+    from tfgpu_doctor.manifests.reading import kind_of, read
 
-    name = "standard input" if path == "-" else path
+    data = reading.read(path, LARGEST)
     try:
-        return read(name, _text(path), kind, _included_by(path))
+        text = _decoded(data, kind or kind_of(path))
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
+    try:
+        return read(shown(path), text, kind, _included_by(path, named))
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _text(path: str) -> str:
-    """Read a file. Raises click.UsageError: it cannot be read, is too large, or is not UTF-8."""
-    try:
-        with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
-            data = stream.read(LARGEST + 1)
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if len(data) > LARGEST:
-        raise click.UsageError(f"{path} is larger than {LARGEST // 1_000_000} MB; tfgpu check does not read such files")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
+def _decoded(data: bytes, kind: Kind | None) -> str:
+    """The text of a file; pip also takes the UTF-16 that PowerShell's > writes. Raises UnicodeDecodeError."""
+    wide = kind == "requirements" and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if wide else "utf-8-sig")
 
 
-def _included_by(path: str) -> Callable[[str], str | None]:
-    """A reader of the files that `path` includes, relative to it; None for a file that does not exist."""
-    folder = Path() if path == "-" else Path(path).parent
+def _included_by(path: str, named: tuple[str, ...]) -> Callable[[str], str]:
+    """A reader of the files that `path` includes, relative to it.
 
-    def include(name: str) -> str | None:
-        file = folder / name
-        try:
-            if not file.is_file() or os.path.getsize(file) > LARGEST:
-                return None
-            return file.read_text(encoding="utf-8-sig")
-        except (OSError, ValueError):
-            return None
+    It reads what lies below the folder of `path`, and what is `named` on the command line: the file can come from
+    somebody else, and its includes can be any file of the machine. Links out of the folder count as outside.
+    """
+    from tfgpu_doctor.manifests import IncludeError
+
+    folder = "" if path == "-" else os.path.dirname(path)
+    root = os.path.realpath(folder)
+    also = {os.path.realpath(one) for one in named}
+    texts: dict[str, str] = {}
+
+    def include(name: str) -> str:
+        file = os.path.realpath(os.path.join(folder, name))
+        if file not in also and not _is_below(root, file):
+            raise IncludeError(
+                f"lies outside the folder of {shown(path)} and is not read; if it belongs to it, name it, too"
+            )
+        if file not in texts:
+            left = LARGEST - sum(map(len, texts.values()))
+            try:
+                data = read_head(file, left + 1)
+                if len(data) > left:
+                    raise IncludeError(f"is not read: together, included files are larger than {in_mib(LARGEST)}")
+                texts[file] = _decoded(data, "requirements")
+            except (OSError, UnicodeDecodeError) as error:
+                raise IncludeError from error
+        return texts[file]
 
     return include
+
+
+def _is_below(folder: str, file: str) -> bool:
+    try:
+        return os.path.commonpath([folder, file]) == folder
+    except ValueError:  # another drive of Windows
+        return False

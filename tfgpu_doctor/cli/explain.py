@@ -6,11 +6,10 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,17 +21,18 @@ from tfgpu_doctor.cli.output import (
     pair_outputs,
     redact_option,
 )
+from tfgpu_doctor.cli.reading import read_ends
+from tfgpu_doctor.files.reading import in_mib, shown
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.cli.output import Output
     from tfgpu_doctor.records.report import FailOn, Report
 
-_CHUNK = 1 << 20
+_LARGEST = 1 << 30  # bytes of a log; it takes half a minute
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
 _WORD = re.compile(r"[A-Za-z0-9_]{2,20}")  # a layer, or the first part of ids
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
-_LARGEST_REPORT = 100 << 20  # bytes
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
 # first bytes of files that are not text, and how to extract their text
 _NOT_TEXT = (
@@ -57,7 +57,7 @@ _NOT_TEXT = (
     short_help="Diagnose a pasted log, traceback or nvidia-smi output.",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
 )
-@click.argument("source", metavar="[FILE|-|ID]", required=False)
+@click.argument("source", metavar="[FILE|-|ID]", required=False, type=click.Path())
 @matrix_option
 @checks_options
 @fail_on_option
@@ -107,19 +107,22 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     from tfgpu_doctor.inference import text_to_facts
     from tfgpu_doctor.parsers.text import lines
 
-    with _open(source) as stream:
-        chunks = _chunks(stream, source)
-        first = next(chunks, b"")
-        if wrong := _not_text(first):
-            advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
-            raise click.UsageError(f"{_name(source)} {advice}")
-        if _REPORT_START.match(first):
-            return _saved(chain([first], chunks), source, matrix_file)
-        excerpt = lines.read(chain([first], chunks))
+    if source == "-" and sys.stdin and sys.stdin.isatty():
+        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+        say(f"Paste the log or error message, then press {end} on an empty line.")
+    chunks = read_ends(source, _LARGEST)
+    first = next(chunks, b"")
+    if wrong := _not_text(first):
+        advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
+        raise click.UsageError(f"{shown(source)} {advice}")
+    if _REPORT_START.match(first):
+        return _saved(chain([first], chunks), source, matrix_file)
+    excerpt = lines.read(chain([first], chunks))
     if not any(line.text.strip() for line in excerpt.lines):
-        raise click.UsageError(f"{_name(source)} is empty: paste a log, a traceback or the output of nvidia-smi")
+        raise click.UsageError(f"{shown(source)} is empty: paste a log, a traceback or the output of nvidia-smi")
     if excerpt.left_out:
-        say(f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped")
+        more = f"; after line {lines.EXAMINED} only the last {lines.TAIL}" if excerpt.total > lines.EXAMINED else ""
+        say(f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped{more}")
     matrix = load_matrix(matrix_file)
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 
@@ -140,18 +143,17 @@ def _not_text(first: bytes) -> str | None:
 
 def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
     """Diagnose a report in JSON, as ``tfgpu doctor --from`` does."""
+    from tfgpu_doctor.cli.saved import LARGEST
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.records.report import ReportError, load_report
 
     data = bytearray()
     for chunk in chunks:
         data += chunk
-        if len(data) > _LARGEST_REPORT:
-            raise click.UsageError(
-                f"{_name(source)} is larger than {_LARGEST_REPORT >> 20} MiB; it is not a tfgpu report"
-            )
+        if len(data) > LARGEST:
+            raise click.UsageError(f"cannot read {shown(source)}: it is larger than {in_mib(LARGEST)}")
     try:
-        old = load_report(bytes(data), _name(source), "tfgpu explain")
+        old = load_report(bytes(data), shown(source), "tfgpu explain")
     except ReportError as error:
         raise click.UsageError(str(error)) from error
     return make_report(
@@ -160,37 +162,6 @@ def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Rep
         source="text" if old.source == "text" else "report",
         timings=old.timings,
     )
-
-
-def _open(source: str) -> closing[BinaryIO] | nullcontext[BinaryIO]:
-    if source != "-":
-        try:
-            return closing(Path(source).open("rb"))
-        except (OSError, ValueError) as error:
-            raise click.UsageError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}") from error
-    if sys.stdin is None:
-        raise click.UsageError("standard input is closed: give a file")
-    if sys.stdin.isatty():
-        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
-        say(f"Paste the log or error message, then press {end} on an empty line.")
-    return nullcontext(sys.stdin.buffer)
-
-
-def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = stream.read(_CHUNK)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise click.UsageError(f"cannot read {_name(source)}: {reason}") from error
-        if chunk:
-            yield chunk
-        if not chunk or (source == "-" and len(chunk) < _CHUNK):  # a terminal would wait for a second Ctrl-D
-            return
-
-
-def _name(source: str) -> str:
-    return "standard input" if source == "-" else source
 
 
 def _refuse_prefix(word: str) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from tfgpu_doctor.files import writing
+from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.render.formats import FORMATS, choices, renderer
 from tfgpu_doctor.render.streams import guarded, harmless, say
 
@@ -83,7 +83,7 @@ class Output(NamedTuple):
         if self.path is None:
             guarded(sys.stdout).write_document(text)
         else:
-            write_atomically(self.path, text.encode("utf-8", "replace"))
+            write_file(self.path, text.encode("utf-8", "replace"))
 
     def print_with(self, render: Callable[[Console], None]) -> None:
         """Let `render` print on a console for this target."""
@@ -94,7 +94,7 @@ class Output(NamedTuple):
             return
         page = io.StringIO()
         render(console_for(page))
-        write_atomically(self.path, page.getvalue().encode("utf-8"))
+        write_file(self.path, page.getvalue().encode("utf-8"))
 
 
 def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
@@ -116,7 +116,7 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
         )
     for path in paths:
         if path is not None:
-            _check_writable(path)
+            check_writable("--output", str(path))
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
@@ -128,37 +128,20 @@ def check_executable(executable: str | None) -> None:
         raise click.UsageError(f"--python {executable}: no such program, or not executable")
 
 
-def _check_writable(path: Path) -> None:
-    folder = path.parent
-    if not folder.is_dir():
-        raise click.UsageError(f"--output {path}: the folder {folder} does not exist")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise click.UsageError(f"--output {path}: no permission to write there")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a file beside `path` and rename it, so that an interrupt leaves the old content or the new.
-
-    What is no regular file (/dev/stdout, a named pipe) is written directly.
-
-    Raises click.ClickException: the file cannot be written.
-    """
+def check_writable(option: str, path: str) -> None:
+    """Refuse a file before the work that it is for. Raises click.UsageError: it cannot be written."""
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-            return
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        writing.check(path)
     except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
+        raise click.UsageError(f"{option} {path}: {why(error)}") from error
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file in one step. Raises click.ClickException: it cannot be written."""
+    try:
+        writing.replace(str(path), data)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {why(error)}") from error
 
 
 def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -168,19 +151,10 @@ def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
         return
     data = page.encode("utf-8", "replace") + b"\n"
     try:
-        with Path(path).open("ab") as stream:
-            if stream.tell() + len(data) > _LARGEST_SUMMARY:
-                say(f"tfgpu: {SUMMARY} is full; the summary was left out")
-                return
-            stream.write(data)
+        if not writing.append(path, data, _LARGEST_SUMMARY):
+            say(f"tfgpu: {SUMMARY} is full; the summary was left out")
     except OSError as error:
-        say(f"tfgpu: cannot write the summary of the job, {path}: {error.strerror or error}")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        say(f"tfgpu: cannot write the summary of the job, {path}: {why(error)}")
 
 
 def write(
@@ -211,14 +185,3 @@ def write(
             target.write_text(renderer(row.name, kind, options)(shown))
         if row.summary:
             append_summary(renderer(row.summary, kind, options)(shown))
-
-
-def read_bytes(path: str) -> bytes:
-    """Read a file, or standard input for "-".
-
-    Raises click.UsageError: it cannot be read.
-    """
-    try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error

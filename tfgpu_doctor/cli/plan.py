@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import output_options, pair_outputs, read_bytes
+from tfgpu_doctor.cli.output import output_options, pair_outputs
 from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
@@ -86,20 +86,12 @@ def command(
 
 def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, MachineState]:
     """The machine of a report, or this one."""
+    from tfgpu_doctor.cli.saved import load
     from tfgpu_doctor.plan.ranking import machine_state
     from tfgpu_doctor.plan.target import from_facts
 
-    facts = _saved(saved) if saved else _examined(matrix)
+    facts = load(saved, command="tfgpu plan --from").facts if saved else _examined(matrix)
     return from_facts(facts, matrix, python), machine_state(facts, matrix, python)
-
-
-def _saved(path: str) -> Facts:
-    from tfgpu_doctor.records.report import ReportError, load_report
-
-    try:
-        return load_report(read_bytes(path), path).facts
-    except ReportError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _examined(matrix: Matrix) -> Facts:

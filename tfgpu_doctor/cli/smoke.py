@@ -14,7 +14,6 @@ from tfgpu_doctor.cli.output import (
     check_executable,
     output_options,
     pair_outputs,
-    read_bytes,
     redact_option,
     write,
 )
@@ -148,11 +147,14 @@ def command(
 
 
 def _baseline(path: str) -> Baseline:
+    from tfgpu_doctor.cli.reading import read
+    from tfgpu_doctor.cli.saved import LARGEST
+    from tfgpu_doctor.files.reading import shown
     from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.smoke.baseline import read
+    from tfgpu_doctor.smoke import baseline
 
     try:
-        return read(read_bytes(path), "standard input" if path == "-" else path)
+        return baseline.read(read(path, LARGEST), shown(path))
     except ReportError as error:
         raise click.UsageError(f"--baseline: {error}") from error
 

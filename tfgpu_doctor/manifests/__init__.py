@@ -9,8 +9,24 @@ Kind: TypeAlias = Literal["requirements", "pyproject", "conda", "dockerfile", "c
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
+MOST_REQUIREMENTS = 20_000  # lines of requirements that are read; large lock files have a tenth
+
+
 class ManifestError(Exception):
     """A file that cannot be read; the message has the file and, where known, the line."""
+
+
+class IncludeError(Exception):
+    """Why a file that another one names is not read. The message has nothing of its content."""
+
+    def __init__(self, reason: str = "cannot be read") -> None:
+        """Take the reason, as the rest of a sentence that begins with the name of the file."""
+        super().__init__(reason)
+
+
+def quoted(text: str) -> str:
+    """A part of a file at a length that a message can have."""
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import TypeAlias
 
-from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Setting
+from tfgpu_doctor.manifests import Environment, GpuRequest, Image, IncludeError, ManifestError, Setting, quoted
 from tfgpu_doctor.manifests.containers import fill, read_image, read_size, unknown_part
 from tfgpu_doctor.manifests.nodes import Node, documents, template
 from tfgpu_doctor.manifests.pip import Include
 
 MOST_PARENTS = 10
+
+Others: TypeAlias = Callable[[str], "tuple[Node | None, str]"]  # a file → its content, or why it is not known
 
 
 def is_compose(root: Node) -> bool:
@@ -21,13 +25,26 @@ def is_compose(root: Node) -> bool:
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """Every service with an image or a build. Raises ManifestError: a key stands twice, or the file is a template."""
     services = root.get("services")
-    found = [_service(path, name, root, node, include) for name, node in (services.pairs() if services else ())]
+    others = cache(partial(_root_of, path, include))
+    found = (_service(path, name, root, node, others) for name, node in (services.pairs() if services else ()))
     return tuple(one for one in found if one.image or one.build_context)
 
 
-def _service(path: str, name: str, root: Node, node: Node, include: Include) -> Environment:
+def _root_of(path: str, include: Include, file: str) -> tuple[Node | None, str]:
+    """The content of another file, or why it is not known."""
+    try:
+        text = include(file)
+        found = documents(posixpath.normpath(posixpath.join(posixpath.dirname(path), file)), text)[:1]
+    except IncludeError as error:
+        return None, str(error)
+    except ManifestError:  # its message may repeat parts of a file that is something else
+        return None, "is not valid YAML"
+    return (found[0], "") if found else (None, "is empty")
+
+
+def _service(path: str, name: str, root: Node, node: Node, others: Others) -> Environment:
     not_understood: list[str] = []
-    chain = _extended(path, root, node, include, not_understood)
+    chain = _extended(root, node, others, not_understood)
     image, build = _first(chain, "image"), _build(path, chain)
     read: Image | None = None
     if image and image.text and build is None:
@@ -47,19 +64,17 @@ def _service(path: str, name: str, root: Node, node: Node, include: Include) -> 
     )
 
 
-def _extended(path: str, root: Node, node: Node, include: Include, not_understood: list[str]) -> list[Node]:
+def _extended(root: Node, node: Node, others: Others, not_understood: list[str]) -> list[Node]:
     """The service and those that it extends, the nearest first."""
     chain = [node]
     while (extends := chain[-1].get("extends")) and len(chain) < MOST_PARENTS:
         file, name = extends.string("file"), extends.text or extends.string("service") or ""
         if file:
-            text = None if file.startswith("/") else include(file)
-            beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
-            found = documents(beside, text)[:1] if text is not None else []
-            root = found[0] if found else root
-            if not found:
-                not_understood.append(f"{extends.place}: {file} cannot be read")
+            found, reason = others(file)
+            if found is None:
+                not_understood.append(f"{extends.place}: {quoted(file)} {reason}")
                 break
+            root = found
         parent = root.get("services", name)
         if parent is None:
             not_understood.append(f"{extends.place}: there is no service {name} to extend")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tfgpu_doctor.manifests import Environment, Place, Requirement, Setting
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, Setting, quoted
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import conda_requirement
@@ -23,12 +23,12 @@ def read_environment(path: str, root: Node, include: Include) -> tuple[Environme
     requirements: list[Requirement] = []
     not_understood: list[str] = []
     pip = Lines(path, include)
-    for item in root.items("dependencies"):
+    for item in root.items("dependencies")[:MOST_REQUIREMENTS]:
         if item.text is not None:
             try:
                 requirements.append(conda_requirement(item.text, item.place))
             except ValueError as error:
-                not_understood.append(f"{item.place}: {error}")
+                not_understood.append(f"{item.place}: {quoted(item.text)}: {error}")
         for line in item.items("pip"):
             for number, text in enumerate((line.text or "").splitlines()):
                 pip.take(text.strip(), replace(line.place, line=line.line + number))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from tfgpu_doctor.manifests import Environment, Requirement
+from tfgpu_doctor.manifests import Environment, IncludeError, ManifestError, Requirement, quoted
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.shell import File, Installed
 
@@ -59,40 +59,52 @@ def with_files(
         lines.not_understood.append(f"{place}: more than {MOST_FILES} files to install from; the others are not read")
     for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
-        found = _look(sources.candidates(wanted), include)
-        if found is None:
-            lines.not_understood.append(f"{file.place}: {wanted} cannot be read")
-        elif file.kind in ("requirements", "constraints"):
+        try:
+            found = _look(sources.candidates(wanted), include)
+        except IncludeError as error:
+            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
+            continue
+        if file.kind in ("requirements", "constraints"):
             lines.follow(found[0], file.place, constraint=file.kind == "constraints")
         else:
-            for environment in _environments(path, found, file, include):
+            for environment in _environments(path, found, file, include, lines.not_understood):
                 for one in environment.requirements + (environment.python if file.kind == "conda" else ()):
                     lines.add(one)
                 lines.not_understood += environment.not_understood
     return list(dict.fromkeys(lines.found())), list(dict.fromkeys(lines.not_understood))
 
 
-def _look(names: Iterable[str], include: Include) -> tuple[str, str] | None:
+def _look(names: Iterable[str], include: Include) -> tuple[str, str]:
+    """The first file that is there. Raises IncludeError: there is none, or it may not be read."""
+    reasons = []
     for name in names:
-        if (text := include(name)) is not None:
-            return name, text
-    return None
+        try:
+            return name, include(name)
+        except IncludeError as error:
+            reasons.append(str(error))
+    missing = str(IncludeError())
+    raise IncludeError(next((one for one in reasons if one != missing), missing))
 
 
-def _environments(path: str, found: tuple[str, str], file: File, include: Include) -> Iterator[Environment]:
+def _environments(
+    path: str, found: tuple[str, str], file: File, include: Include, not_understood: list[str]
+) -> Iterator[Environment]:
     """The conda environment, or the project and those of its extras that are asked for."""
     name, text = found
     beside = posixpath.join(posixpath.dirname(path), name)
-    if file.kind == "conda":
-        from tfgpu_doctor.manifests.conda import read_environment
-        from tfgpu_doctor.manifests.nodes import documents
-
-        for root in documents(beside, text)[:1]:
-            yield from read_environment(beside, root, include)
-        return
+    from tfgpu_doctor.manifests.conda import read_environment
+    from tfgpu_doctor.manifests.nodes import documents
     from tfgpu_doctor.manifests.pyproject import read_pyproject
 
-    first, *others = read_pyproject(beside, text, include)
+    try:
+        if file.kind == "conda":
+            for root in documents(beside, text)[:1]:
+                yield from read_environment(beside, root, include)
+            return
+        first, *others = read_pyproject(beside, text, include)
+    except ManifestError:  # its message may repeat parts of a file that is something else
+        not_understood.append(f"{file.place}: {quoted(name)} is not valid {'YAML' if file.kind == 'conda' else 'TOML'}")
+        return
     yield first
     labels = {f"{beside}, extra {extra}" for extra in file.extras}
     yield from (one for one in others if one.label in labels)

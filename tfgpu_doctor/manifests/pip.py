@@ -8,22 +8,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from tfgpu_doctor.manifests import Environment, Place, Requirement
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
 from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
 
-Include: TypeAlias = Callable[[str], "str | None"]  # a path beside the file → its text; None: it cannot be read
+Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
 
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _INCLUDED = re.compile(r"(?:-r\s*|--requirement(?:\s+|=)|-c\s*|--constraint(?:\s+|=))(?P<path>\S.*)")
 _OPTIONS = re.compile(r"\s--?[a-z].*$")  # "--hash=...", "--config-settings ..."
 _EXPORTED = re.compile(r"[\w.-]+=[\w.!+]+=\w+")  # `conda list --export`: "tensorflow=2.1.0=gpu_py36h2e5cdaa_0"
 MOST_FILES = 50
+MOST_CONSTRAINTS = 50  # of one name
+FEW = 3  # lines of a file that may be wrong without making it another kind of file
 
 
 def read_requirements(path: str, text: str, include: Include) -> tuple[Environment, ...]:
     """A requirements file, with those that it includes; constraints narrow what is there, and install nothing."""
     lines = Lines(path, include)
-    lines.read(posixpath.basename(path), text)
+    lines.read(posixpath.basename(path), text, own=True)
     found = lines.found()
     return (
         Environment(
@@ -51,17 +53,35 @@ class Lines:
         self._seen: set[tuple[str, bool]] = set()
         self._requirements: list[Requirement] = []
         self._constraints: dict[str, list[str]] = {}  # specifiers by name
+        self._left = MOST_REQUIREMENTS
         self.not_understood: list[str] = []
 
-    def read(self, name: str, text: str, *, constraint: bool = False) -> None:
-        """Read a file by its name relative to the folder."""
+    def read(self, name: str, text: str, *, constraint: bool = False, own: bool = False) -> None:
+        """Read a file by its name relative to the folder.
+
+        Nothing of a file that is not a list of requirements is repeated, nor a line of one that another file names:
+        it can be any file of the machine. `own`: the user named it.
+        """
         self._seen.add((posixpath.normpath(name), constraint))
         path = posixpath.join(self._folder, name)
+        before, taken = len(self.not_understood), 0
         for number, line in logical_lines(text):
-            self.take(line, Place(path, number), posixpath.dirname(name), constraint=constraint)
+            if self._left <= 0:
+                self.not_understood.append(
+                    f"{path}:{number}: more than {MOST_REQUIREMENTS} lines; the rest is not read"
+                )
+                break
+            self.take(line, Place(path, number), posixpath.dirname(name), constraint=constraint, quote=own)
+            taken += 1
+        wrong = len(self.not_understood) - before
+        if 2 * wrong > taken and wrong > (FEW if own else 0):
+            self.not_understood[before:] = [
+                f"{path} is not a requirements file: {wrong} of {taken} lines are not requirements"
+            ]
 
-    def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False) -> None:
+    def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False, quote: bool = True) -> None:
         """Read one logical line; the files that it names are relative to `folder`."""
+        self._left -= 1
         if found := _INCLUDED.fullmatch(line):
             narrows = constraint or line.lstrip("-").startswith("c")
             self.follow(posixpath.join(folder, found["path"].strip("\"' ")), place, constraint=narrows)
@@ -70,22 +90,32 @@ class Lines:
         try:
             one = exported_requirement(bare, place) if _EXPORTED.fullmatch(bare) else pip_requirement(bare, place)
         except ValueError as error:
-            self.not_understood.append(f"{place}: {error}")
+            self.not_understood.append(f"{place}: {quoted(bare)}: {error}" if quote else f"{place}: {error}")
             return
         if one and constraint:
-            self._constraints.setdefault(one.name, []).append(one.specifier)
+            self._constrain(one)
         elif one:
             self._requirements.append(one)
+
+    def _constrain(self, one: Requirement) -> None:
+        bounds = self._constraints.setdefault(one.name, [])
+        if one.specifier in bounds:
+            return
+        if len(bounds) == MOST_CONSTRAINTS:
+            self.not_understood.append(f"{one.place}: one of more than {MOST_CONSTRAINTS} constraints of {one.name}")
+        else:
+            bounds.append(one.specifier)
 
     def follow(self, name: str, place: Place, *, constraint: bool = False) -> None:
         """Read a file that a line names, once."""
         name = posixpath.normpath(name) if "://" not in name else name
         if (name, constraint) in self._seen or len(self._seen) >= MOST_FILES:
             return
-        text = None if "://" in name else self._include(name)
-        if text is None:
+        try:
+            text = self._include(name)
+        except IncludeError as error:
             self._seen.add((name, constraint))
-            self.not_understood.append(f"{place}: {name} cannot be read")
+            self.not_understood.append(f"{place}: {quoted(name)} {error}")
         else:
             self.read(name, text, constraint=constraint)
 

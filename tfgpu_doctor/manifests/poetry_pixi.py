@@ -21,7 +21,7 @@ def read_poetry(reader: Reader, data: dict[str, Any]) -> Project:
     if isinstance(python := dependencies.get("python"), str):
         place = reader.place(f"{key}.python", python)
         found.python += reader.attempt(
-            place, lambda: Requirement("python", poetry_specifier(python), place, f'python = "{python}"')
+            place, python, lambda: Requirement("python", poetry_specifier(python), place, f'python = "{python}"')
         )
     optional = {name for name, value in dependencies.items() if isinstance(value, dict) and value.get("optional")}
     wanted = {name: value for name, value in dependencies.items() if name != "python" and name not in optional}
@@ -56,7 +56,7 @@ def _pixi(reader: Reader, root: dict[str, Any], key: str) -> tuple[list[Requirem
     for prefix, tables in below:
         for name, value in table(tables, "dependencies").items():
             place = reader.place(f"{prefix}dependencies.{name}")
-            requirements += reader.attempt(place, lambda: _conda(name, value, place))  # noqa: B023 - called at once
+            requirements += reader.attempt(place, name, lambda: _conda(name, value, place))  # noqa: B023 - called at once
         entries = table(tables, "pypi-dependencies")
         requirements += _entries(reader, f"{prefix}pypi-dependencies", entries)
     pythons = [one for one in requirements if one.name == "python"]
@@ -84,7 +84,7 @@ def _entries(reader: Reader, key: str, entries: dict[str, Any]) -> Iterator[Requ
             version = given.get("version", "*")
             if isinstance(version, str):
                 place = reader.place(f"{key}.{name}", version if "version" in given else None)
-                yield from reader.attempt(place, lambda: _entry(name, version, given, place))  # noqa: B023
+                yield from reader.attempt(place, f"{name} {version}", lambda: _entry(name, version, given, place))  # noqa: B023
 
 
 def _entry(name: str, version: str, given: dict[str, Any], place: Place) -> Requirement:

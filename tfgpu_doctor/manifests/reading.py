@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
-from tfgpu_doctor.manifests import KINDS, Environment, Kind, ManifestError
+from tfgpu_doctor.manifests import KINDS, Environment, IncludeError, Kind, ManifestError, Requirement, quoted
 from tfgpu_doctor.manifests.pip import Include
 
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
 LARGEST = 5_000_000  # characters
+MOST_ENVIRONMENTS = 200  # of one file
+PER_NAME = 50  # requirements of one name, and lines that are not understood
 _NAMES: tuple[tuple[str, Kind], ...] = (
     (r"(.*/)?(pyproject|pixi)\.toml", "pyproject"),
     (r"(.*/)?((dockerfile|containerfile)([.-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
@@ -21,20 +24,23 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
 )
 
 
-def read(path: str, text: str, kind: Kind | None = None, include: Include = lambda _: None) -> tuple[Environment, ...]:
+def read(
+    path: str, text: str, kind: Kind | None = None, include: Callable[[str], str | None] = lambda _: None
+) -> tuple[Environment, ...]:
     """The environments that a file describes.
 
     Args:
         path: for messages, and for its name, which tells the kind.
         kind: what the file is; None: its name or its content tells.
-        include: reads a file that this one names, relative to it; None where it cannot.
+        include: reads a file that this one names, relative to it; None, or an IncludeError with the reason, where it
+            does not.
 
     Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
     try:
-        return _read(path, text, kind, lambda name: _included(include, name))
+        return tuple(_bounded(_read(path, text, kind, partial(_included, include))))
     except ManifestError as error:
         message = str(error)
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
@@ -56,10 +62,33 @@ def _refusal(path: str, text: str) -> str | None:
     return None
 
 
-def _included(include: Include, name: str) -> str | None:
-    """A file that another names; what would be refused counts as one that cannot be read."""
-    text = include(name) if name and "\0" not in name else None
-    return None if text is None or _refusal(name, text) else text
+def _included(include: Callable[[str], str | None], name: str) -> str:
+    """A file that another names. Raises IncludeError: it cannot be read, or would be refused."""
+    text = include(name) if name and "\0" not in name and "://" not in name else None
+    if text is None or _refusal(name, text):
+        raise IncludeError
+    return text
+
+
+def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
+    """As much as can be judged in seconds, with a line about what is left out."""
+    for number, one in enumerate(found[:MOST_ENVIRONMENTS], 1):
+        by_name: dict[str, list[Requirement]] = {}
+        for requirement in one.requirements:
+            by_name.setdefault(requirement.name, []).append(requirement)
+        notes = {f"requirements of {quoted(name)}": len(several) - PER_NAME for name, several in by_name.items()}
+        notes["lines that are not understood"] = len(one.not_understood) - PER_NAME
+        notes["environments"] = len(found) - number if number == MOST_ENVIRONMENTS else 0
+        left_out = [f"{one.place.path}: {count} more {what} are left out" for what, count in notes.items() if count > 0]
+        yield (
+            one
+            if not left_out
+            else replace(
+                one,
+                requirements=tuple(each for several in by_name.values() for each in several[:PER_NAME]),
+                not_understood=(*one.not_understood[:PER_NAME], *left_out[-PER_NAME:]),
+            )
+        )
 
 
 def _read(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:

@@ -36,7 +36,7 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
     try:
         parsed = Parsed(text)
     except InvalidRequirement as error:
-        raise ValueError(f"{text}: {str(error).splitlines()[0]}") from error
+        raise ValueError(str(error).splitlines()[0]) from error
     if parsed.url and (wheel := _wheel(parsed.url, place)) is not None:
         return replace(wheel, name=canonicalize_name(parsed.name), text=text)
     return Requirement(
@@ -69,7 +69,7 @@ def conda_requirement(text: str, place: Place) -> Requirement:
     plain = text.strip().strip("\"'")
     found = _SPEC.fullmatch(plain.rpartition("::")[2])
     if found is None or len(plain) > LONGEST:
-        raise ValueError(f"not a conda match specification: {text.strip()[:80]}")
+        raise ValueError("not a conda match specification")
     keys = {name: next(filter(None, values), "") for name, *values in _KEY.findall(found["keys"] or "")}
     version, build = found["rest"].strip(), keys.get("build")
     if split := _BUILD.fullmatch(version):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from tfgpu_doctor.manifests import Place, Requirement
+from tfgpu_doctor.manifests import Place, Requirement, quoted
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.manifests.versions import poetry_specifier
 from tfgpu_doctor.manifests.words import Word, commands
@@ -170,10 +170,10 @@ def _add(installer: Installer, text: str, place: Place, found: Installed) -> Non
             one = _poetry(text, place) if installer == "poetry" else pip_requirement(text, place)
     except ValueError as error:
         reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
-        found.not_understood.append(f"{place}: {text[:200]}: {reason}")
+        found.not_understood.append(f"{place}: {quoted(text)}: {reason}")
         return
     if one is None and text.startswith("$"):
-        found.not_understood.append(f"{place}: {text[:200]} is known only when it is built; give it a default")
+        found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
     elif one:
         found.requirements.append(replace(one, text=text))
 

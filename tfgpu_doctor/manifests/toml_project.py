@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfgpu_doctor.manifests import Environment, Place, Requirement
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, quoted
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.manifests.toml_places import TomlPlaces
@@ -44,22 +44,22 @@ class Reader:
         """The line of a string below a key."""
         return Place(self._path, self._places.line(key, text))
 
-    def attempt(self, place: Place, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
-        """What is read, or a line that says why not."""
+    def attempt(self, place: Place, text: object, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
+        """What is read of `text`, or a line that says why not."""
         try:
             one = read()
         except ValueError as error:
-            self._not_understood.append(f"{place}: {error}")
+            self._not_understood.append(f"{place}: {quoted(str(text))}: {error}")
             return
         if one:
             yield one
 
     def listed(self, key: str, lines: Any) -> Iterator[Requirement]:
         """A list of PEP 508 strings; what else a group may hold is for the caller."""
-        for line in lines if isinstance(lines, list) else ():
+        for line in lines[:MOST_REQUIREMENTS] if isinstance(lines, list) else ():
             if isinstance(line, str):
                 place = self.place(key, line)
-                yield from self.attempt(place, lambda: pip_requirement(line, place))  # noqa: B023 - called at once
+                yield from self.attempt(place, line, lambda: pip_requirement(line, place))  # noqa: B023 - called at once
 
     def files(self, key: str, value: Any) -> Iterator[Requirement]:
         """setuptools' {file = ["requirements.txt"]}."""

@@ -45,7 +45,7 @@ def _valid(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise ValueError(f"not a valid version specifier: {text}") from error
+        raise ValueError("not a valid version specifier") from error
     return text
 
 
@@ -56,7 +56,7 @@ def _bounds(wanted: SpecifierSet) -> tuple[str, str]:
         return number, _next(number, -1)
     if set(found) == {">=", "<"} and len(wanted) == 2:
         return found[">="], found["<"]
-    raise ValueError(f"alternatives that are not ranges: {wanted}")
+    raise ValueError("alternatives that are not ranges")
 
 
 def _one_conda(part: str) -> str:

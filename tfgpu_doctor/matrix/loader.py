@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tfgpu_doctor.files.reading import read_whole, why
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.gpu_names import NameIndex
 from tfgpu_doctor.matrix.parsing import MatrixError, parse
@@ -38,6 +39,7 @@ __all__ = [
     "parse",
 ]
 
+LARGEST = 16 << 20  # bytes of a file; the bundled matrix has 0.4 MB
 MOST_CONTRADICTIONS = 20  # that are looked for
 _SEVERITIES = ("error", "warning", "note")
 
@@ -246,9 +248,9 @@ def _parse(source: bytes, file: Path) -> MatrixFile:
 
 def _bytes(file: Path) -> bytes:
     try:
-        return file.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a null character
-        raise MatrixError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+        return read_whole(str(file), LARGEST)
+    except OSError as error:
+        raise MatrixError(f"{file}: {why(error)}") from error
 
 
 def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...], extra: bool) -> bool:

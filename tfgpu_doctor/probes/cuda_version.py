@@ -7,8 +7,8 @@ import json
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 
+from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes import process
 
 HEADER_BYTES = 200_000  # cuda.h has a megabyte; the macro stands in its first tenth
@@ -52,8 +52,7 @@ def _component(file: str, name: str) -> str | None:
 
 def _text(file: str) -> str:
     try:
-        with Path(file).open("rb") as stream:
-            return stream.read(HEADER_BYTES).decode("utf-8", "replace")
+        return read_head(file, HEADER_BYTES).decode("utf-8", "replace")
     except OSError:  # the next file may tell
         return ""
 

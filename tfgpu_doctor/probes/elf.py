@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
+
+from tfgpu_doctor.files.reading import open_regular
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -48,7 +49,7 @@ class Refusal:
 def read(path: str) -> Elf | Refusal:
     """Read the dynamic section of `path`, or say why the loader would refuse the file."""
     try:
-        with Path(path).open("rb") as stream:
+        with open_regular(path) as stream:
             return _read(stream, path)
     except FileNotFoundError:
         return Refusal("dangling link" if os.path.islink(path) else "no such file", "skipped")

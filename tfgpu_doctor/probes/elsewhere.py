@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -102,8 +103,7 @@ def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
     if pip is None or executable not in shells:
         return None
     try:
-        with open(pip, "rb") as file:  # noqa: PTH123
-            first = file.readline(4096).decode("utf-8", "replace")
+        first = read_head(pip, 4096).decode("utf-8", "replace").partition("\n")[0]
     except OSError:
         return None
     named = re.match(r"#!\s*(\S*python[\w.]*)\s*$", first)

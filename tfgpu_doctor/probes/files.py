@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.records.facts import Fact, Known, Unknown
 
 LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machine
@@ -20,8 +20,7 @@ def read_text(root: str, path: str) -> str:
 
     Raises OSError: it cannot be read.
     """
-    with Path(below(root, path)).open("rb") as stream:
-        return stream.read(LIMIT).decode("utf-8", "replace")
+    return read_head(below(root, path), LIMIT).decode("utf-8", "replace")
 
 
 def names_in(folder: str) -> list[str]:

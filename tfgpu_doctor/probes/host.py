@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 
+from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes import cgroups, pci
 from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, text_fact, why
 from tfgpu_doctor.records.facts import Fact, Host, Known, Unknown, map_fact
@@ -139,8 +140,7 @@ def _shm(root: str) -> Fact[int]:
 
 def _secure_boot(root: str) -> Fact[bool]:
     try:
-        with open(below(root, SECURE_BOOT), "rb") as stream:  # noqa: PTH123 - four bytes of attributes, one of value
-            data = stream.read(5)
+        data = read_head(below(root, SECURE_BOOT), 5)  # four bytes of attributes, one of value
     except FileNotFoundError:
         return Unknown(
             "no SecureBoot variable in /sys/firmware/efi/efivars: booted without EFI, or hidden by a container"

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
+from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.records.facts import Fact, Kernel, Known
@@ -54,8 +54,7 @@ def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str
 def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kernel | None:
     """One kernel.json; None when it is no kernel of Python, or not readable."""
     try:
-        with Path(file).open("rb") as stream:
-            spec = json.loads(stream.read(LARGEST).decode("utf-8", "replace"))
+        spec = json.loads(read_head(file, LARGEST).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):  # not there, no JSON, or hostile
         return None
     argv = spec.get("argv") if isinstance(spec, dict) else None

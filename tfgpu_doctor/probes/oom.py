@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+
+from tfgpu_doctor.probes.files import read_text
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,16 @@ class OomKills:
 
 def read(root: str = "/") -> OomKills:
     """Read the counters below `root`; never raises."""
-    return OomKills(_cgroup(Path(root)), _counter(Path(root, "proc/vmstat")))
+    return OomKills(_cgroup(root), _counter(root, "/proc/vmstat"))
 
 
 def _rose(before: int | None, after: int | None) -> bool:
     return before is not None and after is not None and after > before
 
 
-def _cgroup(root: Path) -> int | None:
+def _cgroup(root: str) -> int | None:
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = read_text(root, "/proc/self/cgroup").splitlines()
     except OSError:
         return None
     for line in lines:
@@ -45,21 +46,21 @@ def _cgroup(root: Path) -> int | None:
         controllers, _, path = rest.partition(":")
         path = path.lstrip("/")
         if not controllers:  # version 2; in a container the path may lead outside of what is mounted
-            places = [root / "sys/fs/cgroup" / path / "memory.events", root / "sys/fs/cgroup/memory.events"]
+            places = [f"/sys/fs/cgroup/{path}/memory.events", "/sys/fs/cgroup/memory.events"]
         elif "memory" in controllers.split(","):
-            v1 = root / "sys/fs/cgroup/memory"
-            places = [v1 / path / "memory.oom_control", v1 / "memory.oom_control"]
+            v1 = "/sys/fs/cgroup/memory"
+            places = [f"{v1}/{path}/memory.oom_control", f"{v1}/memory.oom_control"]
         else:
             continue
         for place in places:
-            if (count := _counter(place)) is not None:
+            if (count := _counter(root, place)) is not None:
                 return count
     return None
 
 
-def _counter(path: Path) -> int | None:
+def _counter(root: str, path: str) -> int | None:
     try:
-        words = [line.split() for line in path.read_text().splitlines()]
+        words = [line.split() for line in read_text(root, path).splitlines()]
     except OSError:
         return None
     return next(

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.programs import folders
@@ -90,10 +91,10 @@ def _roots(
 
 def _toolkit_of_the_build(tensorflow_dir: str) -> str | None:
     try:
-        with open(os.path.join(tensorflow_dir, HEADER), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            found = re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', file.read(20_000))
+        header = read_head(os.path.join(tensorflow_dir, HEADER), 20_000).decode("utf-8", "replace")
     except OSError:  # a build without CUDA has no such header
         return None
+    found = re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', header)
     return found[1] if found else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 from click.core import ParameterSource
@@ -116,7 +116,7 @@ def command(
 
 def _check_folder(folder: str) -> None:
     """Refuse what is visibly no SavedModel."""
-    if not any((Path(folder) / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+    if not any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")):
         raise click.UsageError(
             f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
             "tf.saved_model.save(model, DIR)"

@@ -30,6 +30,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
 @click.option(
     "--dataset",
     metavar="DIR|synthetic",
+    type=click.Path(),
     default="synthetic",
     show_default=True,
     help="Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
@@ -61,7 +62,7 @@ def command(
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
     """
-    from pathlib import Path
+    import os
 
     from tfgpu_doctor.bench.plans.input import Input
     from tfgpu_doctor.bench.workloads.pictures import SUFFIXES, find
@@ -69,8 +70,8 @@ def command(
     selection = measuring.selection()
     folder = None
     if dataset != "synthetic":
-        folder = str(Path(dataset).absolute())
-        if not Path(folder).is_dir():
+        folder = os.path.abspath(dataset)
+        if not os.path.isdir(folder):
             raise click.UsageError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
         if not find(folder, 1):
             raise click.UsageError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} files found in it or its subfolders")

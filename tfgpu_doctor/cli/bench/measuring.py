@@ -14,7 +14,7 @@ import click
 from tfgpu_doctor.cli.bench import page
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import Output, check_executable, write_atomically
+from tfgpu_doctor.cli.output import Output, check_executable, write_file
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
 
     def save(result: BenchResult) -> None:
         if file is not None:
-            write_atomically(file, result.to_json())
+            write_file(file, result.to_json())
 
     with bar() as progress:
         progress("examining this machine", 0.0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tfgpu_doctor.cli.output import write_atomically
+from tfgpu_doctor.cli.output import check_writable, write_file
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
@@ -28,16 +27,7 @@ def check(name: str) -> None:
     _check_charts()
     if name == "-":
         raise click.UsageError("--html needs a file name; standard output gets the text")
-    path = Path(name)
-    if not path.parent.is_dir():
-        raise click.UsageError(f"--html {name}: the folder {path.parent} does not exist")
-    if path.exists() and not path.is_file() and not path.is_dir():
-        return  # a pipe or a terminal: whoever reads it need not be there yet
-    try:
-        with path.open("r+b") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise click.UsageError(f"--html {name}: cannot be written: {error.strerror or error}") from error
+    check_writable("--html", name)
 
 
 def _check_charts() -> None:
@@ -70,4 +60,4 @@ def write(result: BenchResult, matrix: Matrix, name: str) -> None:
 
     report = make_report(result.environment, matrix, source="live", timings={})
     result, report = Redactor((result, report)).apply((result, report))
-    write_atomically(Path(name), render(result, report).encode("utf-8", "replace"))
+    write_file(Path(name), render(result, report).encode("utf-8", "replace"))

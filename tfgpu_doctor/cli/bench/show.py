@@ -12,7 +12,7 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
     "show",
     epilog="Example: tfgpu bench show result.json --html result.html",
 )
-@click.argument("file", metavar="RESULT.json|-")
+@click.argument("file", metavar="RESULT.json|-", type=click.Path())
 @matrix_option
 @click.option(
     "--html",

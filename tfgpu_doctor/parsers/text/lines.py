@@ -21,6 +21,7 @@ WHOLE = 4_000  # lines up to which everything is kept
 TAIL = 400  # last lines of a longer text
 MOST = 8_000  # lines kept in all; the parsers take 0.2 ms for each
 PER_SHAPE = 40  # lines of one kind
+EXAMINED = 10_000_000  # lines; of what follows only the tail is kept
 AROUND = 3  # lines kept before and after the first of a kind
 LONGEST = 4_000  # characters of a line; a longer one is read in pieces
 PIECES = 12  # of one line; what lies behind is dropped
@@ -117,7 +118,10 @@ def _utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
             if name := _utf16(chunk):
                 decoder = codecs.getincrementaldecoder(name)(errors="replace")
         # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
-        yield decoder.decode(chunk).encode("utf-8", "replace") if decoder else chunk.replace(b"\0", b"")
+        if decoder:
+            yield decoder.decode(chunk).encode("utf-8", "replace")
+        else:
+            yield chunk.translate(None, b"\0") if b"\0" in chunk else chunk
 
 
 def _utf16(head: bytes) -> str | None:
@@ -166,7 +170,7 @@ class _Chooser:
         """Look at the next lines."""
         number, seen = self._number, self._seen
         self._number += len(lines)
-        for line in lines:
+        for line in lines if number < EXAMINED else ():
             number += 1
             if number <= WHOLE:
                 self._kept[number] = line[:_BUFFER]
@@ -178,7 +182,8 @@ class _Chooser:
                 self._after -= 1
                 self._keep(number, line)
             self._before.append((number, line[:_BUFFER]))
-        self._tail.extend(zip(range(number - len(lines[-TAIL:]) + 1, number + 1), lines[-TAIL:], strict=True))
+        tail = lines[-TAIL:]
+        self._tail.extend(zip(range(self._number - len(tail) + 1, self._number + 1), tail, strict=True))
 
     def _look(self, number: int, line: bytes, count: int | None) -> bool:
         """Whether the line is kept for its own sake."""

@@ -1,0 +1,170 @@
+"""What is written over a file keeps what its owner decided, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.guard import guarded
+from tfgpu_doctor.files import writing
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, owners and pipes of POSIX")
+NOBODY = 65534
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "READER", 0.1)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    return path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_file_gets_what_the_umask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        writing.replace(str(tmp_path / "new"), b"new")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "new") == 0o640
+
+
+@pytest.mark.parametrize("kept", [0o600, 0o644, 0o664, 0o400 if os.geteuid() == 0 else 0o640])
+def test_a_file_keeps_its_mode(kept: int, file: Path) -> None:
+    file.chmod(kept)
+    writing.replace(str(file), b"new")
+    assert (mode(file), file.read_text()) == (kept, "new")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_keeps_its_owner_and_its_group(file: Path) -> None:
+    os.chown(file, NOBODY, NOBODY)
+    file.chmod(0o640)
+    writing.replace(str(file), b"new")
+    found = file.stat()
+    assert (found.st_uid, found.st_gid, mode(file)) == (NOBODY, NOBODY, 0o640)
+
+
+def test_where_the_group_cannot_be_kept_no_other_group_reads_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    for before, after in ((0o640, 0o600), (0o664, 0o644), (0o666, 0o666)):
+        file.chmod(before)
+        writing.replace(str(file), b"new")
+        assert mode(file) == after
+
+
+def test_a_symbolic_link_stays(tmp_path: Path, file: Path) -> None:
+    link = tmp_path / "latest.json"
+    link.symlink_to("report.json")
+    writing.replace(str(link), b"new")
+    assert link.is_symlink() and file.read_text() == "new"
+    file.unlink()
+    writing.replace(str(link), b"newer")
+    assert link.is_symlink() and file.read_text() == "newer", "a dangling link is written, too"
+
+
+def test_other_hard_links_keep_the_old_content(tmp_path: Path, file: Path) -> None:
+    os.link(file, tmp_path / "other")
+    writing.replace(str(file), b"new")
+    assert (file.read_text(), (tmp_path / "other").read_text()) == ("new", "old")
+
+
+@pytest.mark.parametrize("reason", [errno.EBUSY, errno.EACCES, errno.EROFS])
+def test_where_nothing_can_take_its_place_it_is_written_in_place(
+    reason: int, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    file.write_text("old and longer")
+    number = file.stat().st_ino
+    writing.replace(str(file), b"new")
+    assert (file.read_text(), file.stat().st_ino) == ("new", number)
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_full_disk_leaves_the_old_content(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        writing.replace(str(file), b"new")
+    with pytest.raises(OSError, match="No space"):
+        writing._in_place(str(file), b"newer")
+    assert (file.read_text(), os.listdir(file.parent)) == ("old", [file.name])
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "socket"))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("no/where")
+    for name, reason in (
+        ("socket", "it is a socket, not a file"),
+        ("pipe", "a pipe that no process reads"),
+        ("loop", "Too many levels"),
+        ("dangling", "No such file"),
+        (".", "a directory"),
+        ("no/where", "No such file"),
+        ("no\0where", "not a file name"),
+    ):
+        with guarded(5, name, waiting=True), pytest.raises(OSError, match=reason):
+            writing.replace(f"{tmp_path}/{name}", b"new")
+        if name != "pipe":  # who reads it may come later
+            with pytest.raises(OSError, match=f"{reason}|does not exist"):
+                writing.check(f"{tmp_path}/{name}")
+    writing.check(f"{tmp_path}/pipe")
+
+
+def test_a_pipe_with_a_reader_gets_everything(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    with guarded(20, waiting=True):
+        writing.replace(str(tmp_path / "pipe"), b"new" * 100_000)
+        reader.join()
+    assert found == [b"new" * 100_000]
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_redirected_standard_output_is_not_replaced(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = f"from tfgpu_doctor.files import writing; print('before'); writing.replace({name!r}, b'new'); print('after')"
+    with out.open("wb") as stream:
+        subprocess.run([sys.executable, "-c", code], stdout=stream, check=True, timeout=60)
+    assert out.read_text() == "before\nnewafter\n"
+
+
+def test_a_summary_is_appended_to_a_regular_file_only(tmp_path: Path) -> None:
+    path = tmp_path / "summary"
+    assert writing.append(str(path), b"one\n", 10) and writing.append(str(path), b"two\n", 10)
+    assert not writing.append(str(path), b"three\n", 10)
+    assert path.read_text() == "one\ntwo\n"
+    os.mkfifo(tmp_path / "pipe")
+    for odd in (tmp_path / "pipe", Path("/dev/full")):
+        with guarded(5, waiting=True), pytest.raises(OSError, match="not a file"):
+            writing.append(str(odd), b"one", 10)

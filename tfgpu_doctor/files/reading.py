@@ -1,0 +1,201 @@
+"""Read files that a user, a variable or another file names: only what ends, without waiting, and with a limit.
+
+A name may stand for anything: a named pipe that no process writes to, a device without an end, a watchdog that resets
+the machine when it is opened, a file of /proc that waits for the kernel, or one that grows while it is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+CHUNK = 1 << 20
+STDIN = "-"
+WRITER = 0.7  # seconds in which a process must open the other end of a pipe
+IDLE = 60.0  # seconds without data from a process that has opened it
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def shown(path: str) -> str:
+    """What a path is called in messages."""
+    return "standard input" if path == STDIN else path
+
+
+def why(error: OSError) -> str:
+    """What failed, without the path."""
+    return error.strerror or str(error)
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Open a regular file. Raises OSError: it cannot be opened, or is something else."""
+    return os.fdopen(_opened(path, stat.S_ISREG), "rb")
+
+
+def read_head(path: str, limit: int) -> bytes:
+    """Return the first `limit` bytes of a regular file. Raises OSError: it cannot be read, or is something else."""
+    handle = _opened(path, stat.S_ISREG)
+    try:
+        return b"".join(_up_to(limit, _of_file(handle, min(limit, CHUNK))))
+    finally:
+        os.close(handle)
+
+
+def read_whole(path: str, limit: int) -> bytes:
+    """Return the content of a file, of standard input (-), or of a pipe, as in <(COMMAND).
+
+    Raises OSError: it cannot be read, is larger than `limit` bytes, or is something else.
+    """
+    data = b"".join(_up_to(limit + 1, chunks(path)))
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {in_mib(limit)}", path)
+    return data
+
+
+def chunks(path: str, limit: int | None = None, cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
+    """Yield what a file, standard input (-) or a pipe holds; each chunk but the last has the full size.
+
+    Args:
+        path: what the user named.
+        limit: bytes; of a larger file the first and the last half of that is read, of other input the beginning.
+        cut: is called with the part that is read where that is not everything.
+
+    Raises OSError: it cannot be read, or is something else.
+    """
+    if path == STDIN:
+        yield from _up_to(limit, _of_standard_input(), cut)
+        return
+    handle = _opened(path, stat.S_ISREG, stat.S_ISFIFO)
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISFIFO(found.st_mode):
+            yield from _up_to(limit, _filled(_of_pipe(handle)), cut)
+        elif limit is None or found.st_size <= limit:
+            yield from _up_to(limit, _of_file(handle), cut)
+        else:
+            if cut:
+                cut(f"the first and the last {in_mib(limit // 2)}")
+            yield from _both_ends(handle, found.st_size, limit // 2)
+    finally:
+        os.close(handle)
+
+
+def in_mib(size: int) -> str:
+    """A size for messages: "64 MiB", "5 MB"."""
+    return f"{size >> 20} MiB" if size % (1 << 20) == 0 else f"{size / 1e6:.3g} MB"
+
+
+def other_kind(mode: int, path: str) -> OSError:
+    """The error for what is not a file."""
+    name = next((name for kind, name in _KINDS if kind(mode)), "something else")
+    return OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, f"it is {name}, not a file", path)
+
+
+def _opened(path: str, *allowed: Callable[[int], bool]) -> int:
+    try:
+        _refuse(os.stat(path).st_mode, path, allowed)  # before it is opened, which may have effects
+    except ValueError as error:  # a null character, or half of a surrogate pair
+        raise OSError(errno.EINVAL, f"not a file name: {error}", path) from error
+    handle = os.open(path, _FLAGS)
+    try:
+        _refuse(os.fstat(handle).st_mode, path, allowed)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _refuse(mode: int, path: str, allowed: tuple[Callable[[int], bool], ...]) -> None:
+    if not any(kind(mode) for kind in allowed):
+        raise other_kind(mode, path)
+
+
+def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:
+    try:
+        while chunk := os.read(handle, size):
+            yield chunk
+    except BlockingIOError as error:  # a file of /proc or /sys that waits for events
+        raise OSError(error.errno, "it has no end: reading it waits for new data") from error
+
+
+def _both_ends(handle: int, size: int, half: int) -> Iterator[bytes]:
+    """The beginning and the end; a line break between them, so that no line is made of two halves."""
+    wide = b"\0" in os.read(handle, 2000)  # UTF-16, where a line break has two bytes
+    os.lseek(handle, 0, os.SEEK_SET)
+    yield from _up_to(half, _of_file(handle))
+    yield b"" if wide else b"\n"
+    os.lseek(handle, (size - half) & ~1, os.SEEK_SET)
+    yield from _up_to(half + 1, _of_file(handle))
+
+
+def _of_pipe(handle: int) -> Iterator[bytes]:
+    """What is written to a pipe until its last writer closes it."""
+    import select
+
+    written = bool(select.select([handle], [], [], WRITER)[0])
+    while True:
+        try:
+            chunk = os.read(handle, CHUNK)
+        except BlockingIOError as error:  # a process has opened it, but has not written yet
+            if not select.select([handle], [], [], IDLE)[0]:
+                raise OSError(error.errno, f"no data on this pipe for {IDLE:g} seconds") from error
+            written = True
+            continue
+        if not chunk and not written:
+            raise OSError(errno.EPIPE, "it is a pipe that no process writes to")
+        if not chunk:
+            return
+        yield chunk
+
+
+def _of_standard_input() -> Iterator[bytes]:
+    if sys.stdin is None or sys.stdin.closed:
+        raise OSError(errno.EBADF, "it is closed")
+    stream, typed = sys.stdin.buffer, sys.stdin.isatty()
+    try:
+        while (chunk := stream.read(CHUNK)) != b"":
+            if chunk is None:  # another process has made it non-blocking
+                import select
+
+                select.select([stream], [], [])
+                continue
+            yield chunk
+            if typed and len(chunk) < CHUNK:  # a terminal would wait for a second Ctrl-D
+                return
+    except ValueError as error:
+        raise OSError(errno.EBADF, str(error)) from error
+
+
+def _filled(source: Iterator[bytes]) -> Iterator[bytes]:
+    """Chunks of the full size: their beginning tells what a text is."""
+    parts = bytearray()
+    for chunk in source:
+        parts += chunk
+        if len(parts) >= CHUNK:
+            yield bytes(parts)
+            parts.clear()
+    if parts:
+        yield bytes(parts)
+
+
+def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
+    """The first `limit` bytes."""
+    left = limit
+    for chunk in source:
+        if left is not None and limit is not None and len(chunk) > left:
+            if cut:
+                cut(f"the first {in_mib(limit)}")
+            yield chunk[:left]
+            return
+        yield chunk
+        left = None if left is None else left - len(chunk)
