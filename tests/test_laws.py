@@ -70,6 +70,7 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/memory.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
+    "probes/activity.py::_of": "/proc of child processes",
     "probes/child.py::mapped": "/proc/self/maps",
     "probes/descendants.py::_read": "/proc of child processes",
     "probes/driver_libraries.py": "not a file: asks the model of the loader",
