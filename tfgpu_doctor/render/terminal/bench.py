@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import marks
 from tfgpu_doctor.render.terminal.bench_table import show_runs
@@ -37,23 +36,23 @@ def render(result: BenchResult, console: Console) -> None:
 
 def show_head(result: BenchResult, console: Console) -> None:
     """Print what was measured on which machine, and the conclusions."""
-    hanging(Text(f"tfgpu bench {clean(result.workload)}  ", "bold"), Text(clean(result.title)), console)
-    hanging(Text(""), Text(clean(words.machine(result)), "dim"), console)
+    hanging(Text(f"tfgpu bench {result.workload}  ", "bold"), Text(result.title), console)
+    hanging(Text(""), Text(words.machine(result), "dim"), console)
     if result.conclusions:
         console.print()
     for conclusion in result.conclusions:
-        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(clean(conclusion), "bold"), console)
+        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(conclusion, "bold"), console)
 
 
 def _run(run: Run, short: bool, console: Console) -> None:
     symbols = marks(console)
-    title = "  ".join(clean(part) for part in (run.label, run.dtype, words.point(run)) if part) + "  "
+    title = "  ".join(part for part in (run.label, run.dtype, words.point(run)) if part) + "  "
     if run.throughput is None:
         head = Text.assemble((f"{symbols['error']} ", "bold red"), (title, "bold"))
         if len(head) > console.width // 2:
             hanging(head[:2], head[2:], console)
             head = Text("    ")
-        hanging(head, Text(clean(run.failure or "not measured")), console)
+        hanging(head, Text(run.failure or "not measured"), console)
         return
     indent = Text("    ")
     head, speed = Text.assemble((f"{symbols['ok']} ", "green"), (title, "bold")), _speed(run)
@@ -61,12 +60,12 @@ def _run(run: Run, short: bool, console: Console) -> None:
         hanging(head[:2], head[2:], console)
         head = indent
     hanging(head, speed, console)
-    hanging(indent, Text(clean(words.timing(run))), console)
+    hanging(indent, Text(words.timing(run)), console)
     for text in (*words.comparisons(run), *map(words.figure, run.figures)):
-        hanging(indent, Text(clean(text)), console)
+        hanging(indent, Text(text), console)
     details = (words.utilisation(run), words.proof(run), "" if run.virtual else words.start_up(run))
     for text in () if short else filter(None, details):
-        hanging(indent, Text(clean(text), "dim"), console)
+        hanging(indent, Text(text, "dim"), console)
     for advice in run.advice:
         marked("warning", advice, console, indent=4)
 

@@ -11,7 +11,6 @@ from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.terminal.layout import hanging, marked, show_block
@@ -30,15 +29,13 @@ def render(
     report: Report, environments: Iterable[Environment], target: Target, matrix: Matrix, console: Console
 ) -> None:
     """Print the whole report."""
-    revision = Text(f" {clean(report.tool.version)}, matrix of {clean(report.matrix.revision)}", "dim")
+    revision = Text(f" {report.tool.version}, matrix of {report.matrix.revision}", "dim")
     console.print(Text.assemble(("tfgpu check", "bold"), revision))
-    hanging(Text("for  ", "dim"), Text(clean(target_line(target)), "bold"), console)
+    hanging(Text("for  ", "dim"), Text(target_line(target), "bold"), console)
     console.print()
     for environment in environments:
         seen = planned(environment, target, matrix)
-        hanging(
-            Text(f"  {clean(environment.label)}  ", "bold"), Text(clean("; ".join(_read(seen)) or "nothing")), console
-        )
+        hanging(Text(f"  {environment.label}  ", "bold"), Text("; ".join(_read(seen)) or "nothing"), console)
     for finding in report.findings:
         show_block(block(finding, {}), console)
     for line in dict.fromkeys(item.reason for item in report.undetermined):

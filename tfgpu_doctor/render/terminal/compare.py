@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.compare.records import Change, Comparison, Explanation, FindingChange
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, Line
@@ -46,13 +45,13 @@ def render(comparison: Comparison, console: Console, *, everything: bool = False
 
 def _head(comparison: Comparison, console: Console) -> None:
     tool = f" {comparison.tool.version}, matrix of {comparison.matrix.revision}"
-    hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (clean(tool), "dim")), console)
+    hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (tool, "dim")), console)
     console.print()
     symbols = marks(console)
     for label, side in (("good", comparison.good), ("bad", comparison.bad)):
         style = VERDICT_MARKS[side.verdict]
         head = Text.assemble((f"  {symbols[style]} ", STYLES[style]), (f"{label:5}", "bold"))
-        text = Text.assemble(clean(side.name), (f"  {clean(side.created)}  {side.verdict}", "dim"))
+        text = Text.assemble(side.name, (f"  {side.created}  {side.verdict}", "dim"))
         hanging(head, text, console)
     if comparison.machines:
         differ = f"These are two machines, or one that was rebuilt: {'; '.join(comparison.machines)}"
@@ -71,7 +70,7 @@ def _changes(comparison: Comparison, changes: list[Change], console: Console, ev
         ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
         most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
         for change in ranked[:most]:
-            hanging(_marked(change, label, new, console), Text(clean(change.text)), console)
+            hanging(_marked(change, label, new, console), Text(change.text), console)
             label = " " * widest
         if len(ranked) > most:
             rest = f"and {len(ranked) - most} more, which --all lists"
@@ -169,7 +168,7 @@ def _remaining(comparison: Comparison, console: Console) -> None:
         console.print()
     for finding in left:
         before = f" (was: {finding.before})" if finding.before else ""
-        title = Text.assemble(clean(finding.title + before), (f"  {clean(finding.id)}", "dim"))
+        title = Text.assemble(finding.title + before, (f"  {finding.id}", "dim"))
         hanging(Text("= still there: ", "dim"), title, console)
 
 

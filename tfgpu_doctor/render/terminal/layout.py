@@ -26,7 +26,7 @@ def hanging(head: Text, text: Text, console: Console) -> None:
 
 def marked(mark: str, text: str, console: Console, indent: int = 0) -> None:
     """Print a line behind its mark."""
-    hanging(Text(f"{' ' * indent}{marks(console)[mark]} ", STYLES[mark]), Text(clean(text)), console)
+    hanging(Text(f"{' ' * indent}{marks(console)[mark]} ", STYLES[mark]), Text(text), console)
 
 
 def conclude(mark: str, text: Text, console: Console) -> None:
@@ -39,36 +39,36 @@ def show_block(block: Block, console: Console) -> None:
     """Print a finding, or what else has a heading and labelled lines."""
     style = STYLES[block.mark]
     ids = f"  {block.ids[0]}" if len(block.ids) == 1 else ""
-    title = Text.assemble((clean(block.title), f"bold {style}"), (clean(ids), "dim"))
+    title = Text.assemble((block.title, f"bold {style}"), (ids, "dim"))
     console.print()
     hanging(Text(f"{marks(console)[block.mark]} ", style), title, console)
     for line in block.lines:
         show_line(line, console)
     if block.docs:
         # a link must survive being copied, too
-        console.print(Text(f"    {'see':{LABEL_WIDTH}} {clean(block.docs)}", "dim"), soft_wrap=True)
+        console.print(Text(f"    {'see':{LABEL_WIDTH}} {block.docs}", "dim"), soft_wrap=True)
 
 
 def show_line(line: Line, console: Console) -> None:
     """Print one labelled line of a block."""
-    source = f" {marks(console)['from']} {clean(line.source)}" if line.source else ""
-    about = f"  {clean(line.id)}" if line.id else ""
-    text = Text.assemble(clean(line.text), (source + about, "dim"))
+    source = f" {marks(console)['from']} {line.source}" if line.source else ""
+    about = f"  {line.id}" if line.id else ""
+    text = Text.assemble(line.text, (source + about, "dim"))
     hanging(Text(f"    {line.label:{LABEL_WIDTH}} ", "dim"), text, console)
     for command in line.commands:
         # never wrapped by us: a command must survive being copied
-        console.print(Text(" " * (LABEL_WIDTH + 7) + clean(command), "bold cyan"), soft_wrap=True)
+        console.print(Text(" " * (LABEL_WIDTH + 7) + command, "bold cyan"), soft_wrap=True)
 
 
 def show_title(title: str, detail: str, console: Console) -> None:
     """Print what the page is about."""
-    hanging(Text(""), Text.assemble((clean(title), "bold"), (f"  {clean(detail)}" if detail else "", "dim")), console)
+    hanging(Text(""), Text.assemble((title, "bold"), (f"  {detail}" if detail else "", "dim")), console)
 
 
 def show_card(lines: Iterable[tuple[str, str]], console: Console) -> None:
     """Print labels with their texts beside them."""
     for label, text in lines:
-        hanging(Text(f"  {clean(label):10}  ", "dim"), Text(clean(text)), console)
+        hanging(Text(f"  {label:10}  ", "dim"), Text(text), console)
 
 
 def show_table(columns: dict[str, list[str]], console: Console) -> None:
@@ -111,9 +111,9 @@ def show_sources(sources: dict[str, str], console: Console) -> None:
         documents.setdefault(document, {}).setdefault(member if colon else "", []).append(field)
     for document, members in documents.items():
         if document.startswith("https://"):
-            console.print(Text(f"  from  {clean(document)}", "dim"), soft_wrap=True)  # a link must survive being copied
+            console.print(Text(f"  from  {document}", "dim"), soft_wrap=True)  # a link must survive being copied
         else:
-            hanging(Text("  from  ", "dim"), Text(clean(document), "dim"), console)
+            hanging(Text("  from  ", "dim"), Text(document, "dim"), console)
         for member, fields in members.items():
             read = f"{member}: {', '.join(fields)}" if member else ", ".join(fields)
-            hanging(Text("        "), Text(clean(read), "dim"), console)
+            hanging(Text("        "), Text(read, "dim"), console)

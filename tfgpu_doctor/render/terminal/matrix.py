@@ -12,7 +12,6 @@ from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
 from tfgpu_doctor.lookup.release import with_gpu
 from tfgpu_doctor.lookup.releases import Filters, min_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.versions import numbers
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.terminal.layout import hanging, show_block, show_card, show_sources, show_table, show_title
@@ -36,13 +35,13 @@ def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release], con
 
 def _note(note: Note, console: Console) -> None:
     """Print a paragraph; an item of a list beside its head, or below it where that leaves little room."""
-    head = Text(clean(note.head))
+    head = Text(note.head)
     if not note.head:
         console.print()
     elif len(head) > console.width // 2:
-        hanging(Text("  "), Text(clean(note.head.strip())), console)
+        hanging(Text("  "), Text(note.head.strip()), console)
         head = Text("    ")
-    hanging(head, Text(clean(note.text)), console)
+    hanging(head, Text(note.text), console)
 
 
 def _release_columns(rows: Sequence[Release]) -> dict[str, list[str]]:

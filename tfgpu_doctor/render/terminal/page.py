@@ -7,7 +7,6 @@ from rich.text import Text
 
 from tfgpu_doctor.findings.pages.headline import further_links, headline_of
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.terminal.layout import hanging
 
@@ -30,7 +29,7 @@ def render(page: Page, console: Console) -> None:
     before: str | None = None
     for remedy in page.fixes:
         if remedy.platform != before:
-            hanging(Text(_SHIFT), Text(clean(remedy.platform), "bold"), console)
+            hanging(Text(_SHIFT), Text(remedy.platform, "bold"), console)
         before = remedy.platform
         _remedy(remedy, console)
     _section("Sources", console)
@@ -49,9 +48,9 @@ def _head(page: Page, console: Console) -> None:
     named = " or ".join(severity.value for severity in headline.severities)
     symbol = marks(console)[gravest]
     head = Text.assemble((f"{symbol} ", STYLES[gravest]))
-    hanging(head, Text.assemble((clean(page.id), f"bold {STYLES[gravest]}"), (f"  {named}", "dim")), console)
+    hanging(head, Text.assemble((page.id, f"bold {STYLES[gravest]}"), (f"  {named}", "dim")), console)
     for title in headline.titles:
-        hanging(Text(_SHIFT), Text(clean(title), "bold"), console)
+        hanging(Text(_SHIFT), Text(title, "bold"), console)
     console.print()
 
 
@@ -61,7 +60,7 @@ def _section(title: str, console: Console) -> None:
 
 
 def _wrapped(text: str, indent: str, console: Console) -> None:
-    hanging(Text(indent), Text(clean(text)), console)
+    hanging(Text(indent), Text(text), console)
 
 
 def _sign(sign: Sign, console: Console, *, first: bool) -> None:
@@ -71,29 +70,29 @@ def _sign(sign: Sign, console: Console, *, first: bool) -> None:
     if sign.line is None:
         _wrapped(sign.means, _SHIFT, console)
         return
-    hanging(Text(_SHIFT), Text(clean(sign.line), "yellow"), console)
+    hanging(Text(_SHIFT), Text(sign.line, "yellow"), console)
     _wrapped(sign.means, _SHIFT * 3, console)
 
 
 def _check(check: Check, console: Console) -> None:
-    hanging(Text("  - "), Text(clean(check.text)), console)
+    hanging(Text("  - "), Text(check.text), console)
     _commands(check.commands, console)
     if check.tells_from:
-        hanging(Text("    "), Text(f"distinguishes it from {', '.join(map(clean, check.tells_from))}", "dim"), console)
+        hanging(Text("    "), Text(f"distinguishes it from {', '.join(check.tells_from)}", "dim"), console)
 
 
 def _remedy(remedy: Remedy, console: Console) -> None:
-    hanging(Text("  - "), Text(clean(remedy.text)), console)
+    hanging(Text("  - "), Text(remedy.text), console)
     for line in remedy.example:
-        console.print(Text("      " + clean(line), "cyan"), soft_wrap=True)  # as it stands: it goes into a file
+        console.print(Text("      " + line, "cyan"), soft_wrap=True)  # as it stands: it goes into a file
     _commands(remedy.commands, console)
 
 
 def _commands(commands: tuple[str, ...], console: Console) -> None:
     for command in commands:
         # never wrapped by us: a command must survive being copied
-        console.print(Text("      " + clean(command), "bold cyan"), soft_wrap=True)
+        console.print(Text("      " + command, "bold cyan"), soft_wrap=True)
 
 
 def _link(url: str, console: Console) -> None:
-    console.print(Text(f"    {clean(url)}", "dim"), soft_wrap=True)  # a link must survive being copied
+    console.print(Text(f"    {url}", "dim"), soft_wrap=True)  # a link must survive being copied

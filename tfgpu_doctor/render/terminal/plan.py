@@ -10,7 +10,6 @@ from rich.text import Text
 from tfgpu_doctor.plan.constraints import Violation
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.render.console import marks
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
@@ -42,12 +41,12 @@ GROUPS_SHOWN = 6  # of what is ruled out; JSON has all
 
 def render(plan: Plan, console: Console) -> None:
     """Print the whole plan."""
-    revision = Text(f" {clean(plan.tool.version)}, matrix of {clean(plan.matrix.revision)}", "dim")
+    revision = Text(f" {plan.tool.version}, matrix of {plan.matrix.revision}", "dim")
     console.print(Text.assemble(("tfgpu plan", "bold"), revision))
     asked = f", TensorFlow {plan.tensorflow}" if plan.tensorflow else ""
-    hanging(Text("for  ", "dim"), Text(clean(target_line(plan.target) + asked), "bold"), console)
+    hanging(Text("for  ", "dim"), Text(target_line(plan.target) + asked, "bold"), console)
     for problem in plan.problems:
-        conclude("error", Text(clean(problem), "bold red"), console)
+        conclude("error", Text(problem, "bold red"), console)
     for number, option in enumerate(plan.options, 1):
         console.print()
         _option(number, option, plan, console)
@@ -76,7 +75,7 @@ def target_line(target: Target) -> str:
 
 
 def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
-    title = Text.assemble((clean(option.title), "bold green"), (f"  {_why(option, plan)}", "dim"))
+    title = Text.assemble((option.title, "bold green"), (f"  {_why(option, plan)}", "dim"))
     hanging(Text(f"{number}  ", "bold"), title, console)
     parts = (("CUDA", option.cuda), ("cuDNN", option.cudnn), ("Python", option.python))
     needs = f"; needs driver {option.min_driver} or newer" if option.min_driver else ""
@@ -89,13 +88,13 @@ def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
         for index, command in enumerate(commands):
             # never wrapped by us: a command must survive being copied
             label = Text(f"   {manager if index == 0 else '':6} ", "dim")
-            console.print(Text.assemble(label, (clean(command), "bold cyan")), soft_wrap=True)
+            console.print(Text.assemble(label, (command, "bold cyan")), soft_wrap=True)
     for fix in option.then:
         _fix("then", fix, console)
     for note in option.notes:
-        _labelled("note", Text(clean(note)), console)
+        _labelled("note", Text(note), console)
     if option.see:
-        console.print(Text(f"   see    {clean(option.see)}", "dim"), soft_wrap=True)  # a link must survive, too
+        console.print(Text(f"   see    {option.see}", "dim"), soft_wrap=True)  # a link must survive, too
 
 
 def _why(option: Option, plan: Plan) -> str:
@@ -107,9 +106,9 @@ def _why(option: Option, plan: Plan) -> str:
 
 
 def _fix(label: str, fix: Fix, console: Console) -> None:
-    _labelled(label, Text(clean(fix.text)), console)
+    _labelled(label, Text(fix.text), console)
     for command in fix.commands:
-        console.print(Text("            " + clean(command), "bold cyan"), soft_wrap=True)
+        console.print(Text("            " + command, "bold cyan"), soft_wrap=True)
 
 
 def _labelled(label: str, text: Text, console: Console) -> None:
@@ -130,9 +129,9 @@ def _ruled_out(plan: Plan, console: Console) -> None:
     for versions, reasons in shown:
         text = Text()
         for index, violation in enumerate(reasons):
-            text.append(("; " if index else "") + clean(_clause(violation)))
+            text.append(("; " if index else "") + _clause(violation))
             if violation.constraint == "known-issue" and violation.source.startswith("https:"):
-                text.append(f" {marks(console)['from']} {clean(violation.source)}", "dim")
+                text.append(f" {marks(console)['from']} {violation.source}", "dim")
         hanging(Text(f"   {_versions(versions):{width}}  "), text, console)
     rest = [version for versions, _ in together[GROUPS_SHOWN:] for version in versions]
     if rest:
@@ -166,10 +165,10 @@ def _answer(plan: Plan, console: Console) -> None:
     if plan.options and plan.options[0].kind == "cpu":
         conclude("error", Text("No GPU to plan for", "bold red"), console)
     elif plan.options:
-        best = Text.assemble(("recommended", "bold green"), f": option 1, {clean(plan.options[0].title)}")
+        best = Text.assemble(("recommended", "bold green"), f": option 1, {plan.options[0].title}")
         conclude("ok", best, console)
     else:
         why = ", whichever single constraint is lifted"
         if plan.lift:
-            why = f": {clean(plan.lift.text)}. What would help: {_INSTEAD[plan.lift.constraint]}"
+            why = f": {plan.lift.text}. What would help: {_INSTEAD[plan.lift.constraint]}"
         conclude("error", Text.assemble(("no match", "bold red"), why), console)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.console import STYLES, marks
@@ -17,7 +16,7 @@ from tfgpu_doctor.render.terminal.layout import conclude, hanging, show_block
 def render(report: Report, console: Console) -> None:
     """Print the whole report."""
     command = "tfgpu explain" if report.source == "text" else "tfgpu doctor"
-    about = f" {clean(report.tool.version)}, matrix of {clean(report.matrix.revision)}"
+    about = f" {report.tool.version}, matrix of {report.matrix.revision}"
     console.print(Text.assemble((command, "bold"), (about, "dim")))
     console.print()
     _show_stack(layers_of(report), console)
@@ -33,7 +32,7 @@ def _show_stack(layers: tuple[Layer, ...], console: Console) -> None:
     widest = max(len(layer.name) for layer in layers)
     for layer in layers:
         head = Text.assemble((f"  {symbols[layer.mark]} ", STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
-        hanging(head, Text(clean(layer.text), "dim" if layer.mark == "absent" else ""), console)
+        hanging(head, Text(layer.text, "dim" if layer.mark == "absent" else ""), console)
 
 
 def _show_undetermined(report: Report, console: Console) -> None:
@@ -42,7 +41,7 @@ def _show_undetermined(report: Report, console: Console) -> None:
         console.print()
         console.print(Text(f"{marks(console)['unknown']} Could not determine", STYLES["unknown"]))
     for reason, ids in reasons:
-        hanging(Text("    "), Text.assemble(clean(reason), (f"  {ids}", "dim")), console)
+        hanging(Text("    "), Text.assemble(reason, (f"  {ids}", "dim")), console)
 
 
 def show_verdict(report: Report, sentence: str, console: Console) -> None:

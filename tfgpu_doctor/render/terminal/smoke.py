@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.smoke_words import MARKS, machine, outcome, title, verdict
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
@@ -15,16 +14,16 @@ from tfgpu_doctor.smoke.records import Smoke
 
 def render(smoke: Smoke, console: Console) -> None:
     """Print the whole result."""
-    hanging(Text(f"tfgpu smoke {clean(smoke.tool.version)}  ", "bold"), Text(clean(machine(smoke)), "dim"), console)
+    hanging(Text(f"tfgpu smoke {smoke.tool.version}  ", "bold"), Text(machine(smoke), "dim"), console)
     console.print()
     symbols = marks(console)
     widest = max(len(title(check)) for check in smoke.checks)
     for check in smoke.checks:
         mark = MARKS[check.status]
-        head = Text.assemble((f"  {symbols[mark]} ", STYLES[mark]), (f"{clean(title(check)):{widest}}  ", "bold"))
-        hanging(head, Text(clean(outcome(check)), "dim" if check.status == "not run" else ""), console)
+        head = Text.assemble((f"  {symbols[mark]} ", STYLES[mark]), (f"{title(check):{widest}}  ", "bold"))
+        hanging(head, Text(outcome(check), "dim" if check.status == "not run" else ""), console)
     conclude(MARKS[smoke.verdict], Text(verdict(smoke)), console)
     if any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
         python = value_or(smoke.report.facts.python.executable, "")
-        command = "tfgpu doctor" + (f" --python {clean(python)}" if python else "")
+        command = "tfgpu doctor" + (f" --python {python}" if python else "")
         hanging(Text("  "), Text(f"Next: {command}", "dim"), console)
