@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.runner.runner import measure
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads import matpow
+from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
@@ -293,6 +295,52 @@ def test_a_wrong_result_has_no_speed() -> None:
 def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
     (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
     assert one.failure is not None and one.failure.startswith(message)
+
+
+JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, memory.judge, transfer.judge)
+VERIFIED: dict[str, Any] = {
+    "losses": [2.0, 1.0],
+    "replicas": 1,
+    "compared": [1.0],
+    "expected": [1.0],
+    "update": 0.0,
+    "images": 1,
+    "missing": 0,
+    "more than once": 0,
+    "other pixels": 0,
+    "other shape": 0,
+    "unlike": "",
+    "residual": 0.0,
+    "floats": 1,
+    "finite": True,
+    "others": 0,
+    "sent": [1],
+    "arrived": [1],
+    "wrong": 0,
+    "elements": 1,
+    "how": "",
+    "expected_losses": [2.0, 1.0],
+    "moved": [1.0],
+    "identical": True,
+    **RIGHT,
+}
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__module__.rpartition(".")[2])
+def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None:
+    """Whatever the worker says of the result: it is judged, or the run has failed, and tfgpu goes on."""
+    parameters = {"power": 2, "reference": "float32"}
+    odd = [{**VERIFIED, name: one} for name in VERIFIED for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)]
+    failures = []
+    for answer in ({}, *odd):
+        judged = replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters))
+        with Workers(lambda: FakeWorker(Clock())) as workers:
+            (one,) = measure([(CPU, judged)], workers, rule=RULE)
+        failures.append(one.failure or "")
+    assert failures[0].startswith("the answer to 'verify' cannot be used: KeyError: ")
+    assert {failure.split(":")[0] for failure in failures} <= {
+        *("", "the answer to 'verify' cannot be used", "the result is wrong"),
+    }
 
 
 def test_a_result_that_goes_wrong_later_is_noticed() -> None:

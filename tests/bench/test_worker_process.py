@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+import tfgpu_doctor.bench
+from tfgpu_doctor.bench.runner.answers import _ANSWERS, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 
-ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('{\"fine\": 1}', flush=True)\n"
+BENCH = Path(tfgpu_doctor.bench.__file__).parent
+ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"
+HELLO = {"tensorflow": "2.15.1", "numpy": "1.26.4", "python": "3.11.7", "gpus": []}
+SAMPLE = {"samples": [0.1], "loads": [1.0], "placed_on": ["/GPU:0"], "misplaced": None, "rechecked": []}
 
 SCRIPTS = {
     "hangs": ("import time\ntime.sleep(600)", "no answer to 'hello' within 0 s"),
@@ -23,10 +31,25 @@ SCRIPTS = {
         "the worker ended with exit code 7: something broke",
     ),
     "talks nonsense": (
-        "print('Hello there [bold]', flush=True)\ninput()",
-        "answered 'hello' with 'Hello there [bold]'",
+        "print('Hello there [bold]', flush=True)\ninput(), input()",
+        "no answer to 'hello' within 0 s; it wrote 'Hello there [bold]'",
     ),
-    "answers with a list": ("print('[1, 2]', flush=True)\ninput()", "answered 'hello' with '[1, 2]'"),
+    "never stops talking": (
+        "for _ in range(9): print('x' * 1_000_000, flush=True)\ninput(), input()",
+        "no answer to 'hello' in 8 MB of output; it wrote 'xxx",
+    ),
+    "answers with a list": (
+        "print('[1, 2]', flush=True)\ninput()",
+        "the worker ended with exit code 0; it wrote '[1, 2]'",
+    ),
+    "answers with nothing": (
+        "print('{}', flush=True)\ninput()",
+        "the answer to 'hello' cannot be used: Object missing required field `tensorflow`",
+    ),
+    "echoes": (
+        "print(input(), flush=True)\ninput()",
+        "the answer to 'hello' cannot be used: Object missing required field `tensorflow`",
+    ),
     "answers with an error": (
         'print(\'{"error": "ModuleNotFoundError: no tensorflow"}\', flush=True)\ninput()',
         "ModuleNotFoundError: no tensorflow",
@@ -55,7 +78,7 @@ def test_trouble(name: str, script: Path) -> None:
 def test_an_answer_and_the_end(script: Path) -> None:
     script.write_text(ANSWER_ONCE)
     with WorkerProcess(sys.executable, script=script) as worker:
-        assert worker.ask(30.0, do="hello") == {"fine": 1}
+        assert worker.ask(30.0, do="farewell") == {"fine": 1}  # the lines before it are another program's
         with pytest.raises(WorkerError, match="the worker ended with exit code 0"):
             worker.ask(30.0, do="sample")
 
@@ -71,6 +94,55 @@ def test_children_of_a_worker_end_with_it(script: Path) -> None:
         "print('{\"pid\": %d}' % child.pid, flush=True)\ninput()\n"
     )
     with WorkerProcess(sys.executable, script=script) as worker:
-        grandchild = psutil.Process(worker.ask(30.0, do="hello")["pid"])
+        grandchild = psutil.Process(worker.ask(30.0, do="farewell")["pid"])
     psutil.wait_procs([grandchild], timeout=10)
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+
+
+SPEC = {"name": "x", "shape": [None, 3], "dtype": "float32"}
+GPU = {"name": "NVIDIA H200", "compute_capability": "9.0"}
+RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"do": "hello"}, {**HELLO, "gpus": [GPU, {"name": "/GPU:1", "compute_capability": None}]}),
+    ({"do": "prepare"}, {"cold": {"import": 1.5}}),
+    ({"do": "sample"}, {**SAMPLE, "waited": None, "busy": 0.5}),
+    ({"do": "figures"}, {"figures": [{"name": "fit", "value": 1.0, "unit": "s"}], "remarks": ["slow"]}),
+    ({"do": "profile"}, {"files": ["a.xplane.pb"]}),
+    ({"do": "follow"}, {"done": "end"}),
+    (
+        {"do": "reference", "task": "describe"},
+        {"name": "serve", "names": ["serve"], "inputs": [SPEC], "outputs": [{**SPEC, "shape": None}]},
+    ),
+    ({"do": "reference", "task": "describe"}, {"unusable": "there is no signature x"}),
+    ({"do": "reference", "task": "slurm"}, {"cluster": {"worker": ["a:1"]}, "index": 0}),
+]
+
+
+@pytest.mark.parametrize(("request_", "answer"), RIGHT)
+def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert problem(request_, answer) is None
+    optional = {"waited", "busy", "remarks"}
+    for name in answer.keys() - optional:
+        assert "missing" in (problem(request_, {key: one for key, one in answer.items() if key != name}) or "")
+    for name in answer:
+        for odd in (object, {"x": [None]}, [{}], -1, "\0", float("nan"), 2**200):
+            if problem(request_, {**answer, name: odd}) is None:
+                text = isinstance(odd, str) and isinstance(answer[name], str | None)
+                assert text or (name, odd) == ("rechecked", [{}]), (name, odd)  # that is for the judge
+
+
+@pytest.mark.parametrize("odd", [[], [0.0], [-1.0], [float("nan")], [float("inf")], [1.0, 1.0]])
+def test_samples_are_times(odd: list[float]) -> None:
+    assert problem({"do": "sample"}, {**SAMPLE, "samples": odd})
+
+
+def test_every_request_of_a_worker_has_its_answer() -> None:
+    verbs = set(re.findall(r'do="(\w+)"', "".join(file.read_text() for file in BENCH.rglob("*.py"))))
+    assert verbs >= set(_ANSWERS)
+    # nobody reads the answer to a farewell; verify is the workload's, and reference has its tasks
+    assert verbs - set(_ANSWERS) == {"farewell", "verify", "reference"}
+
+
+def test_a_process_that_is_forked_off_does_not_answer() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "patients" / "forks")}
+    with WorkerProcess(sys.executable, environ) as worker, pytest.raises(WorkerError, match="of the parent"):
+        worker.ask(60.0, do="hello")

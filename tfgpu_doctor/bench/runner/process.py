@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from tfgpu_doctor.bench.runner.answers import problem
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"
+NOISE = 8_000_000  # bytes that may come before the end of an answer
 
 
 class WorkerError(Exception):
@@ -40,6 +43,7 @@ class WorkerProcess:
 
     def __init__(self, executable: str, environ: Mapping[str, str] | None = None, script: Path = SCRIPT) -> None:
         """Start it. Raises WorkerError: the interpreter cannot be started."""
+        self._noise = ""  # the first line that was no answer
         argv, env = launch.command(environ or os.environ, executable, str(script))
         try:
             self._child = Child(argv, env=env, stdin=True, tether=True)
@@ -53,24 +57,47 @@ class WorkerProcess:
         """
         try:
             self._child.send(json.dumps(request) + "\n")
-            line = self._child.read_line(timeout)
+            answer = self._answer(timeout)
         except BrokenPipeError:
-            line = None
-        except TimeoutError:
-            self.close()
-            raise WorkerError(f"no answer to {request['do']!r} within {timeout:.0f} s") from None
-        if line is None:
-            raise WorkerError(self._how_it_ended())
-        try:
-            answer = json.loads(line)
-        except ValueError:
             answer = None
-        if not isinstance(answer, dict):
+        except TimeoutError as error:
             self.close()
-            raise WorkerError(f"answered {request['do']!r} with {line[:80]!r}")
+            raise WorkerError(f"no answer to {request['do']!r} {error}") from None
+        if answer is None:
+            raise WorkerError(self._how_it_ended())
         if "error" in answer:
             raise WorkerError(str(answer["error"]))
+        if why := problem(request, answer):
+            self.close()
+            raise WorkerError(f"the answer to {request['do']!r} cannot be used: {why}")
         return answer
+
+    def _answer(self, timeout: float) -> dict[str, Any] | None:
+        """The next line that is an answer, or None at the end of the output; what a wrapper script prints is not.
+
+        Raises TimeoutError: there is none in time, or too much of other text; the message says so.
+        """
+        deadline, before = time.monotonic() + timeout, self._child.stdout.size
+        while (left := deadline - time.monotonic()) >= 0:
+            if self._child.stdout.size - before > NOISE:
+                raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output{self._wrote()}")
+            try:
+                line = self._child.read_line(left)
+            except TimeoutError:
+                break
+            if line is None:
+                return None
+            try:
+                answer = json.loads(line)
+            except (ValueError, RecursionError):
+                answer = None
+            if isinstance(answer, dict):
+                return answer
+            self._noise = self._noise or line[:80]
+        raise TimeoutError(f"within {timeout:.0f} s{self._wrote()}")
+
+    def _wrote(self) -> str:
+        return f"; it wrote {self._noise!r}" if self._noise else ""
 
     def _how_it_ended(self) -> str:
         code = self._child.wait(5.0)
@@ -79,6 +106,7 @@ class WorkerProcess:
             how = f"was killed by {name}"
         else:
             how = "closed its output" if code is None else f"ended with exit code {code}"
+        how += self._wrote()
         last = self._child.stderr.text().strip().splitlines()[-1:]
         return ": ".join([f"the worker {how}", *last])
 

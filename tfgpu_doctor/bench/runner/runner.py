@@ -21,6 +21,7 @@ from tfgpu_doctor.bench.runner.nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.workers import PATIENCE, Key, Workers, prepare
 from tfgpu_doctor.bench.statistics import StoppingRule, median
+from tfgpu_doctor.bench.workloads.judgement import Judgement
 
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
@@ -207,7 +208,11 @@ def _verify(measurement: Measurement, worker: Worker, patience: float) -> None:
 
 
 def _judge(measurement: Measurement, answer: dict[str, Any]) -> None:
-    measurement.verified = measurement.job.judge(answer, measurement.dtype, measurement.job.parameters)
+    try:
+        verified = measurement.job.judge(answer, measurement.dtype, measurement.job.parameters)
+        measurement.verified = msgspec.convert(tuple(verified), Judgement)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:  # a ValidationError is a ValueError
+        raise WorkerError(f"the answer to 'verify' cannot be used: {type(error).__name__}: {error}") from error
     if not measurement.verified.ok:
         raise WorkerError(f"the result is wrong: {measurement.verified.why}")
 
