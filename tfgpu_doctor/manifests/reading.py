@@ -49,9 +49,7 @@ def read(
         return tuple(_bounded(_read(path, text, kind, partial(_included, include), quote)))
     except ManifestError as error:
         if not quote:
-            raise ManifestError(
-                f"{path} cannot be read as {kind or 'one of the kinds of files of tfgpu check'}"
-            ) from None
+            raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
     except RecursionError as error:
