@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import sys
 import threading
@@ -11,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfgpu_doctor.probes import process
+from tfgpu_doctor.probes import child_lines, process
 from tfgpu_doctor.probes.child import BOOT
 from tfgpu_doctor.records.facts import CallResult, Fact, Known, Unknown
 
@@ -39,15 +38,11 @@ class Probe:
         self.completed = process.run(self.argv, timeout=timeout, env=self.environ, on_line=self._take)
 
     def _take(self, line: str) -> None:
-        """Keep a JSON object; a library may write other things, and without end."""
+        """Keep an answer; a library may write other things, and without end."""
         size = len(line) + PER_ANSWER
-        if not line.startswith("{") or size > self._room:
-            return
-        try:
-            self._lines.append(json.loads(line))
-        except (ValueError, RecursionError):
-            return
-        self._room -= size
+        if size <= self._room and (found := child_lines.parse(line)) is not None:
+            self._lines.append(found)
+            self._room -= size
 
     def wait(self) -> None:
         """Wait for its end, or until a moment after the deadline."""

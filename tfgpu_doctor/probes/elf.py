@@ -81,8 +81,17 @@ def _read(stream: IO[bytes], path: str) -> Elf | Refusal:
     stream.seek(0)
     try:
         return _inspect(ELFFile(stream), path, size)
-    # what pyelftools lets through of a damaged file: offsets beyond the end, strings without end
-    except (ELFError, ConstructError, ValueError, OverflowError, AttributeError, TypeError, IndexError):
+    # what pyelftools lets through of a damaged file: offsets beyond the end, strings without end, its own assertions
+    except (
+        ELFError,
+        ConstructError,
+        ValueError,
+        OverflowError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        AssertionError,
+    ):
         return Refusal("damaged ELF file", "fatal")
 
 
