@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import yaml
 
 TESTS = Path(__file__).parents[1]
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 HOSTILE = (
     "[red]",
     "[/]",
@@ -77,7 +80,7 @@ ENCODINGS = (
 @cache
 def corpus() -> tuple[bytes, ...]:
     """All pasted texts of the tests: cases, captures, and our own output."""
-    texts = [yaml.safe_load(path.read_text())["text"].encode() for path in sorted((TESTS / "cases").glob("*.yaml"))]
+    texts = [yaml.load(path.read_text(), _LOADER)["text"].encode() for path in sorted((TESTS / "cases").glob("*.yaml"))]
     for folder in ("captures", "render/golden"):
         files = sorted(path for path in (TESTS / folder).rglob("*") if path.suffix in (".txt", ".csv", ".md"))
         texts += [path.read_bytes() for path in files if path.name != "README.md"]
@@ -93,6 +96,11 @@ def _flip(data: bytes, chance: Random) -> bytes:
     for _ in range(chance.randint(1, 20) if data else 0):
         flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
     return bytes(flipped)
+
+
+def _flip_in_the_head(data: bytes, chance: Random) -> bytes:
+    """The same where a binary file says what it holds."""
+    return _flip(data[:1024], chance) + data[1024:]
 
 
 def _noise(data: bytes, chance: Random) -> bytes:
@@ -169,16 +177,99 @@ def _narrow(data: bytes, chance: Random) -> bytes:
     )
 
 
-Mutation = Callable[[bytes, Random], bytes]
-MUTATIONS: tuple[Mutation, ...] = (
-    *(_truncate, _flip, _noise, _shuffle, _repeat, _interleave, _encode, _insert, _insert, _insert),
-    *(_every_word, _every_word, _numbers, _numbers, _case, _line_ends, _quote, _narrow),
+# ---------------------------------------------------------------------------------- values in JSON, whatever they mean
+
+STRANGE: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1e308, 1e-320, 10**30, 2**63, -(2**63) - 1, "", " ", [], {}, [[]], [None], {"is": 1}),
+    *("\x1b[31m[red]<script>", "x" * 3000, "9" * 400, "1!2+x..y", "²", "0x10", "12.", "..", "99999999999.9", "\u202e"),
+    *("known", "unknown", "2.x", "/", "../..", "\0", "a\nb", "%", "-", "NaN", "1e999"),
 )
+_OF_A_LIST = ("is", "schema", "source", "verdict", "severity", "outcome")  # hold words of a closed list
+
+
+def _values(data: bytes, chance: Random) -> bytes:
+    """Change, remove, repeat or rename a few values of a document; most keep their type, so that they are accepted."""
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    for _ in range(chance.randint(1, 2)):
+        if places := list(_places(tree)):
+            _change(places, chance)
+    return json.dumps(tree).encode()
+
+
+def _change(places: Sequence[tuple[Any, Any]], chance: Random) -> None:
+    texts = [place for place in places if isinstance(place[0][place[1]], str) and place[1] not in _OF_A_LIST]
+    if texts and chance.random() < 0.5:  # a text in the place of a text passes every check of types
+        holder, key = chance.choice(texts)
+        words = holder[key].encode("utf-8", "surrogatepass")[:2000]
+        changed = chance.choice(SHORT)(words, chance).decode("utf-8", "replace")
+        holder[key] = chance.choice((changed, chance.choice([one for one in STRANGE if isinstance(one, str)])))
+        return
+    numbers = [place for place in places if type(place[0][place[1]]) in (int, float)]
+    if numbers and chance.random() < 0.4:
+        holder, key = chance.choice(numbers)
+        holder[key] = chance.choice((0, -1, 0.5, 1.001, 2, 1000, 1e-9, 1e9)) * holder[key]
+        return
+    holder, key = chance.choice(places)
+    match chance.randrange(6):
+        case 0:
+            del holder[key]
+        case 1:
+            holder[key] = [holder[key]] * chance.randint(0, 50)
+        case 2 if isinstance(holder, dict):
+            holder[f"{key}x"] = holder.pop(key)
+        case _:
+            old = holder[key]
+            alike = [one for one in STRANGE if type(one) is type(old)]
+            holder[key] = chance.choice(alike if alike and chance.random() < 0.7 else STRANGE)
+
+
+def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(tree, dict | list):
+        for key, value in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
+            yield tree, key
+            yield from _places(value)
+
+
+def _json_as_text(data: bytes, chance: Random) -> bytes:
+    place = chance.randint(0, len(data))
+    return chance.choice(
+        (
+            data[:place] + data[chance.randint(0, len(data)) :],
+            data.replace(b"null", b"NaN"),
+            data.replace(b"0", b"Infinity", 1),
+            data.replace(b'"findings"', b'"verdict": "ok", "findings"', 1),
+            data[:place] + b"[" * 10_000 + data[place:],
+            data + data,
+        )
+    )
+
+
+Mutation = Callable[[bytes, Random], bytes]
+SHORT: tuple[Mutation, ...] = (
+    *(_truncate, _flip, _noise, _shuffle, _repeat, _insert, _insert, _insert),
+    *(_every_word, _every_word, _numbers, _numbers, _case, _line_ends, _quote),
+)
+LONG: tuple[Mutation, ...] = (*SHORT, _interleave, _encode, _narrow)
+MANIFEST: tuple[Mutation, ...] = (*SHORT, _narrow)
+BINARY: tuple[Mutation, ...] = (
+    _flip,
+    _flip,
+    _truncate,
+    _noise,
+    _flip_in_the_head,
+    _flip_in_the_head,
+    _flip_in_the_head,
+)
+TREE: tuple[Mutation, ...] = (_values,) * 12 + (_flip, _truncate, _encode, _json_as_text)
 LARGEST = 30_000  # bytes of a text that is mutated, so that each takes a moment only
 
 
-def mutate(data: bytes, steps: list[tuple[int, int]]) -> bytes:
+def mutate(data: bytes, steps: Sequence[tuple[int, int]], mutations: Sequence[Mutation] = LONG) -> bytes:
     """Apply mutations: each step is the number of one, and the seed of its chance."""
+    longest = LARGEST if mutations in (LONG, SHORT, MANIFEST) else 1 << 20
     for number, seed in steps:
-        data = MUTATIONS[number % len(MUTATIONS)](data, Random(seed))[:LARGEST]
+        data = mutations[number % len(mutations)](data, Random(seed))[:longest]
     return data
