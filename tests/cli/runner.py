@@ -20,19 +20,22 @@ HERE = Path()
 
 def tfgpu(
     *arguments: str,
-    input: str = "",
+    input: str | None = "",
     stdin: IO[bytes] | None = None,
     environ: Mapping[str, str] | None = None,
     cwd: Path = HERE,
 ) -> subprocess.CompletedProcess[str]:
-    """What `process` does, in this process: the console script with its streams, variables and folder replaced."""
-    data = stdin.read() if stdin else input.encode()
+    """What `process` does, in this process: the console script with its streams, variables and folder replaced.
+
+    `input`: None where standard input is closed (<&-).
+    """
+    data = stdin.read() if stdin else None if input is None else input.encode()
     done = in_process(arguments, data, environ or {}, cwd)
     return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def in_process(
-    arguments: tuple[str, ...], data: bytes, environ: Mapping[str, str], cwd: Path = HERE
+    arguments: tuple[str, ...], data: bytes | None, environ: Mapping[str, str], cwd: Path = HERE
 ) -> subprocess.CompletedProcess[bytes]:
     """The same in bytes. Streams have the encoding that PYTHONIOENCODING names, and are no terminals."""
     encoding = environ.get("PYTHONIOENCODING", "utf-8")
@@ -43,7 +46,7 @@ def in_process(
             patch.dict(os.environ, {"COLUMNS": "80", **environ}),
             patch.object(sys, "argv", ["tfgpu", *arguments]),
             patch("tfgpu_doctor.__main__._end_children"),  # that would be the children of the tests
-            patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding)),
+            patch.object(sys, "stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data), encoding)),
             redirect_stdout(out),
             redirect_stderr(err),
             _inside(cwd),

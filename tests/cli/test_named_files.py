@@ -6,6 +6,8 @@ They are collected from the commands themselves: a new option is tested without 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ import click
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.files.test_reading import ODD
+from tests.files.test_reading import ODD, TEXT
 from tests.guard import guarded
 from tests.records.test_report import report
 from tfgpu_doctor.cli import cli
@@ -126,3 +128,66 @@ def test_no_name_hangs_or_ends_in_a_traceback(named: Named, folder: Path) -> Non
         assert (done.returncode, done.stdout) == (2, ""), f"{odd}: {done.stderr}"
         assert "Error: " in done.stderr and "Traceback" not in done.stderr
         assert re.search(f"{ODD[odd][1]}|{OF_FOLDERS}", " ".join(done.stderr.split())), f"{odd}: {done.stderr}"
+
+
+READ = [one for one in NAMED if not one.is_written and not one.is_folder and str(one) not in UNREAD]
+
+
+@pytest.mark.parametrize("named", [one for one in READ if one in FIRST.values()], ids=str)
+def test_standard_input_is_refused_where_it_is_closed_and_bounded_where_it_is_not(named: Named, folder: Path) -> None:
+    closed = tfgpu(*named.arguments("-"), cwd=folder, input=None)
+    assert (closed.returncode, closed.stdout) == (2, "")
+    assert re.search("(cannot read standard input|-): it is closed", " ".join(closed.stderr.split())), closed.stderr
+    noise = tfgpu(*named.arguments("-"), cwd=folder, input="[" * 100_000)
+    assert noise.returncode in (2, 3)  # to explain, it is a text
+    assert "internal error" not in noise.stderr and len(noise.stderr) < 1000
+
+
+@pytest.mark.parametrize("odd", ["a pipe without a writer", "/dev/zero", "a link to itself", "a folder"])
+def test_files_that_variables_name(odd: str, folder: Path) -> None:
+    path = str(ODD[odd][0](folder / "odd"))
+    with guarded(10, odd, waiting=True):
+        matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
+    assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split()))
+    with guarded(10, odd, waiting=True):
+        arguments = ("doctor", "--from", "good.json", "--format", "github")
+        done = tfgpu(*arguments, environ={"GITHUB_STEP_SUMMARY": path}, cwd=folder)
+    assert (done.returncode, done.stdout != "") == (0, True), "a summary that cannot be written changes no verdict"
+    assert "cannot write the summary of the job" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [("a pipe without a writer", 3), ("/dev/full", 3)])
+def test_outputs_that_fail_while_they_are_written(name: str, code: int, folder: Path) -> None:
+    path = str(ODD[name][0](folder / "odd"))
+    with guarded(10, name, waiting=True):
+        done = tfgpu("matrix", "cuda", "--version", "12.5", "--output", path, cwd=folder)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "cannot write" in done.stderr
+
+
+def test_process_substitution_for_every_file_of_a_comparison(folder: Path) -> None:
+    code = f"{shlex.quote(sys.executable)} -m tfgpu_doctor compare <(cat good.json) <(sleep 1; cat good.json)"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, cwd=folder, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_log_of_more_than_the_limit_says_what_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfgpu_doctor.cli import explain
+
+    monkeypatch.setattr(explain, "_LARGEST", 2 << 20)
+    noise = b"epoch 1: nothing to see\n" * 100_000
+    (folder / "log").write_bytes(TEXT + noise + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")
+    done = tfgpu("explain", "log", "--format", "json", cwd=folder)
+    assert "log is larger than 2 MiB: read the first and the last 1 MiB" in done.stderr
+    assert "libcudart.so.11.0" in done.stdout and "CUDA_ERROR_NO_DEVICE" in done.stdout
+
+
+def test_a_log_of_very_many_lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfgpu_doctor.parsers.text import lines
+
+    monkeypatch.setattr(lines, "EXAMINED", 10_000)
+    (folder / "log").write_bytes(TEXT + b"\n" * 3_000_000 + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")
+    with guarded(20):
+        done = tfgpu("explain", "log", "--format", "json", cwd=folder)
+    assert "after line 10000 only the last 400" in done.stderr
+    assert "libcudart.so.11.0" in done.stdout and "CUDA_ERROR_NO_DEVICE" in done.stdout

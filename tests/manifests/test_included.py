@@ -1,0 +1,163 @@
+"""What a manifest includes can be any file of the machine: it is read below one folder only, and never repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.manifests.test_more_readers import FILES
+from tests.manifests.test_reading import COMPOSE, DOCKERFILE
+from tfgpu_doctor.manifests import KINDS, Kind, ManifestError
+from tfgpu_doctor.manifests.reading import read
+
+WORD = "hunter2"
+# what a file that is none of our kinds can look like → all lines hold the word
+SECRETS = {
+    "shadow": f"root:{WORD}:20228:0:99999:7:::\ndaemon:{WORD}:19000::\n",
+    "one line": WORD + " is it",
+    "ini": f"[default]\naws_secret_access_key = {WORD}\n",
+    "toml": f'password = "{WORD}\n',
+    "toml key": f'{WORD} = 1\n{WORD} = 2\n[project]\nname = "a"\n',
+    "yaml": f"password: *{WORD}\n",
+    "yaml key": f"{WORD}: 1\n{WORD}: 2\nservices: {{}}\ndependencies: []\n",
+    "yaml tag": f"a: !{WORD} [\n",
+    "env": f"PASSWORD={WORD}\nexport TOKEN='{WORD}'\n",
+    "key": f"-----BEGIN {WORD} KEY-----\n/{WORD}+\n{WORD}==\n",
+    "json": f'{{"token": "{WORD}"}}',
+    "dependencies": f"dependencies: ['{WORD} !!', 'a ={WORD}=!']\n",
+}
+NAMING: dict[str, tuple[Kind, str]] = {
+    "-r": ("requirements", "-r {}\n"),
+    "-r=": ("requirements", "numpy\n--requirement={}\n"),
+    "-c": ("requirements", "-c {}\n"),
+    "dynamic": ("pyproject", '[tool.setuptools.dynamic]\ndependencies = {{file = ["{}"]}}\n'),
+    "dynamic extra": ("pyproject", '[tool.setuptools.dynamic.optional-dependencies]\na = {{file = "{}"}}\n'),
+    "conda's pip": ("conda", "dependencies:\n- pip:\n  - -r {}\n"),
+    "Dockerfile": ("dockerfile", "FROM x\nRUN pip install -r {}\n"),
+    "Dockerfile -c": ("dockerfile", "FROM x\nRUN pip install -c {} a\n"),
+    "Dockerfile's conda": ("dockerfile", "FROM x\nRUN conda env create -f {}\n"),
+    "Dockerfile's project": ("dockerfile", "FROM x\nCOPY . /app\nRUN pip install .\n"),
+    "extends": ("compose", "services:\n  a: {{image: x, extends: {{file: {}, service: b}}}}\n"),
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("naming", NAMING)
+def test_no_word_of_an_included_file_is_repeated(naming: str, secret: str) -> None:
+    kind, text = NAMING[naming]
+    found = read("file", text.format("other"), kind, lambda _: SECRETS[secret])
+    assert WORD not in repr([one.not_understood for one in found])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_word_of_a_file_of_another_kind_is_repeated(secret: str, kind: Kind) -> None:
+    """The file that the user named can be a link that somebody else made."""
+    try:
+        told = repr([one.not_understood for one in read("file", SECRETS[secret] * 2, kind, quote=False)])
+    except ManifestError as error:
+        told = str(error)
+    assert WORD not in told
+
+
+OUTSIDE = ("../secret", "{}/secret", "./a/../../secret", "link", "folder/secret", "link2")
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "~/secret", "file://{}/secret", "file:{}/secret", "$HOME/secret", "pipe"])
+@pytest.mark.parametrize("naming", ["-r", "-c", "dynamic", "conda's pip", "extends", "Dockerfile"])
+def test_what_lies_outside_of_the_folder_is_not_read(naming: str, name: str, tmp_path: Path) -> None:
+    kind, text = NAMING[naming]
+    (tmp_path / "secret").write_text("tensorflow==1.0.0\nservices: {b: {image: tensorflow}}\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "link2").symlink_to("link")
+    (folder / "folder").symlink_to("..")
+    os.mkfifo(folder / "pipe")
+    (folder / "file").write_text(text.format(name.format(tmp_path)))
+    done = tfgpu("check", "file", "--kind", kind, "--format", "json", cwd=folder, environ={"HOME": str(tmp_path)})
+    reasons = " ".join(one["reason"] for one in json.loads(done.stdout)["undetermined"])
+    assert "tensorflow" not in reasons and "1.0.0" not in done.stdout
+    if naming != "Dockerfile":  # looks into its own folder only
+        assert ("lies outside the folder of file and is not read" in reasons) == (name in OUTSIDE)
+    assert "is not read" in reasons or "cannot be read" in reasons
+
+
+def test_what_is_named_too_is_read(tmp_path: Path) -> None:
+    (tmp_path / "base.txt").write_text("tensorflow==2.15.1\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "requirements.txt").write_text("-r ../base.txt\n")
+    alone = tfgpu("check", "docs/requirements.txt", cwd=tmp_path)
+    assert alone.returncode == 3
+    assert "name it, too" in " ".join(alone.stdout.split())
+    both = ("check", "docs/requirements.txt", "base.txt", "--kind", "requirements", "--python", "3.13")
+    done = tfgpu(*both, cwd=tmp_path)
+    assert (done.returncode, "lies outside" in done.stdout) == (1, False)
+    below = tfgpu("check", "requirements.txt", cwd=tmp_path / "docs")
+    assert below.returncode == 3
+
+
+def test_a_linked_folder_that_contains_everything(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "base.txt").write_text("tensorflow==2.15.1\n")
+    (tmp_path / "real" / "requirements.txt").write_text("-r base.txt\n")
+    (tmp_path / "link").symlink_to("real")
+    done = tfgpu("check", "link/requirements.txt", cwd=tmp_path)
+    assert (done.returncode, "lies outside" in done.stdout) == (0, False)
+
+
+def test_a_link_that_leads_out_is_read_but_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(f"a {WORD}\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "requirements.txt").symlink_to("../secret")
+    done = tfgpu("check", "requirements.txt", cwd=folder)
+    assert (done.returncode, WORD in done.stdout + done.stderr) == (3, False)
+    (folder / "plain").write_text(f"a {WORD}\n")
+    assert WORD in tfgpu("check", "plain", "--kind", "requirements", cwd=folder).stdout, "a typing error is shown"
+
+
+def test_a_file_that_is_something_else_is_counted() -> None:
+    def told(text: str) -> tuple[str, ...]:
+        (found,) = read("requirements.txt", text, None, {"other.txt": SECRETS["shadow"]}.get)
+        return found.not_understood
+
+    assert told("-r other.txt\n") == ("other.txt is not a requirements file: 2 of 2 lines are not requirements",)
+    assert told("a b\n" * 4) == ("requirements.txt is not a requirements file: 4 of 4 lines are not requirements",)
+    assert told("a\n" * 4 + "a b\n" * 4)[0].startswith("requirements.txt:5: a b: Expected")
+    assert len(told("-r x1\n-r x2\n-r x3\n-r x4\n")) == 4, "each of these is a requirement that cannot be read"
+
+
+def test_files_are_bounded_together(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("# comment\n" * 200_000)
+    (tmp_path / "requirements.txt").write_text("-r 0.txt\n-r 1.txt\n-r 2.txt\n")
+    done = tfgpu("check", "requirements.txt", cwd=tmp_path)
+    assert "2.txt is not read: together, included files are larger than 5 MB" in " ".join(done.stdout.split())
+
+
+def test_utf_16_as_powershell_writes_it(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-16")
+    assert "tf.package-removed" in tfgpu("check", "requirements.txt", cwd=tmp_path).stdout
+
+
+def test_a_file_of_very_many_lines_is_read_in_part() -> None:
+    (found,) = read("requirements.txt", "".join(f"tensorflow=={one}\n" for one in range(30_000)))
+    assert len(found.requirements) == 50
+    assert found.not_understood == (
+        "requirements.txt:20001: more than 20000 lines; the rest is not read",
+        "requirements.txt: 19950 more requirements of tensorflow are left out",
+    )
+    services = "".join(f"  s{number}: {{image: x}}\n" for number in range(300))
+    many = read("compose.yaml", f"services:\n{services}")
+    assert (len(many), many[-1].not_understood) == (200, ("compose.yaml: 100 more environments are left out",))
+
+
+def test_samples_still_include() -> None:
+    """The files of the other tests are read as before."""
+    for path, text in (("Dockerfile", DOCKERFILE), ("compose.yaml", COMPOSE)):
+        assert read(path, text, None, FILES.get)
