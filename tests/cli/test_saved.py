@@ -33,7 +33,11 @@ BAD: dict[str, tuple[bytes, str]] = {
     "plan": (b'{"schema": "tfgpu.plan/1"}', "is a plan"),
     "comparison": (b'{"schema": "tfgpu.compare/1"}', "is a comparison"),
     "foreign": (b'{"schema": "http://json-schema.org/x"}', "is JSON of schema 'http://json-schema.org/x'"),
-    "nested": (b'{"schema": ' + b"[" * 100_000, "is not a saved report"),
+    "nested-schema": (b'{"schema": ' + b"[" * 100_000, "is not a saved report"),
+    "nested": (
+        b'{"schema": "tfgpu.report/1", "x": ' + b"[" * 100_000,
+        "is not a saved report: it is nested too deeply",
+    ),
     "no-facts": (f'{{"schema": "{SCHEMA}"}}'.encode(), "is not a valid report"),
     "two-reports": (GOOD + GOOD, "is not a saved report"),
 }

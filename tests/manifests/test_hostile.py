@@ -43,6 +43,24 @@ LARGE = {
 }
 
 
+DEEP = (
+    "[" * 100_000,
+    "a = " + "[" * 100_000,
+    "a: " * 100_000,
+    "- " * 100_000,
+    "{a: " * 100_000,
+    "a." * 100_000 + "b=1",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", range(len(DEEP)))
+def test_deep_files_are_refused(kind: str, number: int) -> None:
+    with guarded(20.0):
+        survives(DEEP[number], kind)
+        survives(f"FROM x\nRUN {DEEP[number]}", kind)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_files_are_read_soon(kind: str) -> None:
     with guarded(20.0):

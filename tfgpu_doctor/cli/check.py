@@ -49,7 +49,8 @@ def command(
     """Check the versions, base images and GPU requests in these files against the compatibility matrix.
 
     FILE is a requirements.txt, pyproject.toml, environment.yml, Dockerfile, compose file or Kubernetes manifest; - is
-    standard input, with --kind. Files that describe one environment are checked together.
+    standard input, with --kind. Files that describe one environment are checked together. Files that they include are
+    read below their own folder, or when they are named, too.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
     """

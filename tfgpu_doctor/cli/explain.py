@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -84,10 +84,10 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     targets = pair_outputs(formats, outputs, "report")
-    if source is not None and _ID.fullmatch(source.lower()) and not Path(source).exists():
+    if source is not None and _ID.fullmatch(source.lower()) and not os.path.exists(source):
         _page(source.lower(), targets)
         return
-    if source is not None and _WORD.fullmatch(source) and not Path(source).exists():
+    if source is not None and _WORD.fullmatch(source) and not os.path.exists(source):
         _refuse_prefix(source)
     from tfgpu_doctor.cli.doctor import show
     from tfgpu_doctor.records.report import exit_code

@@ -122,7 +122,7 @@ def decode_saved(data: bytes, kind: type[_Saved], name: str, what: str) -> _Save
     try:
         return msgspec.json.decode(without_mark(data), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a valid {what}: {short(str(error))}") from error
+        raise ReportError(f"{name} is not a valid {what}: {_reason(error)}") from error
 
 
 def without_mark(data: bytes) -> bytes:
@@ -149,6 +149,10 @@ def short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
 
+def _reason(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else short(str(error))
+
+
 def _why(data: bytes, error: Exception) -> str:
     """What is wrong with data that is no JSON with a schema."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -159,7 +163,7 @@ def _why(data: bytes, error: Exception) -> str:
         return f"it is not UTF-8 ({wrong.reason} at byte {wrong.start})"
     if isinstance(error, msgspec.ValidationError):
         return "it is JSON of something else, without a schema that tfgpu knows"
-    return "it is cut off" if "truncated" in str(error) else str(error)
+    return "it is cut off" if "truncated" in str(error) else _reason(error)
 
 
 _NAMES = {

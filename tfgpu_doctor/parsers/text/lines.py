@@ -29,7 +29,7 @@ LONGEST_RUN = 200  # of one character
 _SHAPES = 100_000  # kinds remembered
 _BUFFER = LONGEST * PIECES
 _ONE_LINE = 10  # a notebook of fewer lines is read as a whole; one with a line for each text is read line by line
-_LARGEST_NOTEBOOK = 64 << 20  # bytes
+_LARGEST_NOTEBOOK = 8 << 20  # bytes
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 # A line without any of these says nothing that a parser knows. Lower case; words with one beginning stand together,
@@ -96,16 +96,21 @@ def clean(text: str) -> str:
 
 
 def _of_notebook(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """What a notebook shows that stands on a few endless lines; one that is cut off or huge stays as it is."""
+    """What a notebook shows that stands on a few endless lines. One that is cut off stays as it is; a huge one gets a
+    line for each of its strings, as Jupyter writes it, since a decoded one takes many times its size.
+    """
     data = bytearray()
     whole = iter(chunks)
     for chunk in whole:
         data += chunk
         if len(data) > _LARGEST_NOTEBOOK:
             break
-    shown = None if len(data) > _LARGEST_NOTEBOOK else wrappings.of_notebook(bytes(data))
-    yield bytes(data) if shown is None else shown.encode("utf-8", "replace")
-    yield from whole
+    if len(data) <= _LARGEST_NOTEBOOK:
+        shown = wrappings.of_notebook(bytes(data))
+        yield bytes(data) if shown is None else shown.encode("utf-8", "replace")
+        return
+    for chunk in chain([bytes(data)], whole):
+        yield chunk.replace(b'["', b'[\n"').replace(b'", "', b'","').replace(b'","', b'",\n"').replace(b'"]', b'"\n]')
 
 
 def _utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -1,0 +1,41 @@
+"""What lies where probes look can be anything: it is a reason why something is not known, and nothing waits for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.files.test_reading import ODD
+from tests.guard import guarded
+from tfgpu_doctor.probes import cuda_version, cudnn, elf, files, jupyter_kernels, oom, xla_files
+from tfgpu_doctor.records.facts import Unknown
+
+PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "version.json": ("version.json", lambda root: cuda_version.toolkit_version(str(root))[0]),
+    "version.txt": ("version.txt", lambda root: cuda_version.toolkit_version(str(root))[0]),
+    "cuda.h": ("include/cuda.h", lambda root: cuda_version.toolkit_version(str(root))[0]),
+    "cudnn_version.h": ("cudnn_version.h", lambda root: cudnn._header_version(str(root / "cudnn_version.h"), "/")),
+    "a library": ("libcudart.so.12", lambda root: isinstance(elf.read(str(root / "libcudart.so.12")), elf.Elf)),
+    "kernel.json": ("kernel.json", lambda root: jupyter_kernels.read(str(root / "kernel.json"), "a", str(root), {})),
+    "cuda_config.h": (xla_files.HEADER, lambda root: xla_files._toolkit_of_the_build(str(root))),
+    "/proc/modules": ("proc/modules", lambda root: _known(files.text_fact(str(root), "/proc/modules"))),
+    "/proc/vmstat": ("proc/vmstat", lambda root: oom.read(str(root)).machine),
+}
+
+
+def _known(fact: object) -> object:
+    return None if isinstance(fact, Unknown) else fact
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
+@pytest.mark.parametrize("odd", ["a pipe without a writer", "a link to a device", "a folder", "a link to itself"])
+@pytest.mark.parametrize("probe", PROBES)
+def test_nothing_waits_for_what_is_no_file(probe: str, odd: str, tmp_path: Path) -> None:
+    name, look = PROBES[probe]
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    ODD[odd][0](tmp_path / name)
+    with guarded(5, f"{probe}: {odd}", waiting=True):
+        assert not look(tmp_path)
