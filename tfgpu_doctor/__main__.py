@@ -23,11 +23,11 @@ _signalled = float("-inf")  # monotonic time
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-    arguments = sys.argv[1:]
     try:
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        arguments = sys.argv[1:]
         page = _help_page() if arguments in (["--help"], ["-h"]) else None
         if page is None:
             code = run(arguments)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
 import msgspec
@@ -27,10 +28,14 @@ from tests.findings.rows_over_facts import FIRES
 from tests.parsers.message_samples import DRIVER
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.cli import cli, output
+from tfgpu_doctor.cli.bench.measuring import cannot_measure
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import load_report
 from tfgpu_doctor.render import streams
+from tfgpu_doctor.render.ci.junit import Case, Suite, xml
 from tfgpu_doctor.render.formats import FORMATS, choices
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -109,6 +114,16 @@ def test_the_tests_see_what_is_planted() -> None:
 def test_reports(folder: Path, form: str) -> None:
     assert "PWN" in harmless(folder, "doctor", "--from", "report.json", "--format", form, "--no-redact")
     harmless(folder, "explain", "report.json", "--format", form, "--redact")
+
+
+def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
+    shown = tfgpu("doctor", "--from", "report.json", "--format", "json", cwd=folder).stdout
+    assert json.loads(shown)["facts"] == json.loads(hostile_report())["facts"]
+    facts = json.loads(shown)["facts"]["host"]["os"]["value"]
+    junit = xml("tfgpu", "", [Suite("s", (Case(facts, "::c", details=("::d", "###[e]")),))])
+    assert [*offences(junit)] == [] and streams.harmless(junit) == junit
+    case = ElementTree.fromstring(junit)[0][0]
+    assert (case.get("name"), case.get("classname"), case[0].text) == (clean(facts), "::c", "::d\n###[e]")
 
 
 @pytest.mark.parametrize("form", choices("report comparison"))
@@ -226,6 +241,12 @@ def test_names_of_commands_and_options(folder: Path) -> None:
         harmless(folder, *path, f"--{BOMB}")
     for group in ("", "bench", "matrix"):
         harmless(folder, *group.split(), BOMB)
+
+
+def test_what_a_worker_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cannot_measure(BOMB, WorkerError(f"ImportError: {BOMB}")) == 3
+    shown = capsys.readouterr().err
+    assert list(offences(shown)) == [] and shown.count("\n") == 2
 
 
 def test_variables(folder: Path) -> None:

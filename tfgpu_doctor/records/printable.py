@@ -23,6 +23,7 @@ _NOT_ASCII = re.compile(r"[^\n -~]+")
 _SKIP = r"\x1b\[[\d;]*m|[\ufe0e\ufe0f]"  # what a reader of the log may skip: colours, variation selectors
 _HASHES = rf"#(?:{_SKIP})*#(?:{_SKIP}|\w)*(?=\[)"
 _COLONS = rf"^(?:[^\S\n]|{_SKIP})*:(?:{_SKIP})*(?=:)"
+_MARK, _PAIR = re.compile(_HASHES), re.compile(rf":(?=(?:{_SKIP})*:)")
 _COMMAND = re.compile(f"{_HASHES}|{_COLONS}", re.MULTILINE)
 _COMMAND_OF_OTHERS = re.compile(rf"{_HASHES}|(?!::(?:error|warning|notice) title=){_COLONS}", re.MULTILINE)
 
@@ -52,12 +53,8 @@ def without_commands(text: str, ours: bool = False) -> str:
 
 
 def escape_json(document: str) -> str:
-    r"""The same JSON, without what a terminal or a CI system acts on.
-
-    >>> print(escape_json('{"a": "##[add-mask]\u009b"}'))
-    {"a": "#\u0023[add-mask]\u009b"}
-    """
-    return _NOT_ASCII.sub(_escaped, document).replace("##", r"#\u0023")
+    """The same JSON, without what a terminal or a CI system acts on: "##[" is written with \\u0023."""
+    return _MARK.sub(lambda found: found[0].replace("#", r"\u0023"), _NOT_ASCII.sub(_escaped, document))
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -71,4 +68,4 @@ def _unit_escapes(char: str) -> str:
 
 def escape_xml(document: str) -> str:
     """The same XML, where no line of it is a command; it has neither comments nor CDATA."""
-    return document.replace("##", "#&#35;").replace("::", ":&#58;")
+    return _PAIR.sub("&#58;", _MARK.sub(lambda found: found[0].replace("#", "&#35;"), document))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfgpu_doctor.cli.output import check_writable, write_file
+from tfgpu_doctor.render.streams import harmless
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
@@ -60,4 +61,4 @@ def write(result: BenchResult, matrix: Matrix, name: str) -> None:
 
     report = make_report(result.environment, matrix, source="live", timings={})
     result, report = Redactor((result, report)).apply((result, report))
-    write_file(Path(name), render(result, report).encode("utf-8", "replace"))
+    write_file(Path(name), harmless(render(result, report)).encode("utf-8", "replace"))

@@ -1,0 +1,76 @@
+"""Text from outside: what becomes visible, what is no command any more, and that it costs linear time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.guard import guarded
+from tfgpu_doctor.records import printable
+from tfgpu_doctor.records.printable import clean, escape_json, one_line, without_commands
+
+
+def test_what_is_no_visible_character_becomes_one() -> None:
+    for code in (
+        *range(32),
+        *range(0x7F, 0xA0),
+        0x200B,
+        0x202E,
+        0x2066,
+        0x2028,
+        0xFEFF,
+        0x3164,
+        0xD800,
+        0xE0041,
+        0xE0100,
+    ):
+        shown = clean(f"a{chr(code)}b")
+        assert shown == ("a    b" if code == 9 else "a\ufffdb"), hex(code)
+    assert clean("é 漢字 ⚠\ufe0f ✓") == "é 漢字 ⚠\ufe0f ✓"
+
+
+def test_a_message_is_one_line_that_keeps_its_end() -> None:
+    assert one_line("a\n\r\n b\x85c\u2028d") == "a;  b; c; d"
+    long = one_line("x" * 10_000 + ": no such file")
+    assert len(long) < 4010 and long.endswith(": no such file")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", ": :error::x"),
+        ("a\n \x1b[1m\t::x", "a\n \x1b[1m\t: :x"),
+        ("a::b std::string", "a::b std::string"),
+        ("##[group]x ##vso[y] ##teamcity[z] ###[", "## [group]x ##vso [y] ##teamcity [z] ### ["),
+        ("#\ufe0f#[x] #\x1b[0m#\x1b[1m[x]", "#\ufe0f# [x] #\x1b[0m#\x1b[1m [x]"),
+        ("## Title [1] # [2]", "## Title [1] # [2]"),
+    ],
+)
+def test_commands_of_ci_systems_are_broken_up(text: str, shown: str) -> None:
+    assert without_commands(text) == shown == without_commands(shown)
+
+
+def test_only_annotations_are_ours() -> None:
+    text = "::error title=a::b\n::set-env name=a::b\n ::error title=a::b\n::error::b"
+    assert without_commands(text, ours=True) == text.replace("::set", ": :set").replace(" ::", " : :").replace(
+        "::error::", ": :error::"
+    )
+
+
+def test_json_is_the_same_json() -> None:
+    value = {"##[a]": "\x9b\x7f\u202e\U000e0041 ##vso[ ###[ \\##[ é"}
+    escaped = escape_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(escaped) == value
+    assert escaped.isprintable() and without_commands(escaped) == escaped and "é" in escaped
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#" * 10**5, "##" + "a" * 10**5, "#\ufe0f" * 10**5, " " * 10**5 + ":", "\x1b[1m" * 10**5, "##\ufe0f" * 10**5],
+)
+def test_time_is_linear(text: str) -> None:
+    with guarded(5.0):
+        assert without_commands(text) == text
+        for escape in (escape_json, printable.escape_xml, clean):
+            escape(text)
