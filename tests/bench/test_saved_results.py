@@ -85,6 +85,8 @@ def test_the_command_line_says_it(tmp_path: Any) -> None:
 def test_every_number_of_a_run_has_bounds() -> None:
     """A field that is added without them would let any number through."""
     records = msgspec.json.schema(BenchResult)["$defs"]
+    for name in ("residual", "worst_row"):  # a wrong result may be off by any factor
+        del records["Verified"]["properties"][name]
     ours = ("Run", "Throughput", "Ratio", "Verified", "Figure", "Reading", "GpuTelemetry")
     free = [
         name for name in ours if re.search(r'"type": "(number|integer)"[,}](?! "\w*[mM])', json.dumps(records[name]))

@@ -17,12 +17,17 @@ from typing import Any
 
 import msgspec
 
+from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.samples import result, run
+from tests.bench.test_runner import CPU
+from tests.bench.test_runner import runs as measured_runs
 from tests.fuzz import samples, way
 from tests.records.test_report import report as healthy_report
 from tfgpu_doctor.bench.comparing.comparison import compare_benches
 from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.runner.answers import problem
+from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.diagnosis.manifests import judge
@@ -364,6 +369,34 @@ def events(data: bytes) -> object:
         *(transcript.phases(told, ending), tensorflow_facts.sys_path(told), tensorflow_facts.loaded(told, ending)),
     )
     return msgspec.json.encode(found)
+
+
+class _Odd(FakeWorker):
+    """Answers as a mutation wants it, as far as a process would let such an answer through."""
+
+    def __init__(self, tree: dict[str, Any]) -> None:
+        super().__init__(
+            Clock(), 0.1, lambda verb, _sample: tree.get(verb) if isinstance(tree.get(verb), dict) else None
+        )
+
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+        answer = super().ask(timeout, **request)
+        if why := problem(request, answer):
+            raise WorkerError(why)
+        return answer
+
+
+def answers(data: bytes) -> BenchResult:
+    """What a benchmark's worker answers, to a result that is read again."""
+    tree = _tree(data)
+    worker = _Odd(tree if isinstance(tree, dict) else {})
+    try:
+        worker.ask(1.0, do="hello")
+        found = result(*measured_runs([CPU], [worker]))
+    except WorkerError:
+        found = result()
+    assert load_result(found.to_json(), "r.json") == found, "what is written is read again"
+    return found
 
 
 # ------------------------------------------------------------------------------------------------- values, redaction

@@ -30,18 +30,9 @@ Step = tuple[int, int]  # number of a mutation, seed of its chance
 CHEAP, MIDDLE, DEAR, WHOLE = 13_500, 3_000, 500, 150  # inputs of a target in the campaign
 # where data of others is read: modules outside of these compute with what was read, or show it
 PLACES = (
-    *(
-        "records.versions",
-        "records.report",
-        "records.yaml_nodes",
-        "matrix.parsing",
-        "matrix.loader",
-        "parsers",
-        "manifests",
-        "inference",
-    ),
-    *("redact", "probes", "bench.saved", "bench.devices", "bench.plans.sweep", "bench.cluster.membership"),
-    *("plan.target", "smoke.baseline"),
+    *("records.versions", "records.report", "records.yaml_nodes", "records.printable", "matrix.parsing"),
+    *("matrix.loader", "parsers", "manifests", "inference", "redact", "probes", "plan.target", "smoke.baseline"),
+    *("bench.saved", "bench.runner.answers", "bench.devices", "bench.plans.sweep", "bench.cluster.membership"),
 )
 _LINES, _TEXT, _BYTES = ("Sequence[Line]",), ("str", "str | None"), ("bytes",)
 
@@ -161,6 +152,7 @@ def rows() -> Iterator[Target]:
         "bench show --html", calls.bench_page, samples.results, tree, inputs=WHOLE // 5, seconds=20.0, **refused
     )
     yield Target("smoke --baseline", calls.baseline, samples.baselines, tree, inputs=DEAR, seconds=2.0, **refused)
+    yield Target("worker answers", calls.answers, samples.answers, tree, inputs=MIDDLE, seconds=2.0)
     yield Target("--matrix", calls.layer, samples.layers, tree, (MatrixError,), DEAR, 2.0)
     yield Target("a machine", calls.machine, samples.machines, tree, inputs=MIDDLE, seconds=2.0)
     yield Target("an ELF file", calls.elf, samples.libraries, mutations.BINARY, seconds=2.0)

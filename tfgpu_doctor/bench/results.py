@@ -58,10 +58,12 @@ class Verified(Record, frozen=True):
     """Whether the result is right, and how that is known."""
 
     ok: bool
-    residual: Amount | None  # relative error; None when it is not a number, or there is none to give
+    residual: (
+        float | None
+    )  # relative error, of any size where the result is wrong; None when it is not a number, or there is none to give
     tolerance: Amount | None
     method: str
-    worst_row: Amount | None = None  # largest relative error of a single row
+    worst_row: float | None = None  # largest relative error of a single row
     row_tolerance: Amount | None = None
     samples: Count = 0  # results that were checked: that of every sample and the last of the warm-up
     checks: tuple[Check, ...] = ()

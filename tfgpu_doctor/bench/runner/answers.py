@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from tfgpu_doctor.bench.results import Amount, Count, Figure
+from tfgpu_doctor.bench.results import Amount, Count, Figure, Pause, Time
 
-Sample = Annotated[float, Meta(gt=0, lt=1e9)]  # seconds
 Capability = Annotated[str, Meta(pattern=r"^\d+\.\d+$")]
 
 
@@ -36,13 +35,13 @@ class Hello(Struct):
 class Prepared(Struct):
     """How long each part of the start took."""
 
-    cold: dict[str, Amount]
+    cold: dict[str, Pause]
 
 
 class Sampled(Struct):
     """A block of samples."""
 
-    samples: Annotated[list[Sample], Meta(min_length=1)]
+    samples: Annotated[list[Time], Meta(min_length=1)]
     loads: list[Amount]
     placed_on: list[str]
     misplaced: str | None

@@ -195,7 +195,7 @@ def _take(
         measurement.throttled += range(len(into), len(into) + len(answer["samples"]))
     into += answer["samples"]
     loads += answer["loads"]
-    if into is measurement.samples and answer.get("waited") is not None:
+    if into is measurement.samples and answer.get("waited") is not None and "busy" in answer:
         # threads also wait for one another, so that it is at most what others used meanwhile
         others = max(everybody - answer["busy"], 0.0) / elapsed
         measurement.waits += [min(answer["waited"], others)] * len(answer["samples"])
