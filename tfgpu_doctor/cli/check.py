@@ -88,7 +88,7 @@ def _environments(path: str, kind: Kind | None, named: tuple[str, ...]) -> tuple
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
     try:
-        return read(shown(path), text, kind, _included_by(path, named))
+        return read(shown(path), text, kind, _included_by(path, named), quote=not _leads_out(path))
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
 
@@ -130,6 +130,11 @@ def _included_by(path: str, named: tuple[str, ...]) -> Callable[[str], str]:
         return texts[file]
 
     return include
+
+
+def _leads_out(path: str) -> bool:
+    """Whether a file is a link to somewhere else: who made it is not known, and nothing of it is repeated."""
+    return path != "-" and not _is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(path))
 
 
 def _is_below(folder: str, file: str) -> bool:

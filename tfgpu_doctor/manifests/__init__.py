@@ -103,3 +103,8 @@ class Environment:
     build_context: str | None = None  # compose build: the folder or Dockerfile that it is built from
     channels: tuple[str, ...] = ()  # conda
     not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"
+
+
+def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str:
+    """A line of `not_understood`; with `quote`, it shows what stands there."""
+    return f"{place}: {quoted(text)}: {error}" if quote else f"{place}: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, Setting, quoted
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, Setting, complaint
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import conda_requirement
@@ -15,7 +15,7 @@ def is_environment(root: Node) -> bool:
     return root.get("dependencies") is not None and root.get("services") is None
 
 
-def read_environment(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
+def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """environment.yml: dependencies of conda, of pip below them, and variables.
 
     Raises ManifestError: a key stands twice, or the file is a template.
@@ -28,10 +28,10 @@ def read_environment(path: str, root: Node, include: Include) -> tuple[Environme
             try:
                 requirements.append(conda_requirement(item.text, item.place))
             except ValueError as error:
-                not_understood.append(f"{item.place}: {quoted(item.text)}: {error}")
+                not_understood.append(complaint(item.place, item.text, error, quote=quote))
         for line in item.items("pip"):
             for number, text in enumerate((line.text or "").splitlines()):
-                pip.take(text.strip(), replace(line.place, line=line.line + number))
+                pip.take(text.strip(), replace(line.place, line=line.line + number), quote=quote)
     requirements += pip.found()
     return (
         Environment(

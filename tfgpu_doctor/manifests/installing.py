@@ -99,9 +99,9 @@ def _environments(
     try:
         if file.kind == "conda":
             for root in documents(beside, text)[:1]:
-                yield from read_environment(beside, root, include)
+                yield from read_environment(beside, root, include, quote=False)
             return
-        first, *others = read_pyproject(beside, text, include)
+        first, *others = read_pyproject(beside, text, include, quote=False)
     except ManifestError:  # its message may repeat parts of a file that is something else
         not_understood.append(f"{file.place}: {quoted(name)} is not valid {'YAML' if file.kind == 'conda' else 'TOML'}")
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, complaint, quoted
 from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
@@ -22,10 +22,10 @@ MOST_CONSTRAINTS = 50  # of one name
 FEW = 3  # lines of a file that may be wrong without making it another kind of file
 
 
-def read_requirements(path: str, text: str, include: Include) -> tuple[Environment, ...]:
+def read_requirements(path: str, text: str, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """A requirements file, with those that it includes; constraints narrow what is there, and install nothing."""
     lines = Lines(path, include)
-    lines.read(posixpath.basename(path), text, own=True)
+    lines.read(posixpath.basename(path), text, own=quote)
     found = lines.found()
     return (
         Environment(
@@ -60,42 +60,45 @@ class Lines:
         """Read a file by its name relative to the folder.
 
         Nothing of a file that is not a list of requirements is repeated, nor a line of one that another file names:
-        it can be any file of the machine. `own`: the user named it.
+        it can be any file of the machine. `own`: the user named this one.
         """
         self._seen.add((posixpath.normpath(name), constraint))
         path = posixpath.join(self._folder, name)
-        before, taken = len(self.not_understood), 0
+        wrong: set[str] = set()
+        taken = 0
         for number, line in logical_lines(text):
             if self._left <= 0:
                 self.not_understood.append(
                     f"{path}:{number}: more than {MOST_REQUIREMENTS} lines; the rest is not read"
                 )
                 break
-            self.take(line, Place(path, number), posixpath.dirname(name), constraint=constraint, quote=own)
+            if not self.take(line, Place(path, number), posixpath.dirname(name), constraint=constraint, quote=own):
+                wrong.add(self.not_understood[-1])
             taken += 1
-        wrong = len(self.not_understood) - before
-        if 2 * wrong > taken and wrong > (FEW if own else 0):
-            self.not_understood[before:] = [
-                f"{path} is not a requirements file: {wrong} of {taken} lines are not requirements"
-            ]
+        if 2 * len(wrong) > taken and len(wrong) > (FEW if own else 0):
+            self.not_understood = [line for line in self.not_understood if line not in wrong]
+            self.not_understood.append(
+                f"{path} is not a requirements file: {len(wrong)} of {taken} lines are not requirements"
+            )
 
-    def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False, quote: bool = True) -> None:
-        """Read one logical line; the files that it names are relative to `folder`."""
+    def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False, quote: bool = True) -> bool:
+        """Read one logical line, and return whether it is understood; the files that it names are in `folder`."""
         self._left -= 1
         if found := _INCLUDED.fullmatch(line):
             narrows = constraint or line.lstrip("-").startswith("c")
             self.follow(posixpath.join(folder, found["path"].strip("\"' ")), place, constraint=narrows)
-            return
+            return True
         bare = _OPTIONS.sub("", re.sub(r"^(-e|--editable)[ =]", "", line)).strip()
         try:
             one = exported_requirement(bare, place) if _EXPORTED.fullmatch(bare) else pip_requirement(bare, place)
         except ValueError as error:
-            self.not_understood.append(f"{place}: {quoted(bare)}: {error}" if quote else f"{place}: {error}")
-            return
+            self.not_understood.append(complaint(place, bare, error, quote=quote))
+            return False
         if one and constraint:
             self._constrain(one)
         elif one:
             self._requirements.append(one)
+        return True
 
     def _constrain(self, one: Requirement) -> None:
         bounds = self._constraints.setdefault(one.name, [])

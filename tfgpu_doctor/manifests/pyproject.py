@@ -14,10 +14,10 @@ from tfgpu_doctor.manifests.poetry_pixi import read_pixi, read_poetry
 from tfgpu_doctor.manifests.toml_project import Project, Reader, table
 
 
-def read_pyproject(path: str, text: str, include: Include) -> tuple[Environment, ...]:
+def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """The project itself, then each extra and each group together with it. Raises ManifestError: no valid TOML."""
     data = _toml(path, text)
-    reader = Reader(path, text, include)
+    reader = Reader(path, text, include, quote=quote)
     standard, poetry, pixi = _standard(reader, data), read_poetry(reader, data), read_pixi(reader, data)
     python = [*standard.python, *poetry.python, *pixi.python]
     base = [*standard.base, *poetry.base, *pixi.base]

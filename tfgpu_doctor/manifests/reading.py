@@ -25,7 +25,12 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
 
 
 def read(
-    path: str, text: str, kind: Kind | None = None, include: Callable[[str], str | None] = lambda _: None
+    path: str,
+    text: str,
+    kind: Kind | None = None,
+    include: Callable[[str], str | None] = lambda _: None,
+    *,
+    quote: bool = True,
 ) -> tuple[Environment, ...]:
     """The environments that a file describes.
 
@@ -34,14 +39,17 @@ def read(
         kind: what the file is; None: its name or its content tells.
         include: reads a file that this one names, relative to it; None, or an IncludeError with the reason, where it
             does not.
+        quote: messages may show parts of the file.
 
     Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
     try:
-        return tuple(_bounded(_read(path, text, kind, partial(_included, include))))
+        return tuple(_bounded(_read(path, text, kind, partial(_included, include), quote)))
     except ManifestError as error:
+        if not quote:
+            raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
     except RecursionError as error:
@@ -91,21 +99,21 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
         )
 
 
-def _read(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:
+def _read(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
     kind = kind or kind_of(path)
     if kind == "requirements":
         from tfgpu_doctor.manifests.pip import read_requirements
 
-        return read_requirements(path, text, include)
+        return read_requirements(path, text, include, quote=quote)
     if kind == "pyproject":
         from tfgpu_doctor.manifests.pyproject import read_pyproject
 
-        return read_pyproject(path, text, include)
+        return read_pyproject(path, text, include, quote=quote)
     if kind == "dockerfile":
         from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 
         return read_dockerfile(path, text, include)
-    return _yaml(path, text, kind, include)
+    return _yaml(path, text, kind, include, quote)
 
 
 def kind_of(path: str) -> Kind | None:
@@ -114,7 +122,7 @@ def kind_of(path: str) -> Kind | None:
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name)), None)
 
 
-def _yaml(path: str, text: str, kind: Kind | None, include: Include) -> tuple[Environment, ...]:
+def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
     """Which of the three YAML files it is, its keys tell."""
     if kind is None and not path.lower().endswith((".yml", ".yaml")):
         raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
@@ -131,7 +139,7 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include) -> tuple[En
     if kind == "compose" or (kind is None and is_compose(roots[0])):
         return read_compose(path, roots[0], include)
     if kind == "conda" or (kind is None and is_environment(roots[0])):
-        return read_environment(path, roots[0], include)
+        return read_environment(path, roots[0], include, quote=quote)
     raise ManifestError(
         f"{path}: neither a conda environment (dependencies:), a compose file (services:) nor a Kubernetes manifest "
         "(apiVersion: and kind:)"

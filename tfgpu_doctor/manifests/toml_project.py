@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, quoted
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, complaint
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.manifests.toml_places import TomlPlaces
@@ -23,10 +23,11 @@ class Project:
 class Reader:
     """Turns strings of the file into requirements, and finds the lines that they stand on."""
 
-    def __init__(self, path: str, text: str, include: Include) -> None:
+    def __init__(self, path: str, text: str, include: Include, *, quote: bool = True) -> None:
         self._path = path
         self._places = TomlPlaces(text)
         self._include = include
+        self._quote = quote
         self._not_understood: list[str] = []
 
     def environment(self, label: str, python: list[Requirement], found: list[Requirement]) -> Environment:
@@ -44,12 +45,12 @@ class Reader:
         """The line of a string below a key."""
         return Place(self._path, self._places.line(key, text))
 
-    def attempt(self, place: Place, text: object, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
+    def attempt(self, place: Place, text: str, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
         """What is read of `text`, or a line that says why not."""
         try:
             one = read()
         except ValueError as error:
-            self._not_understood.append(f"{place}: {quoted(str(text))}: {error}")
+            self._not_understood.append(complaint(place, text, error, quote=self._quote))
             return
         if one:
             yield one
