@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -223,7 +224,7 @@ def _change(places: Sequence[tuple[Any, Any]], chance: Random) -> None:
         case _:
             old = holder[key]
             alike = [one for one in STRANGE if type(one) is type(old)]
-            holder[key] = chance.choice(alike if alike and chance.random() < 0.7 else STRANGE)
+            holder[key] = deepcopy(chance.choice(alike if alike and chance.random() < 0.7 else STRANGE))
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import TypeVar
 
-from tfgpu_doctor.probes.files import read_text
+from tfgpu_doctor.probes.files import read_text, whole
 from tfgpu_doctor.records.facts import Fact, Known, Unknown
 
 MOUNT = "/sys/fs/cgroup"
@@ -34,8 +34,9 @@ def cpu_quota(root: str) -> Fact[float]:
             except OSError:  # not in this version, or not at this level
                 continue
             seen = True
-            if len(words) == 2 and words[0].isdecimal() and words[1].isdecimal() and int(words[1]):
-                limits.append((int(words[0]) / int(words[1]), path))
+            quota, period = map(whole, words) if len(words) == 2 else (None, None)
+            if quota is not None and period:
+                limits.append((quota / period, path))
     return _smallest(limits, seen)
 
 
@@ -51,8 +52,9 @@ def memory_limit(root: str) -> Fact[int]:
             except OSError:  # not in this version, or not at this level
                 continue
             seen = True
-            if text.isdecimal() and int(text) < UNLIMITED_V1:
-                limits.append((int(text), path))
+            limit = whole(text)
+            if limit is not None and limit < UNLIMITED_V1:
+                limits.append((limit, path))
     return _smallest(limits, seen)
 
 

@@ -60,10 +60,11 @@ def parse(line: str) -> dict[str, Any] | None:
     try:
         known = msgspec.convert(found, _Line)
         if known.begin is None and (known.gpu is not None or known.pair or known.system):
+            key = found["key"]
             if "error" in found:
                 msgspec.convert(known.error, Described)
             else:
-                msgspec.convert(found["value"], _VALUES.get(found["key"], Number))
+                msgspec.convert(found["value"], _VALUES.get(key, Number))
     except (msgspec.ValidationError, KeyError):
         return None
     return (

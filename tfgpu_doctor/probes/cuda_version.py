@@ -67,7 +67,7 @@ def _from_text(file: str) -> str | None:
 
 
 def _from_header(file: str) -> str | None:
-    match = re.search(r"^\s*#\s*define\s+CUDA(?:RT)?_VERSION\s+(\d+)", _text(file), re.MULTILINE)
+    match = re.search(r"^\s*#\s*define\s+CUDA(?:RT)?_VERSION\s+(\d{1,9})\b", _text(file), re.MULTILINE)
     return f"{int(match[1]) // 1000}.{int(match[1]) % 1000 // 10}" if match else None
 
 

@@ -126,7 +126,7 @@ def _memory(root: str) -> Fact[int]:
     meminfo = text_fact(root, "/proc/meminfo")
     if isinstance(meminfo, Unknown):
         return meminfo
-    found = re.search(r"^MemTotal:\s*(\d+) kB", meminfo.value, re.MULTILINE)
+    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", meminfo.value, re.MULTILINE)
     return Known(int(found[1]) * 1024, meminfo.source) if found else Unknown("/proc/meminfo has no MemTotal")
 
 

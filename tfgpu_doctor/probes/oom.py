@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfgpu_doctor.probes.files import read_text
+from tfgpu_doctor.probes.files import read_text, whole
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,4 @@ def _counter(root: str, path: str) -> int | None:
         words = [line.split() for line in read_text(root, path).splitlines()]
     except OSError:
         return None
-    return next(
-        (int(pair[1]) for pair in words if len(pair) == 2 and pair[0] == "oom_kill" and pair[1].isdigit()), None
-    )
+    return next((whole(pair[1]) for pair in words if len(pair) == 2 and pair[0] == "oom_kill"), None)

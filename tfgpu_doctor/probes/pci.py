@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tfgpu_doctor.probes.files import below, read_text, why
+from tfgpu_doctor.probes.files import below, read_text, whole, why
 from tfgpu_doctor.records.facts import Fact, Known, PciGpu, Unknown
 
 DEVICES = "/sys/bus/pci/devices"
@@ -43,7 +43,7 @@ def _gpu(root: str, address: str, names: dict[str, str]) -> PciGpu:
         driver=_driver(root, address),
         name=names.get(device),
         link_speed=_attribute(root, address, "current_link_speed"),
-        link_width=int(width) if width.isdecimal() else None,
+        link_width=whole(width),
     )
 
 
