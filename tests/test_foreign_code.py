@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
-from tests.bench.samples import result
+from tests.bench.samples import result, run
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 from tfgpu_doctor.cli import COMMANDS
@@ -30,7 +30,7 @@ NAMES = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()}
 
 # Every command, with what it reads. doctor, bench and smoke go on to a TensorFlow that cannot be imported.
 CALLS = {
-    "bench": (["show", "result.json"], ["matpow", "--size", "64"]),
+    "bench": (["show", "result.json", "--html", "result.html"], ["matpow", "--size", "64"]),
     "check": (["requirements.txt"],),
     "compare": (["report.json", "report.json"],),
     "doctor": ([], ["--no-import", "--format", "html", "--output", "page.html"], ["--from", "report.json"]),
@@ -95,7 +95,8 @@ def planted(tmp_path: Path) -> Planted:
 def test_no_command_executes_what_lies_in_the_current_directory(planted: Planted, tmp_path: Path) -> None:
     assert CALLS.keys() == COMMANDS.keys()
     (planted.folder / "report.json").write_bytes(make_report(healthy(), MATRIX, source="live", timings={}).to_json())
-    (planted.folder / "result.json").write_bytes(result().to_json())
+    (planted.folder / "result.json").write_bytes(result(run("CPU"), run("1 GPU")).to_json())
+    (planted.folder / "matplotlibrc").write_text("text.usetex: True\nno line of a matplotlibrc\n")  # LaTeX is a program
     (planted.folder / "requirements.txt").write_text("tensorflow==2.15.1\n")
     console = tmp_path / "bin" / "tfgpu"
     console.parent.mkdir()
@@ -105,6 +106,7 @@ def test_no_command_executes_what_lies_in_the_current_directory(planted: Planted
     assert planted.executed() == []
     codes = json.loads(errors.splitlines()[-1])
     assert len(codes) == len(calls) and 2 not in codes, errors
+    assert (planted.folder / "result.html").exists() and "matplotlibrc" not in errors
 
 
 def test_python_m_executes_no_more_than_python_itself(planted: Planted) -> None:

@@ -229,7 +229,7 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
     return Problem(
         title=f"The import of TensorFlow hangs: it did nothing for {phase.idle:.0f} s",
         cause="it waits for something that does not come (a network file system, a lock, a driver that does not "
-        "answer): it used no CPU time and read nothing, so that more time would not help",
+        "answer): a slow import would use CPU time or read something",
         evidence=found,
         fixes=_find_where_it_waits(context)[:1],
     )

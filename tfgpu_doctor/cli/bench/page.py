@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,13 +44,28 @@ def _check_charts() -> None:
     # it speaks of its font cache, which nobody asked about
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        import matplotlib
+        with _elsewhere():
+            import matplotlib
 
         import tfgpu_doctor.render.html.charts.speeds  # noqa: F401 - what a broken installation fails at
     except ImportError as error:
         raise click.UsageError(f"{NEEDS}; the installed one does not work: {error}") from error
     if matplotlib.__version_info__[:2] < OLDEST:
         raise click.UsageError(f"{NEEDS}; the installed version {matplotlib.__version__} is too old")
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Leave the current directory: at its import, Matplotlib reads a matplotlibrc that lies there, and evaluates it."""
+    here = os.curdir
+    with suppress(FileNotFoundError):  # it has been removed
+        here = os.getcwd()
+    os.chdir(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.chdir(here)
 
 
 def write(result: BenchResult, matrix: Matrix, name: str) -> None:

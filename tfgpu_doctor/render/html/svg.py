@@ -80,7 +80,9 @@ _IDS = re.compile(r"(?<= id=\")(?=[^\"]*\")|(?<=url\(#)|(?<=href=\"#)")
 @contextmanager
 def drawing(height: float) -> Iterator[Figure]:
     """A figure of this height in inches, to be drawn and shown within the block; nothing global is changed after it."""
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()  # not the settings of a matplotlibrc, which may call LaTeX
+        matplotlib.rcParams.update(_STYLE)
         warnings.simplefilter("ignore", UserWarning)  # letters that its own fonts lack: the browser has others
         yield Figure(figsize=(WIDTH, height), layout="constrained")
 
