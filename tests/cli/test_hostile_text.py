@@ -256,6 +256,21 @@ def test_variables(folder: Path) -> None:
             harmless(folder, *command, environ={name: f"{folder}/no{BOMB}"})
 
 
+@pytest.mark.full
+def test_a_hostile_machine(folder: Path) -> None:
+    package = folder / f"tensorflow_{BOMB[:30]}-2.15.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.15.0{BOMB}\n")
+    (folder / "tensorflow").mkdir()
+    (folder / "tensorflow" / "__init__.py").write_text(f"raise ImportError({BOMB!r})\n")
+    names = ("XLA_FLAGS", "LD_LIBRARY_PATH", "TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES", "CONDA_PREFIX")
+    environ = {**dict.fromkeys(names, f"{folder}/{BOMB}"), "PYTHONPATH": str(folder)}
+    for form in choices("report"):
+        assert "PWN" in harmless(folder, "doctor", "--format", form, "--no-redact", environ=environ)
+    harmless(folder, "plan", environ=environ)
+    assert "PWN" in harmless(folder, "bench", "matpow", "--devices", "cpu", environ=environ)
+
+
 # -------------------------------------------------------------------------------------------------- terminals, streams
 
 
