@@ -138,3 +138,37 @@ def test_nothing_is_left_after_a_signal(ending: tuple[str, signal.Signals], slee
     _, errors = running.communicate(timeout=PATIENCE)
     assert (running.returncode, b"Traceback" in errors) == (SIGNALS[number], False)
     assert not sleepers.alive()
+
+
+LOST = """
+import os, signal, sys, time
+from tfgpu_doctor import __main__ as entry
+
+class Loses:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(0.01)
+
+def command(*_, **__):
+    loses = Loses()
+    del loses  # "Exception ignored in"
+    try:
+        time.sleep(60)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)  # and what comes meanwhile does not cut this short
+        time.sleep(3 * entry.AGAIN)
+        print("cleaned up", flush=True)
+
+import click
+click.Group.main = command
+sys.unraisablehook = lambda lost: None
+entry.main()
+"""
+
+
+@pytest.mark.parametrize("number", usual(SIGNALS, lambda number: number == signal.SIGTERM))
+def test_a_signal_that_python_loses_is_raised_again(number: signal.Signals) -> None:
+    argv = [sys.executable, "-c", LOST.format(name=number.name)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (SIGNALS[number], "cleaned up\n")
+    assert done.stderr == ("tfgpu: interrupted\n" if number == signal.SIGINT else "")

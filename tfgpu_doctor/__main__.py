@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]  # `python -m` puts the current directory there, where a click.py of somebody else may lie
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     from click import ClickException
 
 EXIT_OK, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 2, 3, 130, 141
-CLEANING = 5.0  # seconds after a signal in which another one does not cut short the cleaning up
+AGAIN = 0.5  # seconds
 
-_signalled = float("-inf")  # monotonic time
+_leaving: BaseException | None = None  # what the handler of a signal has raised
 
 
 def main() -> None:
@@ -98,9 +97,7 @@ def run(arguments: list[str]) -> int:
 
     guard()
     signal.signal(signal.SIGINT, on_interrupt)
-    for number in _ending_signals():
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, _terminated)
+    _catch_signals()
     stdout = sys.stdout
     try:
         code = cli.main(arguments, prog_name="tfgpu", standalone_mode=False)
@@ -152,24 +149,49 @@ def _defect(error: Exception) -> int:
 def _ending_signals() -> list[int]:
     import signal
 
-    return [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]  # Windows: no SIGHUP
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")  # Windows has two of them
+    return [number for name in names if (number := getattr(signal, name, None))]
 
 
-def _terminated(number: int, _frame: FrameType | None) -> None:
-    """Exit through every `with`, so that no child process and no file is left behind."""
-    global _signalled
-    if time.monotonic() - _signalled > CLEANING:  # service managers send both signals at once
-        _signalled = time.monotonic()
-        raise SystemExit(128 + number)
+def _catch_signals() -> None:
+    import signal
+
+    for number in _ending_signals():  # nohup ignores SIGHUP, and a shell SIGINT for a background job
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _leave)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    """Exit through every `with`, so that no child process and no file is left behind.
+
+    Python loses an exception that is raised within the callback of a weak reference, for example: so an alarm raises it
+    again, unless it is on its way. Only another Ctrl-C cuts short what a `with` cleans up.
+    """
+    global _leaving
+    import signal
+
+    error = sys.exc_info()[1]
+    while error is not None and error is not _leaving:
+        error = error.__context__
+    if error is not None and number != signal.SIGINT:
+        return
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+    if number != getattr(signal, "SIGALRM", None) or _leaving is None:
+        _leaving = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+    raise _leaving
 
 
 def _end_children() -> None:
     """Kill all processes that the command has started and that still run; signals wait for that."""
+    process = sys.modules.get("tfgpu_doctor.probes.process")
+    if process is None and _leaving is None:
+        return
     import signal
 
-    if process := sys.modules.get("tfgpu_doctor.probes.process"):
-        for number in (signal.SIGINT, *_ending_signals()):
-            signal.signal(number, signal.SIG_IGN)
+    for number in _ending_signals():
+        signal.signal(number, signal.SIG_IGN)
+    if process:
         process.end_all()
 
 

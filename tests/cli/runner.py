@@ -16,6 +16,7 @@ from unittest.mock import patch
 from tfgpu_doctor.__main__ import main
 
 HERE = Path()
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # a command catches them
 
 
 def tfgpu(
@@ -40,7 +41,7 @@ def in_process(
     """The same in bytes. Streams have the encoding that PYTHONIOENCODING names, and are no terminals."""
     encoding = environ.get("PYTHONIOENCODING", "utf-8")
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding, errors) for errors in ("strict", "backslashreplace"))
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         with (
             patch.dict(os.environ, {"COLUMNS": "80", **environ}),

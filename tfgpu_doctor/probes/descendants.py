@@ -27,6 +27,7 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows: TerminateProcess
 PAUSE = 0.002  # seconds between two looks at processes that are ending
 
 _once = threading.Lock()
+_abandoned: set[int] = set()  # killed, but the kernel does not let them go, as behind a dead driver
 
 
 @cache
@@ -104,11 +105,14 @@ def kill(find: Callable[[], Iterable[int]], seconds: float, spared: Iterable[int
     deadline = time.monotonic() + seconds
     dying: set[int] = set()
     while True:
-        found = _stopped(find())
+        found = _stopped(find(), deadline)
         for pid in found:
             _signal(pid, KILL)
         dying = {pid for pid in (dying | found).difference(spared) if not _reaped(pid)}
-        if not (found or dying) or time.monotonic() >= deadline:
+        if not (found or dying):
+            return
+        if time.monotonic() >= deadline:
+            _abandoned.update(found, dying)
             return
         time.sleep(PAUSE)
 
@@ -123,20 +127,23 @@ def kill_all(seconds: float) -> None:
         return
     before = _adopt_orphans()
     me = os.getpid()
-    kill(lambda: orphans() if children(me) & before else children(me), seconds)
+    kill(lambda: (orphans() if children(me) & before else children(me)) - _abandoned, seconds)
 
 
-def _stopped(roots: Iterable[int]) -> set[int]:
+def _stopped(roots: Iterable[int], deadline: float) -> set[int]:
     """Stop `roots` and all below them, so that none forks or leaves while the others are looked for."""
     found: set[int] = set()
+    last: set[int] = set()
     fresh = set(roots)
     while fresh:
-        for pid in fresh:
-            if STOP is not None:
+        if STOP is not None:
+            for pid in fresh:
                 _signal(pid, STOP)
         found |= fresh
-        # all are looked at again: one may have been within a fork when it was stopped
-        fresh = {child for pid in found for child in children(pid)} - found
+        if time.monotonic() >= deadline:
+            break
+        # each is looked at twice: it may have been within a fork when it was stopped
+        last, fresh = fresh, {child for pid in last | fresh for child in children(pid)} - found
     return found
 
 

@@ -28,6 +28,7 @@ from tfgpu_doctor.probes import descendants, launch
 from tfgpu_doctor.probes.programs import find
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
+END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
 QUEUED = 4_000_000  # bytes of lines that wait to be read; of a child that writes faster than that, the rest is dropped
@@ -304,7 +305,7 @@ def end_all() -> None:
     For a process that is a command from its begin to its end: children that others have started count, too.
     """
     _closed.set()
-    deadline = time.monotonic() + KILL_GRACE
+    deadline = time.monotonic() + END_GRACE
     while True:
         descendants.kill_all(max(deadline - time.monotonic(), 0.0))
         if not _starting or time.monotonic() >= deadline:
