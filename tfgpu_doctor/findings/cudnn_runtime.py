@@ -35,7 +35,7 @@ DEP_MISSING = finding(
     docs=CUDNN_GUIDE,
 )
 _HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)
-_LIBRARY = re.compile(r"[\w./-]*lib[\w.+-]+\.so[.\d]*")
+_FILE = re.compile(r"[\w./+-]+")
 _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
 _UNVERSIONED = re.compile(r"\blibcuda\.so: cannot open shared object file")
 _CUDA_LINK = Fix(
@@ -106,7 +106,9 @@ def _needs_another(name: str, message: Message) -> bool:
     """Whether a line about a part of cuDNN gives another library, or the loader's number for one, as the reason."""
     if name == "libnvrtc.so" or (message.kind == "cudnn-part-missing" and _HELPERS.search(name)):
         return True  # only cuDNN 8 asks for nvrtc without its version
-    reason = _NAMES_THE_REASON.search(message.text) or any(map(_HELPERS.search, _LIBRARY.findall(message.text)))
+    reason = _NAMES_THE_REASON.search(message.text) or any(
+        map(_HELPERS.search, (file for file in _FILE.findall(message.text) if "lib" in file and ".so" in file))
+    )
     return bool(CUDNN_PART.search(name) and reason)
 
 

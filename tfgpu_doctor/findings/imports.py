@@ -56,9 +56,9 @@ def version_not_found(
 # Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
 _BEFORE_AVX = re.compile(
     r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
-    r"|Xeon\S* +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b"
-    r"|\bAthlon\S* (?:II|64|X2)\b|Celeron\S* (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
-    r"|Pentium\S* (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
+    r"|Xeon\S{0,20} +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b"
+    r"|\bAthlon\S{0,20} (?:II|64|X2)\b|Celeron\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
+    r"|Pentium\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
 )
 
 

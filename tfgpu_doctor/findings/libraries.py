@@ -14,7 +14,7 @@ from tfgpu_doctor.records.report import Evidence
 from tfgpu_doctor.records.software import LibraryState
 
 CUDNN_GUIDE = "https://docs.nvidia.com/deeplearning/cudnn/latest/"
-CUDNN_PART = re.compile(r"lib?cudnn_\w+|cudnn_\w+64", re.IGNORECASE)  # not the main library
+CUDNN_PART = re.compile(r"lib?cudnn_\w|cudnn_\w{1,40}64", re.IGNORECASE)  # not the main library
 # where these hold, nobody asks for CUDA's libraries
 NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
 NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed")

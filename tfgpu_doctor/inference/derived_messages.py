@@ -36,7 +36,7 @@ _OF_USER = re.compile(
     r"/\.local/lib/python\d\.\d{1,2}/site-packages/tensorflow(?=/)"
     r"|AppData\\Roaming\\Python\\Python\d{2,3}\\site-packages\\tensorflow(?=\\)"
 )
-_OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.*site-packages)", re.IGNORECASE)
+_OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.{0,300}site-packages)", re.IGNORECASE)
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 _ANSWER_WITHIN = 3  # lines between the question for the version and the answer
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")

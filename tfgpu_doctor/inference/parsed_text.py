@@ -27,8 +27,8 @@ NOT_IN_TEXT = Unknown("the text does not say")
 _IN_PASSING = {
     "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
     "gpu": re.compile(
-        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla )*(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
-        r"(?: ?Ti| ?SUPER| Ada| Laptop)*|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
+        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla ){0,3}(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
+        r"(?: ?Ti| ?SUPER| Ada| Laptop){0,4}|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
         r"|(?<=GPU )[2-5]0[5-9]0"
         r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40|K80|K40|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
     ),
@@ -38,7 +38,7 @@ _NO_SENTENCE = re.compile(
     r"\]: |\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl"
     r"|site-packages|^\s*[\w.\[\]-]+==|== "
 )
-_SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.]+ ?MiB \||rocesses:|MIG devices")
+_SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
 
 
 class ParsedText:

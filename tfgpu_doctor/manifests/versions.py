@@ -74,7 +74,7 @@ def _one_conda(part: str) -> str:
 def _one_poetry(part: str) -> str:
     if part in ("", "*"):
         return ""
-    found = re.fullmatch(r"(\^|~(?!=)|==?|)\s*v?(\d+(?:\.\d+)*)(\.\*)?([\w.+-]*)", part)
+    found = re.fullmatch(r"(\^|~(?!=)|==?|)\s*v?(\d+(?:\.\d+)*)(?!\.?\d)(\.\*)?([\w.+-]*)", part)
     if found is None:
         return part
     sign, number, star, rest = found.groups()

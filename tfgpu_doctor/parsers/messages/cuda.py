@@ -10,6 +10,8 @@ from tfgpu_doctor.parsers.messages.template import template
 
 # a library by its file name: libcudart.so.11.0, cudnn64_8.dll, libcudnn_cnn_infer.so.8, libcudart.8.0.dylib
 _LIBRARY = r"(?P<library>(?:[\w./\\:-]*[/\\])?[\w+-]+?(?:\.so(?:\.\d+)*|\.dll|(?:\.\d+)*\.dylib))"
+# where a path may begin that is searched for: at a slash within another, each would be read to the end once more
+_PATH_BEGINS = r"(?:^|[\s'\"(]|(?<![\w.\\/:-])/)"
 _NVIDIA_DLL = (
     r"(?P<library>(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nvcuda)(?:64)?(?:_\d+)?\.dll)"
 )
@@ -43,7 +45,7 @@ TEMPLATES = (
     template(
         "library-not-opened",
         "missing|not found",
-        rf"(?:^|[\s'\"(/]){_LIBRARY}['\"`]?(?: \w+)? (?:is|was) (?:missing|not found)",
+        rf"{_PATH_BEGINS}{_LIBRARY}['\"`]?(?: \w+)? (?:is|was) (?:missing|not found)",
     ),
     # TensorFlow's own check on Windows, whose traceback shows what it was about to load
     template("library-not-opened", "build_info.cudnn", r"build_info\.cudnn_dll_name", library="cudnn64_.dll"),
@@ -55,7 +57,7 @@ TEMPLATES = (
         "loader-error",
         "cannot open shared object file|library not loaded|file too short|invalid elf header|wrong elf class|"
         "failed to map segment|static tls block",
-        rf"(?:^|Error:? *|[\s'\"(/]){_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short"
+        rf"{_PATH_BEGINS}{_LIBRARY} ?: (?P<why>cannot open shared object file[^;]*|file too short"
         rf"|invalid ELF header|wrong ELF class"
         rf"|failed to map segment|cannot allocate memory in static TLS block)",
     ),
@@ -122,7 +124,7 @@ TEMPLATES = (
         role="context",
     ),
     template("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
-    template("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S*): *undefined symbol: *(?P<symbol>\w+)"),
+    template("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S{0,80}?): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries
     template(
         "cublas-handle",

@@ -70,7 +70,7 @@ TEMPLATES = (
     template(
         "smi-version",
         "nvidia-smi",
-        r"NVIDIA-SMI (?P<tool>\d{3}\.[\d.]+) .*?Driver Version: *(?P<driver>\d{3}\.[\d.]+)",
+        r"NVIDIA-SMI (?P<tool>\d{3}\.[\d.]{1,20}) .{0,60}?Driver Version: *(?P<driver>\d{3}\.[\d.]+)",
         role="context",
     ),
     template(
@@ -223,7 +223,7 @@ TEMPLATES = (
     template(
         "gpu-ignored",
         "ignoring visible gpu|ignoring gpu device",
-        r"Ignoring (?:visible )?gpu device \((?P<device>.*?)\) with Cuda (?:compute )?capability "
+        r"Ignoring (?:visible )?gpu device \((?P<device>.{0,300}?)\) with Cuda (?:compute )?capability "
         rf"{_CAPABILITY}\. The minimum required Cuda (?:compute )?capability is (?P<need>\d+\.\d+)",
     ),
     template(

@@ -65,8 +65,8 @@ TEMPLATES = (
         "tensorrt-warning",
         "tf-trt warning|libnvinfer|nvinfer|could not find tensorrt|tensorrt libraries",
         r"TF-TRT Warning|Could not (?:find|load) (?:TensorRT|dynamic library '(?:lib)?nvinfer\w*)"
-        r"|libnvinfer\w*\.so[.\d]*"
-        r"|dlopen some TensorRT libraries|nvinfer\w*\.dll|missing TensorRT libraries",
+        r"|libnvinfer\w{0,40}\.so[.\d]*"
+        r"|dlopen some TensorRT libraries|nvinfer\w{0,40}\.dll|missing TensorRT libraries",
     ),
     _harmless("driver-version-on-windows", "kernel reported driver version not implemented on windows"),
     _harmless(

@@ -127,7 +127,7 @@ TEMPLATES = (
     template(
         "cpu-instructions-missing",
         "was compiled to use",
-        r"library was compiled to use (?P<instructions>[\w., ]+?) instructions, but these aren't available",
+        r"library was compiled to use (?P<instructions>[\w., ]{1,200}?) instructions, but these aren't available",
         stops_import=True,
     ),
     template(

@@ -34,7 +34,7 @@ TEMPLATES = (
     template(
         "image-without-cudnn",
         "nvidia/cuda:",
-        r"nvidia/cuda:(?!\S*cudnn)[\w.-]*(?:base|runtime|devel)[\w.-]*",
+        r"nvidia/cuda:(?!\S{0,100}cudnn)[\w.-]{0,60}(?:base|runtime|devel)[\w.-]*",
         role="context",
     ),
     template(

@@ -10,9 +10,11 @@ a failure; what a message means for the diagnosis is the business of the finding
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from tfgpu_doctor.parsers.text.lines import Line
@@ -21,7 +23,8 @@ from tfgpu_doctor.records.facts import Message
 SHOWN = 300  # characters of a line that are kept as evidence
 MOST = 60  # different messages of one kind
 _JOINED = 5_000  # lines up to which a hard-wrapped line is put together again
-_WRAPPED = 60  # characters from which a line may have been wrapped by a terminal
+_WRAPPED, _WIDEST = 60, 500  # characters of a line that may have been wrapped by a terminal
+_GLUES = ("", " ")  # what the terminal put a line break in place of
 
 Role: TypeAlias = Literal["context", "harmless"]  # where and how; looks bad and is not; all else says what failed
 _Match: TypeAlias = "tuple[Line, Template, re.Match[str]]"
@@ -43,10 +46,6 @@ class Template:
         """The compiled expression; most templates are never needed for a text, and compiling all takes 20 ms."""
         return re.compile(self.expression, re.IGNORECASE)
 
-    def matches(self, text: str, lower: str) -> re.Match[str] | None:
-        """The message in a line, which is given in lower case as well."""
-        return self.pattern.search(text) if any(needle in lower for needle in self.needles) else None
-
 
 def template(
     kind: str,
@@ -66,7 +65,7 @@ def read(lines: Sequence[Line], templates: Iterable[Template]) -> tuple[Message,
     """Find every message in `lines`, in their order; a repeated one is counted."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Message] = {}
     number: dict[str, int] = {}
-    for line, which, match in _matches(lines, _present(lines, tuple(templates))):
+    for line, which, match in _matches(lines, tuple(templates)):
         values = {**which.fixed, **{k: v.strip() for k, v in match.groupdict().items() if v and v.strip()}}
         key = (which.kind, tuple(values.items()))
         if key in found:
@@ -79,32 +78,66 @@ def read(lines: Sequence[Line], templates: Iterable[Template]) -> tuple[Message,
     return tuple(sorted(found.values(), key=lambda message: message.line))
 
 
-def _present(lines: Sequence[Line], templates: tuple[Template, ...]) -> tuple[Template, ...]:
-    """The templates with a needle anywhere in the text, in a line or over the seam of two: few, and found at once."""
-    texts = [line.text.lower() for line in lines]
-    ways = ("\n".join(texts), "".join(texts), " ".join(text.lstrip() for text in texts))
-    return tuple(one for one in templates if any(needle in way for needle in one.needles for way in ways))
-
-
 def _matches(lines: Sequence[Line], templates: tuple[Template, ...]) -> Iterator[_Match]:
     """Every template in every line, and in the seam of two lines that a terminal may have broken."""
-    mend = len(lines) <= _JOINED
+    possible = _possible([line.text for line in lines], templates)
+    seams = _seams(lines, templates)
     for place, line in enumerate(lines):
-        lower = line.text.lower()
-        for one in templates:
-            if match := one.matches(line.text, lower):
-                yield line, one, match
-        if mend and len(line.text) >= _WRAPPED and place + 1 < len(lines):
-            yield from _over_the_seam(line, lines[place + 1], templates)
+        for number in sorted(possible[place]):
+            if match := templates[number].pattern.search(line.text):
+                yield line, templates[number], match
+        if place in seams:
+            numbers = sorted(seams[place] | possible[place] | possible[place + 1])
+            yield from _over_the_seam(line, lines[place + 1], [templates[number] for number in numbers])
 
 
-def _over_the_seam(line: Line, following: Line, templates: tuple[Template, ...]) -> Iterator[_Match]:
+def _seams(lines: Sequence[Line], templates: tuple[Template, ...]) -> dict[int, set[int]]:
+    """The lines that a terminal may have broken, and the templates with a needle across the break."""
+    if len(lines) > _JOINED:
+        return {}
+    places = [place for place, line in enumerate(lines[:-1]) if _WRAPPED <= len(line.text) <= _WIDEST]
+    ends = max(len(needle) for one in templates for needle in one.needles)
+    texts = [
+        _glued(lines[place].text[-ends:], glue, lines[place + 1].text)[: 2 * ends]
+        for place in places
+        for glue in _GLUES
+    ]
+    possible = _possible(texts, templates)
+    return {place: possible[2 * number] | possible[2 * number + 1] for number, place in enumerate(places)}
+
+
+def _possible(texts: Sequence[str], templates: tuple[Template, ...]) -> list[set[int]]:
+    """The templates, by their number, that have a needle in each text.
+
+    Each needle is looked for in all texts at once: there are a thousand needles, and few are in a line.
+    """
+    found: list[set[int]] = [set() for _ in texts]
+    lower = [text.lower() for text in texts]
+    begins = list(accumulate((len(text) + 1 for text in lower), initial=0))
+    whole = "\n".join(lower)
+    owners: dict[str, list[int]] = {}
+    for number, one in enumerate(templates):
+        for needle in one.needles:
+            owners.setdefault(needle, []).append(number)
+    for needle, numbers in owners.items():
+        at = whole.find(needle)
+        while at >= 0:
+            place = bisect_right(begins, at) - 1
+            found[place].update(numbers)
+            at = whole.find(needle, begins[place + 1])
+    return found
+
+
+def _over_the_seam(line: Line, following: Line, templates: Iterable[Template]) -> Iterator[_Match]:
     """What stands in neither line alone."""
     seam = len(line.text)
-    for glue in ("", " "):
-        text = f"{line.text}{glue}{following.text.lstrip() if glue else following.text}"
-        lower = text.lower()
+    for glue in _GLUES:
+        text = _glued(line.text, glue, following.text)
         for one in templates:
-            match = one.matches(text, lower)
+            match = one.pattern.search(text)
             if match and match.start() < seam < match.end() and not one.pattern.search(line.text):
                 yield Line(line.number, text), one, match
+
+
+def _glued(text: str, glue: str, following: str) -> str:
+    return f"{text}{glue}{following.lstrip() if glue else following}"

@@ -18,13 +18,13 @@ _RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exe
 _COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:")
 _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
 _FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
-_BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S*-)")
+_BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S{0,80}-)")
 _IMAGE = re.compile(
     r"\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
     r"|nvcr\.io/nvidia/\w+|rapidsai/[\w./-]{1,99}|deeplearning-platform-release/[\w./-]{1,99}):[\w.-]{1,128})"
 )
 _ASKED = re.compile(
-    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S*nvidia"
+    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
     r"|capabilities: *\[.{0,20}gpu|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
@@ -72,7 +72,7 @@ _SYSTEMS = (
     (
         "macos",
         re.compile(
-            r"\bon darwin\b|/Users/\w+/(?!.*\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
+            r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
             r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro)\b"
             r"|\.dylib\b|macosx_\d",
             re.IGNORECASE,
@@ -104,7 +104,7 @@ _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
     rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
-    rf"|environment variable `?[A-Z_]+=.*(?:to|work)"
+    rf"|environment variable `?[A-Z_]{1,60}=.{0,300}(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
 _PRINTED = re.compile(

@@ -130,7 +130,7 @@ def _seen(
 
 def _component_of(dll: str) -> str:
     """ "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll."""
-    return re.sub(r"(?:64)?(?:_[\d_]+)?\.dll$", "", dll).removeprefix("nv" if dll == "nvcuda.dll" else "")
+    return re.sub(r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", dll).removeprefix("nv" if dll == "nvcuda.dll" else "")
 
 
 def _version_of(match: re.Match[str], component: str, target: str | None) -> str | None:

@@ -39,6 +39,7 @@ COMPUTE_MODES = {
     "E. Thread": "exclusive_thread",
     "Prohibited": "prohibited",
 }
+LONGEST = 200  # characters of a row of the table
 T = TypeVar("T")
 
 # R610 and later write "KMD Version" and "CUDA UMD Version"; `-q` and `--version` write names before a wide colon
@@ -62,7 +63,7 @@ _STATE_CELL = re.compile(r"(?P<fan>\S+) +(?P<temp>\S+) +(?P<perf>\S+) +(?P<power
 _MEMORY_CELL = re.compile(r"(?P<used>\d+) *MiB */ *(?P<total>\d+) *MiB")
 _LOAD_CELL = re.compile(r"(?P<load>\S+) +(?P<mode>\S.*)")
 _MIG_CELL = re.compile(r"(\d+) +(\d+) +(\d+) +(\d+)")
-_PROCESS = re.compile(r"\| +(\d+) +(?:\S+ +\S+ +)??(\d+) +([CGM+]+) +(\S.*?) +(\d+ ?MiB|N/A) *\|")
+_PROCESS = re.compile(r"\| +(\d+) +(?:\S+ +\S+ +)??(\d+) +([CGM+]+) +(\S.{0,200}?) +(\d+ ?MiB|N/A) *\|")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _gpus(text: str) -> Iterator[Gpu]:
     rows: list[list[str]] = []
     for line in [*text.splitlines(), "+"]:
         row = line.strip().strip(">").strip()
-        cells = [cell.strip() for cell in row.strip("|").split("|")] if row.startswith("|") else []
+        cells = [cell.strip() for cell in row.strip("|").split("|")] if row.startswith("|") and len(row) <= LONGEST else []
         if len(cells) == 3 and _FIRST_CELL.fullmatch(cells[0]) and _BUS_CELL.fullmatch(cells[1]):
             rows = [cells]
         elif len(cells) == 3 and rows:
@@ -120,7 +121,7 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
     assert first and bus  # this is how the caller found the rows
     index = int(first[1])
     state_cell, memory_cell, load_cell = rows[1] if len(rows) > 1 else ("", "", "")
-    state, load = _cells(_STATE_CELL, state_cell), _cells(_LOAD_CELL, load_cell)
+    state, load = _cells(_STATE_CELL.fullmatch(state_cell)), _cells(_LOAD_CELL.fullmatch(load_cell))
     memory = _MEMORY_CELL.fullmatch(memory_cell)
     used, total = (int(memory["used"]) * MIB, int(memory["total"]) * MIB) if memory else (None, None)
     ecc, mig = rows[0][2], _switch(rows[2][2]) if len(rows) > 2 else None
@@ -149,9 +150,8 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
     )
 
 
-def _cells(pattern: re.Pattern[str], text: str) -> dict[str, str]:
+def _cells(match: re.Match[str] | None) -> dict[str, str]:
     """The values of a cell; none where it has another form."""
-    match = pattern.fullmatch(text)
     return match.groupdict() if match else {}
 
 

@@ -57,14 +57,17 @@ class Event:
     tags: tuple[str, ...] = ()  # "cp311-cp311-manylinux_2_17_x86_64"
 
 
+# where a name may begin that is searched for: not within another, which would be tried from each of its characters
+_BEGINS = r"(?<![A-Za-z0-9._-])[._-]{0,5}"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
 _VERSION = r"\d[A-Za-z0-9.+!_]{0,40}"
 _REQUIREMENT = rf"(?P<requirement>(?P<name>{_NAME})(?:\[[\w, -]{{0,80}}\])?[^()\n]{{0,120}}?)"
 _NO_VERSION = re.compile(rf"Could not find a version that satisfies the requirement {_REQUIREMENT}\s*(?:\(|$|;)")
+_NO_VERSION_MARKER = "satisfies the requirement"
 _FROM_VERSIONS = re.compile(r"\(from versions:(?P<versions>[^)]*)")
 _NO_MATCH = re.compile(rf"No matching distribution found for {_REQUIREMENT}\s*(?:\(|$|`)")
 _WHEEL = re.compile(
-    rf"(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d\w{{0,8}})?"
+    rf"{_BEGINS}(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d\w{{0,8}})?"
     r"-(?P<tags>[\w.]{1,40}-[\w.]{1,40}-[\w.]{1,120})\.whl"
 )
 _INSTALLED = re.compile(rf"(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d)?")
@@ -76,15 +79,15 @@ _SATISFIED_ALONE = re.compile(
     rf"Requirement already (?:satisfied|up-to-date)[^:]{{0,60}}: (?P<requirement>(?P<name>{_NAME})\S{{0,160}})"
 )
 _NO_EXTRA = re.compile(
-    rf"(?P<name>{_NAME}) (?P<version>{_VERSION}) does not provide the extra ['\"](?P<other>[\w.-]{{1,60}})['\"]"
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) does not provide the extra ['\"](?P<other>[\w.-]{{1,60}})['\"]"
 )
 _REMOVED = re.compile(rf"The [\"'“‘](?P<name>{_NAME})[\"'”’] package has been removed")
 _CONFLICT = re.compile(
-    rf"(?P<name>{_NAME}) (?P<version>{_VERSION}) (?:requires|has requirement) (?P<requirement>[^,\s][^\n]{{0,150}}?),? "
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) (?:requires|has requirement) (?P<requirement>[^,\s][^\n]{{0,150}}?),? "
     rf"but you(?:'ll)? have (?P<other>{_NAME}) (?P<other_version>{_VERSION}) which is incompatible"
 )
 _LACKS = re.compile(
-    rf"(?P<name>{_NAME}) (?P<version>{_VERSION}) requires (?P<requirement>(?P<other>{_NAME})[^\n]{{0,150}}?), "
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) requires (?P<requirement>(?P<other>{_NAME})[^\n]{{0,150}}?), "
     r"which is not installed"
 )
 _BUILD_FAILED = re.compile(
@@ -95,12 +98,12 @@ _NOTHING_PROVIDES = re.compile(
     rf"nothing provides (?:requested )?(?P<requirement>\S{{1,60}}(?: [\w.<>=*|,]{{1,60}}(?= needed))?)"
     rf"(?: needed by (?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\S{{1,60}})?)?"
 )
-_MISSING_ON_SYSTEM = re.compile(r"(?P<requirement>__\w{2,20})[^,\n]{0,40}, which is missing on the system")
+_MISSING_ON_SYSTEM = re.compile(r"(?<!\w)(?P<requirement>__\w{2,20})[^,\n]{0,40}, which is missing on the system")
 _LISTED = re.compile(
     r"^\s*- (?P<requirement>(?:[\w./-]{1,60}::?)?(?P<name>[A-Za-z_][\w.-]{0,80}?)(?:[=<> ]\S{0,80})?)\s*$"
 )
 _UV_NONE = re.compile(
-    rf"(?:(?P<name>{_NAME})(?:[=<>]{{1,2}}(?P<version>{_VERSION}))? (?:has|is unusable because|have)"
+    rf"(?:{_BEGINS}(?P<name>{_NAME})(?:[=<>]{{1,2}}(?P<version>{_VERSION}))? (?:has|is unusable because|have)"
     rf"|all versions of (?P<all>{_NAME}) have) no wheels (?:are available )?with a matching (?:Python|platform)"
 )
 _UV_NAME_ABOVE = re.compile(r"\s*(?:ha(?:s|ve) )?no wheels")
@@ -143,7 +146,7 @@ def _joined(text: str, lines: Sequence[Line], place: int, end: str, most: int = 
     """The text with the lines after it, until one has `end`; a paste may have wrapped it."""
     parts = [text.rstrip()]
     for line in lines[place + 1 : place + 1 + most]:
-        if end in parts[-1] or not line.text.strip():
+        if end in parts[-1] or not line.text.strip() or _NO_VERSION_MARKER in line.text:
             break
         parts.append(line.text[:LONGEST].strip())
     return " ".join(parts)
@@ -226,7 +229,7 @@ def _uv_wrapped(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]
 
 
 _READERS: tuple[tuple[str, _Read], ...] = (
-    ("satisfies the requirement", _no_version),
+    (_NO_VERSION_MARKER, _no_version),
     ("No matching distribution found for", _simple("no-match", _NO_MATCH)),
     ("is not a supported wheel on this platform", _refused),
     ("Successfully installed ", _installed),

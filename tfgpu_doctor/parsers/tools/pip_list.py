@@ -63,7 +63,7 @@ _COMMAND = re.compile(
 )
 _PIP_HEADER = re.compile(r"\s*Package\s+Version(?:\s+(?:Latest|Type|Editable project location|Location|Installer))*\s*")
 _CONDA_HEADER = re.compile(r"[\s#]*(?:packages in environment at .*|Name\s+Version\s+Build(?:\s+Channel)?\s*)")
-_RULE = re.compile(r"[\s─-]*[─-]{3,}[\s─-]*")
+_RULE = re.compile(r"(?=[\s─-]*[─-]{3})[\s─-]*")
 _PROMPT = re.compile(
     r"\s*(?:>>>|In ?\[\d{0,4}\]|\(?[\w.@~:/\\ -]{0,60}\)?\s?[$#%]\s|[A-Z]:\\[^>]{0,80}>|\d{4}-\d\d-\d\d )"
 )

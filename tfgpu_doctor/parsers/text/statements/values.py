@@ -46,7 +46,7 @@ _TF_VERSION = re.compile(
     r"(?<![\d.])(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\.?(dev\d{1,10})|[-.]?((?:rc|alpha|beta|a|b)\d{1,2}))?(?![\d])",
     re.IGNORECASE,
 )
-_GIT_DESCRIBE = re.compile(r"v\d+\.\d+\.\d+[\w.-]*-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]*-\d+-g[0-9a-f]+", re.IGNORECASE)
+_GIT_DESCRIBE = re.compile(r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+", re.IGNORECASE)
 _PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
 _PYTHON_WORD = re.compile(r"python *(?:version)? *[:=]? *v?([23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
 _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
@@ -67,8 +67,8 @@ _NO_GPU = re.compile(
     r"[(]?(?:none\b|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)", re.IGNORECASE
 )
 _MEMORY = re.compile(
-    r"[\s,;:/|(@+&-]*(?:\band\b|\bwith\b)?[\s(]*(?<![A-Za-z\d.])\d{1,3}(?:[.,]\d{1,2})? ?(?:gi?b?s?|mi?b)\b"
-    r"(?: *(?:of )?(?:d?ram|v-?ram|gddr\d\w?|memory|video memory))?[\s).]*|[\s,;/(]+\d{4,6} ?(?:mi?b)\b[\s).]*",
+    r"[\s,;:/|(@+&-]{0,20}(?:\b(?:and|with)\b[\s(]{0,20})?(?<![A-Za-z\d.])\d{1,3}(?:[.,]\d{1,2})? ?(?:gi?b?s?|mi?b)\b"
+    r"(?: *(?:of )?(?:d?ram|v-?ram|gddr\d\w?|memory|video memory))?[\s).]*|[\s,;/(]{1,20}\d{4,6} ?(?:mi?b)\b[\s).]*",
     re.IGNORECASE,
 )
 _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?\d{1,2}[)]?$")
