@@ -281,8 +281,9 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
 
 def _listed_version(text: ParsedText) -> Fact[str]:
     """The version in a list of packages, or of what pip has just installed."""
+    packages = value_or(_packages(text), ())
     for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
-        for package in value_or(_packages(text), ()):
+        for package in packages:
             if package.name == name:
                 return Known(package.version, f"{package.location}: {name}")
     return NOT_IN_TEXT

@@ -59,6 +59,11 @@ class NameIndex:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._known = {name: _words(name) for name in names}
+        self._cores = {name: _core(words) for name, words in self._known.items()}
+        self._with: dict[str, set[str]] = {}  # word → the names that have it
+        for name, words in self._known.items():
+            for word in words:
+                self._with.setdefault(word, set()).add(name)
         self._answers: dict[str, tuple[str, ...]] = {}  # a diagnosis asks for the same few names again and again
 
     def find(self, name: str) -> tuple[str, ...]:
@@ -108,14 +113,17 @@ class NameIndex:
         model = _core(wanted)
         if not model - omittable:
             return ()  # a product line alone is no model
-        same = [known for known, words in self._known.items() if words == wanted]
+        # names of all three comparisons have these words: a name that is none costs a look-up each
+        alike = set.intersection(*(self._with.get(word, set()) for word in model - _PREFIXES or model))
+        near = [known for known in self._known if known in alike] if alike else []
+        same = [known for known in near if self._known[known] == wanted]
         if not same:
-            same = [known for known, words in self._known.items() if _core(words) == model]
+            same = [known for known in near if self._cores[known] == model]
         if not same:
             same = [
                 known
-                for known, words in self._known.items()
-                if _core(words) - model <= omittable and model - words <= _PREFIXES
+                for known in near
+                if self._cores[known] - model <= omittable and model - self._known[known] <= _PREFIXES
             ]
         return tuple(sorted(same, key=lambda known: len(self._known[known] ^ wanted)))
 

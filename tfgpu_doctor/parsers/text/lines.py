@@ -19,15 +19,23 @@ from tfgpu_doctor.parsers.text import wrappings
 
 WHOLE = 4_000  # lines up to which everything is kept
 TAIL = 400  # last lines of a longer text
-MOST = 8_000  # lines kept in all; the parsers take 0.2 ms for each
+MOST = 8_000  # lines kept in all; the parsers take 0.1 ms for each
 PER_SHAPE = 40  # lines of one kind
 EXAMINED = 10_000_000  # lines; of what follows only the tail is kept
 AROUND = 3  # lines kept before and after the first of a kind
-LONGEST = 4_000  # characters of a line; a longer one is read in pieces
-PIECES = 12  # of one line; what lies behind is dropped
-LONGEST_RUN = 200  # of one character
+LONGEST = 2_000  # characters of a line; a longer one is read in pieces
+PIECES = 12  # states of one progress bar
+LONGEST_RUN = 100  # of one character
+# All that the parsers see: the time that they take is in proportion to it, whatever the text. Where it is not enough
+# for long lines, each is cut to its beginning and its end; a short one is always read as a whole.
+MOST_CHARACTERS = 1_000_000
+MOST_PIECES = 2 * MOST  # a line may wrap others
+_CUTS = (LONGEST, 1_000, 500, 300, 200, 120, 100, 80, 60)  # characters of a line; the first of them that is enough
+_SHARES = (MOST_PIECES, 1_000, 100, 30, 10, 4, 2)  # pieces of a line, likewise
+_OVERLAP = 200  # characters that two pieces of a line share, so that a message stands in one of them
 _SHAPES = 100_000  # kinds remembered
-_BUFFER = LONGEST * PIECES
+_BUFFER = 48_000  # bytes of a line
+_MOST_BYTES = 8 << 20  # kept; from then on LONGEST of each line
 _ONE_LINE = 10  # a notebook of fewer lines is read as a whole; one with a line for each text is read line by line
 _LARGEST_NOTEBOOK = 8 << 20  # bytes
 
@@ -64,6 +72,7 @@ class Excerpt:
     lines: tuple[Line, ...]
     total: int  # lines of the text
     size: int  # bytes of the text
+    cut: int = 0  # lines of which a part was left out
 
     @property
     def left_out(self) -> int:
@@ -165,6 +174,8 @@ class _Chooser:
         self._page = page
         self._number = 0
         self._kept: dict[int, bytes] = {}
+        self._bytes = 0
+        self._cut: set[int] = set()
         self._before: deque[tuple[int, bytes]] = deque(maxlen=AROUND)
         self._tail: deque[tuple[int, bytes]] = deque(maxlen=TAIL)
         self._after = 0
@@ -178,7 +189,7 @@ class _Chooser:
         for line in lines if number < EXAMINED else ():
             number += 1
             if number <= WHOLE:
-                self._kept[number] = line[:_BUFFER]
+                self._keep(number, line)
                 continue
             count = seen.get(hash(line[:600].translate(_DIGITS)))
             if (count is None or 0 <= count < PER_SHAPE) and self._look(number, line, count):
@@ -207,18 +218,44 @@ class _Chooser:
 
     def _keep(self, number: int, line: bytes) -> None:
         if len(self._kept) < MOST:
-            self._kept[number] = line[:_BUFFER]
+            self._kept[number] = self._begin_of(number, line)
+
+    def _begin_of(self, number: int, line: bytes) -> bytes:
+        room = _BUFFER if self._bytes < _MOST_BYTES else LONGEST
+        if len(line) > room:
+            self._cut.add(number)
+        self._bytes += min(len(line), room)
+        return line[:room]
 
     def excerpt(self) -> Excerpt:
         """What was kept, decoded, in the order of the text."""
         for number, line in self._tail:
-            self._kept.setdefault(number, line[:_BUFFER])
-        lines = [
-            Line(number, piece)
+            if number not in self._kept:
+                self._kept[number] = self._begin_of(number, line)
+        pieces = {
+            number: list(_pieces(self._kept[number].decode("utf-8", "replace"), self._page))
             for number in sorted(self._kept)
-            for piece in _pieces(self._kept[number].decode("utf-8", "replace"), self._page)
-        ]
-        return Excerpt(tuple(lines), self._number, self.size)
+        }
+        share = _fitting(map(len, pieces.values()), _SHARES, MOST_PIECES)
+        longest = _fitting((len(text) for texts in pieces.values() for text in texts[:share]), _CUTS, MOST_CHARACTERS)
+        lines: list[Line] = []
+        for number, texts in pieces.items():
+            if len(texts) > share:
+                self._cut.add(number)
+                texts = texts[: share // 2] + texts[-(share // 2) :]
+            for text in texts:
+                if len(text) > longest:
+                    self._cut.add(number)
+                    lines += (Line(number, text[: longest // 2]), Line(number, text[-(longest // 2) :]))
+                else:
+                    lines.append(Line(number, text))
+        return Excerpt(tuple(lines), self._number, self.size, len(self._cut))
+
+
+def _fitting(sizes: Iterable[int], limits: tuple[int, ...], most: int) -> int:
+    """The first limit under which all together are at most so much; the last where none is enough."""
+    known = tuple(sizes)
+    return next((limit for limit in limits if sum(min(size, limit) for size in known) <= most), limits[-1])
 
 
 def _pieces(text: str, page: bool) -> Iterator[str]:
@@ -227,5 +264,8 @@ def _pieces(text: str, page: bool) -> Iterator[str]:
         line = line.removesuffix("\r")
         for part in line.split("\r")[-PIECES:] if "\r" in line else (line,):
             part = clean(part)
-            for start in range(0, max(len(part), 1), LONGEST):
-                yield part[start : start + LONGEST]
+            if len(part) <= LONGEST:
+                yield part
+            else:
+                for start in range(0, len(part) - _OVERLAP, LONGEST - _OVERLAP):
+                    yield part[start : start + LONGEST]
