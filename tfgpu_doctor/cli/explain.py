@@ -123,6 +123,8 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     if excerpt.left_out:
         more = f"; after line {lines.EXAMINED} only the last {lines.TAIL}" if excerpt.total > lines.EXAMINED else ""
         say(f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped{more}")
+    if excerpt.cut:
+        say(f"tfgpu: {excerpt.cut} lines are too long to be examined as a whole: parts of them were left out")
     matrix = load_matrix(matrix_file)
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 

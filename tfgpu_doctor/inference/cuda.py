@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, fact_from, stated_at
+from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
 from tfgpu_doctor.records.versions import minor
 
@@ -87,7 +88,7 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     named = text.messages_of("library-not-opened", "loader-error", "library-opened")
     sought = {message.line: message.values.get("library", "") for message in named}
     for line in text.lines:
-        if len(line.text) > _SENTENCE:
+        if len(line.text) > _SENTENCE or "cudart" not in line.text.lower():
             continue
         for match in _files_there(line.text):
             if match[0] in sought.get(line.number, ""):
@@ -106,7 +107,7 @@ def _files_there(line: str) -> Iterator[re.Match[str]]:
 
 def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
-    for line in text.lines:
+    for line in _lines_with(text, "cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
                 yield Toolkit(
@@ -120,6 +121,11 @@ def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
         if not stated and (sentence := _stated_as_installed(_CUDA_SENTENCE, line.text)):
             version = sentence["version"] or sentence["there"] or sentence["made"] or sentence["path"]
             yield Toolkit(path=sentence[0], version=version, source=f"line {line.number}", via="stated")
+
+
+def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
+    """The lines that have one of the words: the expressions above try every character of a line."""
+    return (line for line in text.lines if any(word in low for low in [line.text.lower()] for word in words))
 
 
 def _stated_as_installed(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
@@ -157,7 +163,7 @@ def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
 def _mentioned_cudnn(text: ParsedText) -> Iterator[CudnnFile]:
     """What a conda command installs, or a sentence says is installed, unless the form states one."""
     stated = text.all_stated("cudnn")
-    for line in text.lines:
+    for line in _lines_with(text, "cudnn"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")

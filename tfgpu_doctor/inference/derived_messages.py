@@ -175,8 +175,9 @@ def _two_packages(text: ParsedText) -> Iterator[Message]:
     """One TensorFlow loads a library of another: the folders of traceback and loader differ."""
     missed = text.messages_of("undefined-symbol")
     folders = {found["folder"] for message in missed if (found := _TF_FOLDER.search(message.text))}
-    others = {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders
-    if folders and others:
+    if not folders:
+        return
+    if {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders:
         yield Message("two-tensorflows", missed[0].line, missed[0].text)
 
 

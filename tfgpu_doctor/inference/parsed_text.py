@@ -94,8 +94,8 @@ class ParsedText:
 
     def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
         """The first line of that form, and none of the form `but`."""
-        lines = (line for line in self.lines if but is None or not but.search(line.text))
-        return next(((m, line.number) for line in lines if (m := pattern.search(line.text))), None)
+        found = ((match, line) for line in self.lines if (match := pattern.search(line.text)))
+        return next(((match, line.number) for match, line in found if not (but and but.search(line.text))), None)
 
     def text_of(self, number: int) -> str:
         """A line by its number, as evidence."""

@@ -8,6 +8,7 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from tfgpu_doctor.inference.asks import with_asks
@@ -101,7 +102,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     ('12.4', 100)
     """
     text = ParsedText(excerpt)
-    messages = (*text.messages, *derived_messages(text))
+    messages = (*text.messages, *derived_messages(text), *_cut(excerpt))
     python = _python(text, matrix)
     facts = Facts(
         host=_host(text),
@@ -115,6 +116,12 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
         messages=Known(messages, "the text"),
     )
     return with_asks(facts)
+
+
+def _cut(excerpt: Excerpt) -> Iterator[Message]:
+    if excerpt.cut:
+        text = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
+        yield Message("text-cut", excerpt.total, text, {"lines": str(excerpt.cut)})
 
 
 def _host(text: ParsedText) -> Host:

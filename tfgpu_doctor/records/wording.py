@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.records.facts import Known
+from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import count
 
@@ -23,14 +23,24 @@ _MEANING_OF_TEXT = {
 def verdict_sentence(report: Report) -> str:
     """What the verdict means."""
     if report.source == "text":
-        harmless = bool(report.findings) and all(finding.severity is Severity.NOTE for finding in report.findings)
-        if report.verdict == "unknown" and harmless:
-            return "only harmless lines; the text does not show whether TensorFlow uses a GPU"
-        return _MEANING_OF_TEXT[report.verdict]
+        return f"{_meaning_of_text(report)}{_left_out(report)}"
     started = isinstance(report.facts.tensorflow.devices, Known)
     if report.verdict == "ok" and not started:
         return "everything that TensorFlow needs is in place (it was not started)"
     return _MEANING[report.verdict]
+
+
+def _meaning_of_text(report: Report) -> str:
+    harmless = bool(report.findings) and all(finding.severity is Severity.NOTE for finding in report.findings)
+    if report.verdict == "unknown" and harmless:
+        return "only harmless lines; the text does not show whether TensorFlow uses a GPU"
+    return _MEANING_OF_TEXT[report.verdict]
+
+
+def _left_out(report: Report) -> str:
+    """What of a text was not examined; empty where everything was."""
+    cut = next((message for message in value_or(report.facts.messages, ()) if message.kind == "text-cut"), None)
+    return f"; {cut.values.get('lines', 'some')} lines were too long to be examined as a whole" if cut else ""
 
 
 def problem_counts(report: Report) -> str:

@@ -12,6 +12,7 @@ TEMPLATES = tuple(one for table in (driver, cuda, imports, packages, runtime, ha
 
 # Kinds that are no failures; those without a template come from other parsers and inference/derived_messages.py
 ROLES: dict[str, template.Role] = {
+    "text-cut": "context",  # a large text, in which parts of long lines were not examined
     **dict.fromkeys(
         ("conda-tensorflow", "container-start", "gpu-created", "jetson", "log-era", "notebook", "source-build"),
         "context",

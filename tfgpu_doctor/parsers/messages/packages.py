@@ -173,7 +173,7 @@ TEMPLATES = (
     ),
     template(
         "other-environment",
-        "gpu",
+        "jupyter|notebook|kernel|vs code|vscode|pycharm|spyder",
         r"\bGPUs?\b.{0,100}\b(?:"
         + _SHELL
         + r")\b.{0,60}\b(?:but|while|not|however|whereas)\b.{0,60}\b(?:"

@@ -48,7 +48,8 @@ _WINDOWS = re.compile(r"\bwindows|\bwin ?(?:\d|xp|server)|\bwin\b", re.IGNORECAS
 _MACOS = re.compile(r"mac ?os|os ?x\b|\bosx|darwin|\bmac\b", re.IGNORECASE)
 _VERSION = re.compile(r"[a-z()/:.\" -]{0,40}?(\d{1,5}(?:\.\d{1,2}){0,2})", re.IGNORECASE)
 _PLATFORM = re.compile(
-    r"linux-(?P<kernel>\d\S{0,80}?)-(?P<machine>x86_64|aarch64|ppc64le)-with-(?:glibc(?P<glibc>\d+\.\d+))?", re.IGNORECASE
+    r"linux-(?P<kernel>\d\S{0,80}?)-(?P<machine>x86_64|aarch64|ppc64le)-with-(?:glibc(?P<glibc>\d+\.\d+))?",
+    re.IGNORECASE,
 )
 
 

@@ -20,7 +20,7 @@ _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
 _FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
 _BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S{0,80}-)")
 _IMAGE = re.compile(
-    r"\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
+    r"(?<![\w.-])[.-]{0,3}\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
     r"|nvcr\.io/nvidia/\w+|rapidsai/[\w./-]{1,99}|deeplearning-platform-release/[\w./-]{1,99}):[\w.-]{1,128})"
 )
 _ASKED = re.compile(
@@ -104,7 +104,7 @@ _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
     rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
-    rf"|environment variable `?[A-Z_]{1,60}=.{0,300}(?:to|work)"
+    rf"|environment variable `?[A-Z_]{1, 60}=.{0, 300}(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
 _PRINTED = re.compile(

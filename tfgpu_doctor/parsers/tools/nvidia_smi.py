@@ -105,7 +105,9 @@ def _gpus(text: str) -> Iterator[Gpu]:
     rows: list[list[str]] = []
     for line in [*text.splitlines(), "+"]:
         row = line.strip().strip(">").strip()
-        cells = [cell.strip() for cell in row.strip("|").split("|")] if row.startswith("|") and len(row) <= LONGEST else []
+        cells = (
+            [cell.strip() for cell in row.strip("|").split("|")] if row.startswith("|") and len(row) <= LONGEST else []
+        )
         if len(cells) == 3 and _FIRST_CELL.fullmatch(cells[0]) and _BUS_CELL.fullmatch(cells[1]):
             rows = [cells]
         elif len(cells) == 3 and rows:

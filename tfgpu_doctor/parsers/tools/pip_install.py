@@ -79,11 +79,13 @@ _SATISFIED_ALONE = re.compile(
     rf"Requirement already (?:satisfied|up-to-date)[^:]{{0,60}}: (?P<requirement>(?P<name>{_NAME})\S{{0,160}})"
 )
 _NO_EXTRA = re.compile(
-    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) does not provide the extra ['\"](?P<other>[\w.-]{{1,60}})['\"]"
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) "
+    rf"does not provide the extra ['\"](?P<other>[\w.-]{{1,60}})['\"]"
 )
 _REMOVED = re.compile(rf"The [\"'“‘](?P<name>{_NAME})[\"'”’] package has been removed")
 _CONFLICT = re.compile(
-    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) (?:requires|has requirement) (?P<requirement>[^,\s][^\n]{{0,150}}?),? "
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) (?:requires|has requirement) "
+    rf"(?P<requirement>[^,\s][^\n]{{0,150}}?),? "
     rf"but you(?:'ll)? have (?P<other>{_NAME}) (?P<other_version>{_VERSION}) which is incompatible"
 )
 _LACKS = re.compile(

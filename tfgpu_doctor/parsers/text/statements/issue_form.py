@@ -67,7 +67,9 @@ _WORTH_A_LOOK = re.compile(
     re.IGNORECASE,
 )
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|[IWEF] (?:tensorflow|external)/|Traceback |  File \"")
-_HEADING = re.compile(r"\s*#{1,6}\s+(?P<label>\S(?:.*[^\s:#])?)[\s:#]*$|\s*\*\*(?P<bold>[^*:]*[^*:\s])\s*:?\*\*\s*:?\s*$")
+_HEADING = re.compile(
+    r"\s*#{1,6}\s+(?P<label>\S(?:.*[^\s:#])?)[\s:#]*$|\s*\*\*(?P<bold>[^*:]*[^*:\s])\s*:?\*\*\s*:?\s*$"
+)
 _SEPARATOR = re.compile(r"\s*[:：=|]+\s*")
 _FIELD_OF_FORM = re.compile(
     r"[\s*-]*(?P<label>OS Platform and Distribution|CUDA/cuDNN version|GPU model and memory|GCC/Compiler version) +"
