@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from tfgpu_doctor.files.reading import other_kind
 
-READER = 0.7  # seconds in which a process must open the other end of a named pipe
+READER = 0.5  # seconds in which a process must open the other end of a named pipe
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdin|stdout|stderr))|/proc/self/fd/(\d+)")
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
