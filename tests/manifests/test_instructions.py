@@ -67,7 +67,7 @@ def test_the_line_of_a_character() -> None:
 
 
 def settings(text: str) -> list[tuple[str, str, int]]:
-    (found,) = read("Dockerfile", text, "dockerfile", lambda name: None)
+    (found,) = read("Dockerfile", text, "dockerfile")
     return [(one.name, one.value, one.place.line) for one in found.settings]
 
 
@@ -101,7 +101,7 @@ FROM next
 ENV A=2
 RUN pip install numpy
 """
-    (found,) = read("Dockerfile", text, "dockerfile", lambda name: None)
+    (found,) = read("Dockerfile", text, "dockerfile")
     assert [one.name for one in found.requirements] == ["keras", "h5py", "numpy"]
     assert [(one.name, one.value) for one in found.settings] == [("A", "2")]
     assert found.image and found.image.name == "x"
@@ -144,7 +144,7 @@ def test_the_time_is_linear(name: str) -> None:
     with guarded(2.0, name):  # the slowest takes a fifth of it
         instructions_seen = sum(1 for _ in instructions(HOSTILE[name]))
         try:
-            read("Dockerfile", "FROM x AS s0\n" + HOSTILE[name], "dockerfile", lambda name: None)
+            read("Dockerfile", "FROM x AS s0\n" + HOSTILE[name], "dockerfile")
         except ManifestError as error:
             assert len(str(error)) < 200
     assert instructions_seen <= 4 * N
