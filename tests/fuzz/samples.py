@@ -28,6 +28,13 @@ texts = mutations.corpus
 ENVIRONMENT = (
     "name: x\nchannels: [conda-forge]\ndependencies:\n- python=3.10\n- cudatoolkit=11.8\n- pip:\n  - tensorflow\n"
 )
+TABLES = """gpus:
+- {compute_capability: "9.0", source: ours, names: [Wonder 1]}
+peaks:
+- {compute_capability: "9.0", products: Wonder, float32: 256, tf32: 1024, source: ours}
+cudnn:
+- {version: "9.28", min_compute_capability_by_cuda: {"13": "8.0"}, source: ours}
+"""
 REQUIREMENTS = (
     "-r other.txt\n-c pins.txt\ntensorflow[and-cuda]==2.15.1 ; python_version < '3.12' --hash=sha256:0\nnumpy<2\n"
 )
@@ -203,7 +210,7 @@ def layers() -> Sequence[bytes]:
     """Matrices of a user's, in JSON, which is YAML."""
     import yaml
 
-    return _encoded(yaml.safe_load(HEAD + BUILD), yaml.safe_load((mutations.TESTS / "small_matrix.yaml").read_text()))
+    return _encoded(yaml.safe_load(HEAD + BUILD), yaml.safe_load(HEAD + TABLES))
 
 
 @cache

@@ -43,7 +43,8 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
     tables: dict[str, Any] = {
         name: _over(getattr(below, name), getattr(above, name), key) for name, key in KEYS.items()
     }
-    tables["architectures"] = sorted(tables["architectures"], key=lambda row: numbers(row.compute_capability))
+    for name in ("architectures", "peaks"):
+        tables[name] = sorted(tables[name], key=lambda row: numbers(row.compute_capability))
     for name in ("cuda", "cudnn", "official"):
         tables[name] = sorted(tables[name], key=lambda row: numbers(row.version), reverse=True)
     tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]

@@ -72,7 +72,7 @@ def parse(text: str) -> Cluster | None:
     """
     try:
         config = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ClusterError(f"TF_CONFIG is not JSON: {error}") from error
     jobs, task = (config.get(part) if isinstance(config, dict) else None for part in ("cluster", "task"))
     if not jobs:
