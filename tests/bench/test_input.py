@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,6 +209,9 @@ def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
     assert found == ["z.jpg", "a/9.bmp", "b/1.jpeg", "b/2.png", "b/c/0.JPG"]
     assert len(pictures.find(str(tmp_path), 2)) == 2
     assert pictures.find(str(tmp_path / "nothing"), 5) == []
+    (tmp_path / "odd" / "folder.jpg").mkdir(parents=True)
+    os.mkfifo(tmp_path / "odd" / "pipe.jpg")
+    assert pictures.find(str(tmp_path / "odd"), 5) == [], "reading a pipe would wait for ever"
 
 
 def test_every_pipeline_has_its_base_and_is_used() -> None:

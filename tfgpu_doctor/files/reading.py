@@ -16,7 +16,7 @@ from typing import BinaryIO
 CHUNK = 1 << 20
 STDIN = "-"
 WRITER = 0.5  # seconds in which a process must open the other end of a pipe
-IDLE = 60.0  # seconds without data from a process that has opened it
+IDLE = 300.0  # seconds without data from a process that has opened it; it can be a doctor over ssh
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),

@@ -25,7 +25,8 @@ def find(folder: str, count: int) -> list[str]:
     found: list[str] = []
     for place, folders, files in os.walk(folder):
         folders.sort()
-        found += [os.path.join(place, name) for name in sorted(files) if name.lower().endswith(SUFFIXES)]
+        paths = (os.path.join(place, name) for name in sorted(files) if name.lower().endswith(SUFFIXES))
+        found += [path for path in paths if os.path.isfile(path)]  # reading a named pipe would wait for ever
         if len(found) >= count:
             break
     return found[:count]
