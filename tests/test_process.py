@@ -11,12 +11,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.probes import process
+from tfgpu_doctor.probes import descendants, process
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="orphans are followed on Linux only")
@@ -201,6 +202,32 @@ def test_the_whole_family_is_killed_even_one_in_a_session_of_its_own(script: Scr
     assert done.timed_out
     assert len(seen) == 6  # the child, four children of its own, one grandchild
     assert script.gone()
+
+
+@linux
+@pytest.mark.parametrize("lister", ["psutil", None])
+def test_where_the_kernel_does_not_list_children(
+    lister: str | None, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, and without /proc, where the process group is what is left."""
+    monkeypatch.setattr(descendants, "_lister", lambda: lister)
+    code = FAMILY if lister else FAMILY.replace("True", "False")
+
+    def on_line(line: str) -> float:
+        assert eventually(lambda: len(script.alive()) == 6)
+        return 0.1
+
+    assert process.run(script.argv(code), timeout=GENEROUS, on_line=on_line).timed_out
+    assert script.gone()
+
+
+@linux
+@pytest.mark.parametrize("link", ["1", FileNotFoundError()], ids=["another PID namespace", "no /proc"])
+def test_a_proc_that_names_other_processes_is_not_believed(
+    link: str | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.readlink", Mock(side_effect=[link]))
+    assert descendants._lister.__wrapped__() is None
 
 
 @posix

@@ -5,7 +5,8 @@ child gets a variable in its environment which its descendants inherit (as the c
 assigned to its child. An orphan that has cleared its environment is known only as a process below this one:
 `kill_all` ends it together with the command.
 
-Without Linux's /proc, the descendants are those that psutil finds while their parents run.
+Elsewhere, the descendants are those that psutil finds while their parents run; on Linux without /proc, or with that of
+another PID namespace, none is found, and only the process group of a child is killed.
 """
 
 from __future__ import annotations
