@@ -520,7 +520,7 @@ import sys, time
 from pathlib import Path
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 worker = WorkerProcess(sys.argv[1], script=Path(sys.argv[2]))
-print(worker.ask(60, do="hello")["pid"], flush=True)
+print(worker.ask(60, do="farewell")["pid"], flush=True)  # whose answer has no form
 time.sleep(1000)
 """
 
