@@ -91,8 +91,10 @@ def start(sleepers: Sleepers, folder: Path, *arguments: str, then: str) -> subpr
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(f"import os, time\nos.system({sleepers.command('3')!r})\n{then}\n")
     python = program(folder / "python", f'{sleepers.command("1")}\nexec {shlex.quote(sys.executable)} "$@"')
+    (folder / "temporary").mkdir()
     environ = {
         **os.environ,
+        "TMPDIR": str(folder / "temporary"),
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'site'}",
     }
@@ -120,6 +122,7 @@ def test_nothing_is_left_at_an_orderly_end(name: str, sleepers: Sleepers, tmp_pa
     _, errors = running.communicate(timeout=PATIENCE)
     assert running.returncode in (1, 3), errors
     assert not sleepers.alive()
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -138,6 +141,7 @@ def test_nothing_is_left_after_a_signal(ending: tuple[str, signal.Signals], slee
     _, errors = running.communicate(timeout=PATIENCE)
     assert (running.returncode, b"Traceback" in errors) == (SIGNALS[number], False)
     assert not sleepers.alive()
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 LOST = """

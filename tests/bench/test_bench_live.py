@@ -148,10 +148,15 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_an_interrupt_keeps_the_file_and_leaves_no_process(tensorflow_python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_keeps_the_file_and_leaves_no_process(
+    name: str, code: int, tensorflow_python: str, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     file = tmp_path / "result.json"
     arguments = ["--python", tensorflow_python, "--size", "256", "--min-samples", "1000", "--deadline", "600"]
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TMPDIR": str(temporary)}
     with subprocess.Popen(
         [*TFGPU, *arguments, "--output", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
     ) as process:
@@ -159,15 +164,17 @@ def test_an_interrupt_keeps_the_file_and_leaves_no_process(tensorflow_python: st
         while time.monotonic() < deadline and not (file.exists() and b'"samples_s": [\n' in file.read_bytes()):
             time.sleep(0.02)
         children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
+        assert list(temporary.iterdir())
+        process.send_signal(signal.Signals[name])
         _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130, stderr
-    assert stderr.strip() == b"tfgpu: interrupted"
+    assert process.returncode == code, stderr
+    assert stderr.strip() == (b"tfgpu: interrupted" if name == "SIGINT" else b"")
     assert children
     assert psutil.wait_procs(children, timeout=10)[1] == []
     (run,) = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
     assert run.samples_s and run.throughput and run.stopped
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "temporary"}
+    assert not list(temporary.iterdir())
 
 
 class Saboteur:
