@@ -65,6 +65,12 @@ def public_fields(record: type) -> frozenset[str]:
 
 
 @cache
+def closed_fields(record: type) -> frozenset[str]:
+    """The fields whose type is a closed list of words."""
+    return frozenset(name for name, hint in _hints(record).items() if _is_closed(hint))
+
+
+@cache
 def records_in(record: type) -> tuple[type, ...]:
     """The record and all that its fields hold, however deep."""
     inner = (one for found in inner_records(record).values() for one in records_in(found))
@@ -73,6 +79,12 @@ def records_in(record: type) -> tuple[type, ...]:
 
 def _hints(record: type) -> dict[str, Any]:
     return get_type_hints(record, include_extras=True)
+
+
+def _is_closed(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_closed(get_args(hint)[0])
+    return get_origin(hint) is Literal
 
 
 def _descriptions(hint: Any) -> Iterator[About]:

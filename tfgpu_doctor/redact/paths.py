@@ -7,10 +7,12 @@ every machine has (bin, site-packages, miniconda3, cuda-12.4), version numbers, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-PLACEHOLDER = re.compile(r"<[a-z]+(?:-\d+)?>")
+from tfgpu_doctor.redact.placeholders import PLACEHOLDER
+from tfgpu_doctor.redact.vocabulary import is_public_word
+
 _SEPARATORS = re.compile(r"([\\/]+)")
 _ANCHOR = re.compile(r"[A-Za-z]:|~")
 
@@ -32,52 +34,32 @@ _CODE = re.compile(r"(site|dist)-packages$|python\d\.\d+$", re.IGNORECASE)  # pu
 _A_DEVICE = re.compile(r"/(job|replica|task|device|physical_device|gpu|cpu):", re.IGNORECASE)  # TensorFlow's names
 _ENDINGS = re.compile(r"\.(py|pyc|so|ipynb|sh|bat|json|ya?ml|toml|cfg|txt|log|exe|dll|whl|h5|keras)$", re.IGNORECASE)
 
-# words that say nothing about whose machine this is
-WORDS = frozenset(
-    re.findall(
-        r"\S+",
-        """
-    aarch64 amd64 anaconda app appdata applications apps arch archive artifacts asdf base bash bazel bin broken
-    build builds cache caches cc cellar checkpoint checkpoints clang clean client cluster cmake code compiler conda
-    config content contents continuum core cu cuda cudatoolkit cudnn cupti current data debug default demo desktop
-    dev devel developer device dist docker docs documents downloads driver drivers dynload env environment
-    environments envs etc eval evaluation examples executable export ext external extras feedstock feedstock_root
-    file files folder framework frameworks free from gcc git gnu gpfs gpu hdd home homebrew hostedtoolcache imp
-    include info init install installed intel internal ipykernel jax jaxlib job jobs jovyan jupyter kaggle keras
-    kernel kernels lib lib32 lib64 libdevice library libs linux local lock log logs lustre mac macos main mamba
-    mambaforge media meta micromamba miniconda miniforge mnt model models modules nccl net new nfs nightly notebook
-    notebooks numpy nvcc nvidia nvml nvvm old openmpi opt out output outputs path pip pipx pixi pkg pkgs platform
-    plugin plugins poetry private program programs project project1 projects protobuf ptx ptxas public py pycharm
-    pycharmprojects pyenv pypoetry python python3 pythoncore pythonw pytorch release repo repos roaming root rtx run
-    runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm snap so
-    software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard
-    tensorflow tensorrt test testdata tests tf tfgpu tmp to toolkit tools torch train training tutorial tutorials
-    users usr uv var venv venvs version versions virtualenv virtualenvs volumes vscode wheel wheels win win32 win64
-    windows work workdir workspace workspaces wsl x64 x86 xcode xla zlib
-    """,
-    )
-)
 _WORD = re.compile(r"[.\-_+~ ]+")
-_NUMBERED = re.compile(r"([a-z]*?)v?\d*$", re.IGNORECASE)
-_CUDA = r"cu(?:da|dnn|blas|fft|rand|solver|sparse|pti|file|inj)|nv(?:idia|rtc|jitlink|infer|tools|ml|vm)|nccl"
-_KNOWN_STEM = re.compile(rf"lib(?:{_CUDA}|tensorflow|python|xla|gcc|stdc|gomp|z$)|(?:{_CUDA})[a-z]*\d|__")
 
 
 def is_public(part: str) -> bool:
     """Whether a part of a path says nothing about its owner."""
     part = _ENDINGS.sub("", part)
     return bool(_CODE.search(part)) or all(
-        _is_public_word(word) for word in _WORD.split(PLACEHOLDER.sub("", part)) if word
+        is_public_word(word) for word in _WORD.split(PLACEHOLDER.sub("", part)) if word
     )
 
 
-def _is_public_word(word: str) -> bool:
-    low = word.lower()
-    if low in WORDS or _KNOWN_STEM.match(low) or len(low) == 1 or (low.isdecimal() and len(low) < 6):
-        return True
-    numbered = _NUMBERED.match(low)
-    stem = numbered[1] if numbered and numbered.end() == len(low) else low
-    return stem in WORDS or stem in ("", "cp", "abi", "manylinux", "rc", "post")
+def paths_in(text: str) -> Iterator[str]:
+    """The paths in a running text."""
+    if "/" in text or "\\" in text:
+        yield from (match[2] for match in QUOTED.finditer(text))
+        yield from POSIX.findall(text)
+        yield from (match[0] for match in WINDOWS.finditer(text))
+
+
+def each(text: str, change: Callable[[str], str]) -> str:
+    """The text with every path in it changed."""
+    if "/" not in text and "\\" not in text:
+        return text
+    text = QUOTED.sub(lambda match: match[1] + change(match[2]) + match[1], text)
+    text = WINDOWS.sub(lambda match: change(match[0]), text)
+    return POSIX.sub(lambda match: change(match[0]), text)
 
 
 def users_in(path: str) -> list[str]:

@@ -1,58 +1,63 @@
-"""A report without what is private: names of users and hosts, home folders, addresses, identifiers, credentials.
+"""A record without what is private: names of users and hosts, home folders, addresses, identifiers, credentials.
 
 The same value becomes the same placeholder everywhere (``<user>``, ``<host-1>``, ``GPU-<uuid-1>``), so that a reader
-can still follow it, and so that its diagnosis stays the same. Redacting twice changes nothing. Pure.
+can still follow it, and so that its diagnosis stays the same. Redacting twice changes nothing. The time is linear in
+the size of the record: each text is read once for what it teaches and once for what is replaced in it, by expressions
+that read it once, and all that was learned is looked up together (known_names.py). Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.records.about import described, public_fields, records_in
-from tfgpu_doctor.records.facts import Facts, Known, Unknown
-from tfgpu_doctor.records.report import Fix, Report
-from tfgpu_doctor.redact import paths, patterns
+from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.redact import addresses, paths, places, remotes, secrets
+from tfgpu_doctor.redact.known_names import KnownNames
+from tfgpu_doctor.redact.placeholders import PLACEHOLDER, Placeholders
+from tfgpu_doctor.redact.shapes import Match
+from tfgpu_doctor.redact.vocabulary import NOBODY, WORDS, is_public_text, is_public_word, is_term
+from tfgpu_doctor.redact.walking import fields_of, fields_of_paths, private_texts
 
-# The values of fields that are declared public hold words of a closed vocabulary, versions or ids of products, and are
-# never touched; a user or host who is called like one of their words is replaced only where a program prints a name.
-# Where a fact was read, and why it is unknown, is never public.
-_SOURCES: dict[type, tuple[str, ...]] = {Known: ("source",), Unknown: ("reason", "ask")}
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
 T = TypeVar("T")
 
 
-def redact(report: Report) -> Report:
-    """Return the report with everything private replaced."""
-    return Redactor(report).apply(report)
+def redact(record: T) -> T:
+    """Return the record (a report, a result, several of them in a tuple) with everything private replaced."""
+    return Redactor(record).apply(record)
 
 
 class Redactor:
-    """Learns the private values of one record (a report), and replaces them in it or in other texts about it."""
+    """Learns the private values of one record, and replaces them in it or in other texts about it."""
 
     def __init__(self, record: Any) -> None:
         """Collect what is private in `record`."""
-        self._placeholders: dict[tuple[str, str], str] = {}
-        self._taken = {match[0] for _, text in _strings(record) for match in paths.PLACEHOLDER.finditer(text)}
-        self._public = {
-            word.lower()
-            for text in _public_texts(record)
-            for words in (r"[\w.-]+", r"\w+")
-            for word in re.findall(words, text)
-        }
         self._own = False  # the text is our own advice: what it names and the facts do not is not private
-        self._known: list[tuple[str, str]] = []  # (kind, value), to be replaced wherever they stand
-        for field, text in _strings(record):
-            self._learn(field, text)
-        self._words = self._compile()
-        self._spaced = self._compile_spaced()
+        self._known: dict[tuple[str, str], None] = {}  # (kind, value), to be replaced wherever they stand
+        self._read: dict[str, bool] = {}  # the texts that were read for names → whether one stood in its place
+        self._done: dict[tuple[str, str, bool], str] = {}
+        taken, uuids = set[str](), set[str]()
+        for name, text in private_texts(record):
+            if "<" in text:
+                taken.update(match[0] for match in PLACEHOLDER.finditer(text))
+            if "-" in text:
+                uuids.update(match[0] for match in addresses.UUID.found_in(text))
+            self._learn(name, text)
+        self._placeholders = Placeholders(taken, uuids)
+        self._name = self._placeholders.of
+        kinds = {value.lower(): kind for kind, value in reversed(self._known)}
+        self._words = KnownNames((value, kind) for value, kind in kinds.items() if _is_telling(kind, value))
+        # parts of paths with spaces and the like in them, at which a path in running text seems to end
+        odd = ((value, kind) for kind, value in self._known if re.search(r"[^\w.+-]", value))
+        self._spaced = KnownNames(((v, kind) for v, kind in odd if kind in ("user", "path")), parts_of_paths=True)
 
     def apply(self, value: T) -> T:
         """Return `value` (a record, a tuple, a dict, a text) with every text in it redacted."""
@@ -63,146 +68,143 @@ class Redactor:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
         if not text:
             return text
-        if name and patterns.SECRET_NAME.search(name) and not paths.PLACEHOLDER.fullmatch(text):
+        if name and secrets.SECRET_NAME.search(name):
             return self._name("secret", text)
-        text = patterns.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
-        pieces, end = [], 0
-        for match in patterns.URL.finditer(text):
-            pieces += [self._outside(text[end : match.start()]), self._url(match)]
-            end = match.end()
-        return "".join([*pieces, self._outside(text[end:])])
+        key = (text, name, self._own)
+        if key not in self._done:
+            self._done[key] = self._redacted(text)
+        return self._done[key]
 
-    def _map(self, value: Any, name: str = "") -> Any:
+    def _map(self, value: Any, name: str = "", public: bool = False) -> Any:
         if isinstance(value, str):
-            return self.text(value, name)
+            return value if public and is_public_text(value) else self.text(value, name)
         if isinstance(value, Struct):
             above, self._own = self._own, isinstance(value, Fix)
-            changed = replace(value, **{field: self._map(item, inner) for field, item, inner in _private(value, name)})
-            for field, fact in _public_facts(value):
-                sources = {part: self._map(getattr(fact, part), part) for part in _SOURCES[type(fact)]}
-                changed = replace(changed, **{field: replace(fact, **sources)})
+            fields = fields_of(value, name, public)
+            changed = replace(value, **{one.field: self._map(one.value, one.name, one.public) for one in fields})
             self._own = above
             return changed
         if isinstance(value, dict):
-            return {self._map(key): self._map(item, str(key)) for key, item in value.items()}
+            return {self._map(key): self._map(item, str(key), public) for key, item in value.items()}
         if isinstance(value, tuple | list):
-            return type(value)(self._map(item, name) for item in value)
+            return type(value)(self._map(item, name, public) for item in self._without_keys(value))
         return value
 
-    # ------------------------------------------------------------------------------------------ placeholders
-
-    def _name(self, kind: str, value: str) -> str:
-        """The placeholder of a value; those of an earlier redaction are never given again."""
-        if paths.PLACEHOLDER.fullmatch(value):
-            return value
-        key = (kind, value.lower())
-        if key not in self._placeholders:
-            number = 1
-            while (one := _placeholder(kind, number)) in self._taken:
-                number += 1
-            self._taken.add(one)
-            self._placeholders[key] = one
-        return self._placeholders[key]
-
-    def _user(self, value: str) -> str:
-        return self._name("user", value)
-
-    def _part(self, value: str) -> str:
-        """A private part of a path; a known user or host in it keeps the placeholder that it has everywhere."""
-        replaced = self._words(value)
-        if self._own and ("path", value.lower()) not in self._placeholders:
-            return replaced
-        return replaced if replaced != value and paths.is_public(replaced) else self._name("path", value)
+    def _without_keys(self, values: tuple[Any, ...] | list[Any]) -> Iterator[Any]:
+        """The values without the body of a private key, which a log holds line by line."""
+        inside = False
+        for value in values:
+            line = value if isinstance(value, str) else ""
+            if inside and secrets.KEY_LINE.match(line):
+                yield self._name("secret", line)
+                continue
+            begins = secrets.KEY_BEGINS.search(line)
+            inside = begins is not None and "-----END" not in line[begins.end() :]
+            yield value
 
     # ------------------------------------------------------------------------------------------------ learning
 
     def _learn(self, field: str, text: str) -> None:
-        whole = [text] if field in _fields_of_paths() else []
-        whole += [match[2] for match in paths.QUOTED.finditer(text)]
-        for path in (*whole, *paths.POSIX.findall(text), *(match[0] for match in paths.WINDOWS.finditer(text))):
+        if text in self._read and field not in fields_of_paths():
+            return
+        self._learn_paths(field, text)
+        line = f"{field}={text}" if field.isupper() else text
+        found = False
+        for place in places.PLACES.in_text(line):
+            for match in place.found_in(line):
+                for kind, start, end in place.values(match):
+                    found |= self._add(kind, line[start:end].rstrip(".,:"))
+        for remote in remotes.REMOTES:
+            for match in remote.pattern.finditer(line) if remote.needle in line else ():
+                if remote.accepts(match):
+                    self._add("host", match["host"])
+                    paths.rewrite(match["path"], lambda user: user, self._add_part, least=1)
+        self._read[text] = self._read.get(text, False) or found
+
+    def _learn_paths(self, field: str, text: str) -> None:
+        whole = [text] if field in fields_of_paths() else []
+        for path in (*whole, *paths.paths_in(text)):
             for user in paths.users_in(path):
-                self._add("user", user)
+                if not PLACEHOLDER.fullmatch(user):
+                    self._known["user", user] = None
             if re.match(r"~?/|[A-Za-z]:[\\/]", path):
                 paths.rewrite(path, lambda user: user, self._add_part)
-        line = f"{field}={text}" if field.isupper() else text
-        for kind, places in (("user", patterns.USERS), ("host", patterns.HOSTS), ("name", patterns.NAMES)):
-            for place in places:
-                for match in place.finditer(line):
-                    self._add(kind, match[1].rstrip(".,:"))
 
-    def _add(self, kind: str, value: str) -> None:
-        if kind != "user" and (value.lower() in patterns.NOBODY or value.isdecimal() or patterns.IPV4.fullmatch(value)):
-            return
-        if (kind, value) not in self._known and not paths.PLACEHOLDER.fullmatch(value):
-            self._known.append((kind, value))
+    def _add(self, kind: str, value: str) -> bool:
+        if not value or value.lower() in NOBODY or value.isdecimal() or addresses.IPV4.fullmatch(value):
+            return False
+        if PLACEHOLDER.fullmatch(value):
+            return False
+        self._known[kind, value] = None
+        label, dot, _ = value.partition(".")
+        if kind == "host" and dot and _is_telling_label(label):
+            self._known[kind, label] = None  # the same host, as it calls itself
+        return True
 
     def _add_part(self, part: str) -> str:
-        if ("path", part) not in self._known:
-            self._known.append(("path", part))
+        self._known["path", part] = None
         return part
-
-    def _compile(self) -> Callable[[str], str]:
-        """One pass over a text for all known values, the longest first."""
-        kinds = {value.lower(): kind for kind, value in reversed(self._known)}
-        anywhere = [value for value in kinds if self._is_telling(kinds[value], value)]
-        if not anywhere:
-            return lambda text: text
-        choice = "|".join(re.escape(value) for value in sorted(anywhere, key=len, reverse=True))
-        pattern = re.compile(rf"(?<![A-Za-z0-9<])(?:{choice})(?![A-Za-z0-9])", re.IGNORECASE)
-        return lambda text: pattern.sub(lambda match: self._name(kinds[match[0].lower()], match[0]), text)
-
-    def _compile_spaced(self) -> Callable[[str], str]:
-        """Parts of paths with spaces and the like in them, at which a path in running text seems to end."""
-        odd = [(kind, value) for kind, value in self._known if re.search(r"[^\w.+-]", value)]
-        spaced = {value.lower(): kind for kind, value in odd if kind in ("user", "path")}
-        if not spaced:
-            return lambda text: text
-        choice = "|".join(re.escape(value) for value in sorted(spaced, key=len, reverse=True))
-        pattern = re.compile(rf"(?<=[\\/])(?:{choice})(?=[\\/.]|$)", re.IGNORECASE)
-        return lambda text: pattern.sub(lambda match: self._name(spaced[match[0].lower()], match[0]), text)
-
-    def _is_telling(self, kind: str, value: str) -> bool:
-        """Whether a word means this value wherever it stands."""
-        if value in patterns.NOBODY or value in self._public or value in paths.WORDS or len(value) <= 1:
-            return False
-        if kind == "path":
-            return len(value) >= _A_LONG_WORD or bool(re.search(r"[-_.\d ]", value))
-        return len(value) > _NEVER_WORDS or kind != "user"
 
     # -------------------------------------------------------------------------------------------- replacing
 
-    def _outside(self, text: str) -> str:
-        """Redact a text that holds no URL."""
+    def _redacted(self, text: str) -> str:
+        if "-----BEGIN" in text:
+            text = secrets.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
+        named = self._read.get(text, True)
+        pieces, end = [], 0
+        for match in addresses.URL.finditer(text) if "://" in text else ():
+            pieces += [self._outside(text[end : match.start()], named), self._url(match)]
+            end = match.end()
+        return "".join([*pieces, self._outside(text[end:], named)])
+
+    def _outside(self, text: str, named: bool) -> str:
+        """Redact a text that holds no URL; `named`: a name may stand in its place."""
         if not text:
             return text
-        for pattern in patterns.TOKENS:
-            text = pattern.sub(lambda match: _in_group(match, self._name("secret", match[1])), text)
-        text = patterns.EMAIL.sub(lambda match: self._name("email", match[0]), text)
+        text = secrets.SECRETS.replaced(text, self._name)
+        for remote in remotes.REMOTES:
+            if remote.needle in text:
+                text = remote.pattern.sub(partial(self._remote, remote), text)
+        if "@" in text:
+            text = addresses.EMAIL.replaced(text, self._name)
         text = self._identifiers(text)
-        text = self._spaced(text)
-        text = paths.QUOTED.sub(lambda match: match[1] + self._path(match[2]) + match[1], text)
-        text = paths.WINDOWS.sub(lambda match: self._path(match[0]), text)
-        text = paths.POSIX.sub(lambda match: self._path(match[0]), text)
-        return self._words(self._in_places(text))
+        text = self._spaced.replaced(text, self._name)
+        text = paths.each(text, self._path)
+        if named:
+            text = places.PLACES.replaced(text, self._in_place)
+        return self._words.replaced(text, self._name)
 
     def _identifiers(self, text: str) -> str:
-        text = patterns.UUID.sub(lambda match: self._name("uuid", match[0]), text)
-        text = patterns.UUID_START.sub(self._start_of_uuid, text)
-        text = patterns.SERIAL.sub(lambda match: _in_group(match, self._name("serial", match[1])), text)
-        text = patterns.MAC.sub(lambda match: self._name("mac", match[0]), text)
-        text = patterns.IPV4.sub(lambda m: self._name("address", m[0]) if patterns.is_ipv4(m) else m[0], text)
-        return patterns.IPV6.sub(lambda m: self._name("address", m[0]) if patterns.is_ipv6(m[0]) else m[0], text)
+        if "-" in text:
+            text = addresses.UUID.replaced(text, self._name)
+            text = addresses.UUID_START.replaced(text, lambda _, start: self._placeholders.of_uuid(start))
+        return addresses.IDENTIFIERS.replaced(text, self._name)
 
-    def _start_of_uuid(self, match: re.Match[str]) -> str:
-        """CUDA_VISIBLE_DEVICES may name a GPU by the first characters of its UUID."""
-        start = match[0].lower()
-        whole = (one for (kind, value), one in self._placeholders.items() if kind == "uuid" and value.startswith(start))
-        return next(whole, None) or self._name("uuid", start)
+    def _path(self, path: str, least: int = 2) -> str:
+        return paths.rewrite(path, lambda user: self._name("user", user), self._part, least)
 
-    def _path(self, path: str) -> str:
-        return paths.rewrite(path, self._user, self._part)
+    def _part(self, value: str) -> str:
+        """A private part of a path; a known user or host in it keeps the placeholder that it has everywhere."""
+        replaced = self._words.replaced(value, self._name)
+        if self._own and not self._placeholders.has("path", value):
+            return replaced
+        return replaced if replaced != value and paths.is_public(replaced) else self._name("path", value)
 
-    def _url(self, match: re.Match[str]) -> str:
+    def _remote(self, remote: remotes.Remote, match: Match) -> str:
+        """A host with a path behind it."""
+        if not remote.accepts(match):
+            return match[0]
+        text, start = match[0], match.start()
+        user, host = match["user"], match["host"]
+        if user and user.lower() not in NOBODY:
+            user = self._name("user", user)
+        if host.lower() not in NOBODY:
+            host = self._name("host", host)
+        between = text[match.end("user") - start : match.start("host") - start]
+        behind = text[match.end("host") - start : match.start("path") - start]
+        return f"{user}{between}{host}{behind}{self._path(match['path'], least=1)}"
+
+    def _url(self, match: Match) -> str:
         scheme, rest = match[1], match[2]
         if scheme.lower() == "file":
             return f"{scheme}://{self._path(rest)}"
@@ -214,100 +216,31 @@ class Redactor:
         if name.startswith("["):  # IPv6
             name, colon, port = host, "", ""
         path = self._in_url(slash + path)
-        if name and not patterns.PUBLIC_HOSTS.search(name) and name.lower() not in patterns.NOBODY:
-            kind = "address" if patterns.IPV4.fullmatch(name) or name.startswith("[") else "host"
-            name, path = self._name(kind, name), paths.rewrite(path, self._user, self._part, least=1)
+        if name and not addresses.PUBLIC_HOSTS.search(name) and name.lower() not in NOBODY:
+            kind = "address" if addresses.IPV4.fullmatch(name) or name.startswith("[") else "host"
+            name, path = self._name(kind, name), self._path(path, least=1)
+        elif addresses.BUCKETS.search(name):
+            path = self._path(path, least=1)
         return f"{scheme}://{credentials}{at}{name}{colon}{port}{path}"
 
     def _in_url(self, path: str) -> str:
-        for pattern in patterns.TOKENS:
-            path = pattern.sub(lambda match: _in_group(match, self._name("secret", match[1])), path)
-        return self._words(self._identifiers(path))
+        return self._words.replaced(self._identifiers(secrets.SECRETS.replaced(path, self._name)), self._name)
 
-    def _in_places(self, text: str) -> str:
+    def _in_place(self, kind: str, value: str) -> str:
         """Names that are common words are replaced only where a program prints a name."""
-        for kind, places in (("user", patterns.USERS), ("host", patterns.HOSTS), ("name", patterns.NAMES)):
-            for place in places:
-                text = place.sub(lambda match: self._in_place(kind, match), text)  # noqa: B023 - called at once
-        return text
-
-    def _in_place(self, kind: str, match: re.Match[str]) -> str:
-        value = match[1].rstrip(".,:")
-        if (kind, value) not in self._known:
-            return match[0]
-        return _in_group(match, self._name(kind, value) + match[1][len(value) :])
+        name = value.rstrip(".,:")
+        return self._name(kind, name) + value[len(name) :] if (kind, name) in self._known else value
 
 
-def _placeholder(kind: str, number: int) -> str:
-    return f"<{kind}>" if kind == "user" and number == 1 else f"<{kind}-{number}>"
+def _is_telling(kind: str, value: str) -> bool:
+    """Whether a word means this value wherever it stands; `value` is in lower case."""
+    if value in NOBODY or value in WORDS or is_term(value) or len(value) <= 1:
+        return False
+    if kind == "path":
+        return len(value) >= _A_LONG_WORD or bool(re.search(r"[-_.\d ]", value))
+    return len(value) > _NEVER_WORDS or kind != "user"
 
 
-def _in_group(match: re.Match[str], new: str) -> str:
-    start, end = match.span(1)
-    return match[0][: start - match.start()] + new + match[0][end - match.start() :]
-
-
-# -------------------------------------------------------------------------------------------- walking records
-
-
-def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every text that is not public nor our own advice, with the name of the field or key that holds it."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Struct) and not isinstance(value, Fix):
-        for _, item, inner in _private(value, name):
-            yield from _strings(item, inner)
-        for _, fact in _public_facts(value):
-            for part in _SOURCES[type(fact)]:
-                yield from _strings(getattr(fact, part), part)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield "", str(key)
-            yield from _strings(item, str(key))
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _strings(item, name)
-
-
-def _private(record: Struct, name: str) -> Iterator[tuple[str, Any, str]]:
-    """(field, value, name that it goes by) of each private field; the value of a known fact goes by the fact's name."""
-    public = public_fields(type(record))
-    for field in record.__struct_fields__:
-        if field not in public:
-            inner = name if isinstance(record, Known) and field == "value" else field
-            yield field, getattr(record, field), inner
-
-
-def _public_facts(record: Struct) -> Iterator[tuple[str, Any]]:
-    """The facts whose values are public, but not where they were read."""
-    public = public_fields(type(record))
-    values = ((field, getattr(record, field)) for field in record.__struct_fields__ if field in public)
-    return ((field, value) for field, value in values if type(value) in _SOURCES)
-
-
-def _public_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Struct):
-        public = public_fields(type(value))
-        for field in value.__struct_fields__:
-            item = getattr(value, field)
-            yield from _public_texts(item) if field not in public else _values(item)
-    elif isinstance(value, dict):
-        yield from map(str, value)
-        for item in value.values():
-            yield from _public_texts(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _public_texts(item)
-
-
-def _values(item: Any) -> Iterator[str]:
-    """The texts of a public field: of a fact its values only."""
-    values = item.value if isinstance(item, Known) else item.one_of if isinstance(item, Unknown) else item
-    return (text for _, text in _strings(values))
-
-
-@cache
-def _fields_of_paths() -> frozenset[str]:
-    """Names of the fields that hold a whole path, so that its parts may have spaces."""
-    fields = (field for record in records_in(Facts) for field in described(record).items())
-    return frozenset(name for name, about in fields if about.unit == "path")
+def _is_telling_label(label: str) -> bool:
+    """Whether the first part of a host's full name means the host by itself: "gpu07ab", and not "mail" or "node1"."""
+    return len(label) > _NEVER_WORDS and any(map(str.isdecimal, label)) and not is_public_word(label)

@@ -1,0 +1,80 @@
+"""The time that redaction takes grows with the text, not faster: four times the text, about four times the time.
+
+Measured in time of the processor, side by side; 6 leaves room for other programs, and quadratic would be 16.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.guard import guarded
+from tfgpu_doctor.redact.known_names import LONGEST, KnownNames
+from tfgpu_doctor.redact.redaction import redact
+
+MOST = 6
+# each of them begins, over and over, what an expression reads, and ends it never, or at once
+UNITS = (
+    *("/", "a/", "C:\\x ", ":", "1.", "a@", "a@b:", "a-", "_", "token ", "password is ", "--token ", "eyJaaaaaaaa-"),
+    *("[a@b ", "~a/", "\\\\abc\\d", "//a1/", "a1:/", "ssh ", "mysql -p", "Cookie: ", "'/a ", "aB3", "GPU-a", "fe80::"),
+    *(
+        "0.0.0.0",
+        "+1 2",
+        "user ",
+        "a-7d9f8b6c5d-",
+        "a.b.com/",
+        "https://a/?token=a&",
+        '\\\\"token',
+        "<user",
+        "kubectl ",
+    ),
+)
+
+
+def seconds(record: object) -> float:
+    start = time.process_time()
+    redact(record)
+    return time.process_time() - start
+
+
+def ratio(small: Callable[[], object], large: Callable[[], object]) -> float:
+    """Of the times, the best of three tries."""
+    return min(seconds(large()) / max(seconds(small()), 1e-3) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/home/a{0}/b{0}x",
+        "hostname: node{0}x",
+        "ada{0}@node{0}x:~/plan{0}x$ ls",
+        "GPU-{0:08x}-aaaa-bbbb-cccc-0123456789ab",
+    ],
+)
+def test_names_that_all_differ(line: str) -> None:
+    def lines(count: int) -> Callable[[], object]:
+        return lambda: tuple(line.format(number) for number in range(count))
+
+    assert ratio(lines(500), lines(2000)) < MOST
+
+
+def test_one_line_of_many_names() -> None:
+    def line(count: int) -> Callable[[], object]:
+        return lambda: " ".join(f"/home/a{number}/b{number}x" for number in range(count))
+
+    assert ratio(line(500), line(2000)) < MOST
+
+
+def test_lines_made_to_keep_an_expression_busy() -> None:
+    for unit in UNITS:
+        with guarded(3.0, unit):  # a twentieth is enough
+            redact(unit * (30_000 // len(unit)) + "!")
+
+
+def test_names_that_begin_alike() -> None:
+    """A place in the text is compared with no more than LONGEST tokens of any name."""
+    text, names = "a." * 30_000, [("a." * (10 * LONGEST) + "b", "path")]
+    with guarded(3.0, "names that begin alike"):
+        assert "a" in KnownNames(names).replaced(text, lambda kind, value: value)
