@@ -19,12 +19,13 @@ from tests.render.test_junit import BOMBS, is_red, valid
 from tests.render.test_text import check_golden
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.records.schemas import FOLDER
+from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.ci.smoke_github import render as github
 from tfgpu_doctor.render.ci.smoke_junit import render as junit_xml
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.markdown.smoke import render as markdown
 from tfgpu_doctor.render.terminal.smoke import render
-from tfgpu_doctor.smoke.records import Smoke, exit_code, redacted
+from tfgpu_doctor.smoke.records import Smoke, exit_code
 
 GOLDEN = Path(__file__).parent / "golden" / "smoke"
 
@@ -60,7 +61,7 @@ def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_golden_markdown() -> None:
-    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "CREATED", markdown(redacted(SMOKES["a-flaky-card"])))
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "CREATED", markdown(redact(SMOKES["a-flaky-card"])))
     check_golden(GOLDEN / "a-flaky-card.md", text)
 
 
@@ -121,7 +122,7 @@ def test_what_is_shared_names_nobody() -> None:
     facts = spoil(facts, {"python.executable": known("/home/lovelace/env/bin/python")})
     smoke = Machine(facts=facts).smoke()
     assert "lovelace" in smoke.to_json().decode()
-    shown = redacted(smoke)
+    shown = redact(smoke)
     for text in (shown.to_json().decode(), junit_xml(shown), github(shown), markdown(shown)):
         assert "lovelace" not in text
     assert shown.runs == smoke.runs and shown.verdict == smoke.verdict

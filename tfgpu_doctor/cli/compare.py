@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, write
+from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, redact_option, write
 from tfgpu_doctor.cli.saved import load_pair
 from tfgpu_doctor.render.formats import choices
 
@@ -32,6 +32,7 @@ class CompareOptions(NamedTuple):
     factor: float | None
     across: tuple[str, ...]
     fail_on: str | None
+    redact: bool | None
     formats: tuple[str, ...]
 
     def report_options(self) -> list[str]:
@@ -89,6 +90,7 @@ class CompareOptions(NamedTuple):
     type=click.Choice(["error", "warning", "slower", "faster", "change", "never"]),
     help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
+@redact_option
 @output_options(*_KINDS)
 @click.pass_context
 def command(
@@ -101,6 +103,7 @@ def command(
     require_gpus: int | None,
     matrix_file: str | None,
     fail_on: str | None,
+    redact: bool | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
@@ -121,7 +124,7 @@ def command(
     targets = pair_outputs(formats, outputs, *_KINDS)
     if base == new == "-":
         raise click.UsageError("only one of the two files can be standard input (-)")
-    options = CompareOptions(everything, require_gpus, matrix_file, factor, across, fail_on, formats)
+    options = CompareOptions(everything, require_gpus, matrix_file, factor, across, fail_on, redact, formats)
     names = (_name(base), _name(new))
     names = names if names[0] != names[1] else (base, new)
     pair = load_pair(base, new)
@@ -143,7 +146,7 @@ def _reports(base: Report, new: Report, names: tuple[str, str], options: Compare
     matrix = load_matrix(options.matrix_file)
     comparison = compare(base, new, matrix, now(), names=names, require_gpus=options.require_gpus)
     shown = comparison if options.everything else without_noise(comparison)
-    write(shown, "report comparison", targets, everything=options.everything)
+    write(shown, "report comparison", targets, redact=options.redact, everything=options.everything)
     return exit_code(comparison, FAIL_ON_REPORTS[options.fail_on or "error"])
 
 
@@ -160,7 +163,7 @@ def _benches(
         raise click.UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
     across = _across(options.across)
     comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
-    write(comparison, "bench comparison", targets)
+    write(comparison, "bench comparison", targets, redact=options.redact)
     return exit_code(comparison, FAIL_ON_BENCHES[options.fail_on or "slower"])
 
 

@@ -163,10 +163,4 @@ def show(
 
     `fail_on`, `only` and `skip` are the options of the user: formats for CI show what fails and what was checked.
     """
-    write(report, "report", targets, redact=redact, redacted=_redacted, fail_on=fail_on, only=only, skip=skip)
-
-
-def _redacted(report: Report) -> Report:
-    from tfgpu_doctor.redact.redaction import redact
-
-    return redact(report)
+    write(report, "report", targets, redact=redact, fail_on=fail_on, only=only, skip=skip)

@@ -163,20 +163,18 @@ def write(
     targets: list[Output],
     *,
     redact: bool | None = None,
-    redacted: Callable[[Any], Any] | None = None,
     **options: Any,
 ) -> None:
     """Show a result once for each target, redacted where `redact` or the format says so.
 
     Args:
         result: what has a `to_json`, and a renderer of its kind in each of the formats.
-        redacted: makes the result that can be shared; without it, the result holds nothing private.
         options: what renderers may want to know beside it.
     """
     for target in targets:
         row = FORMATS[target.format]
         hide = row.shared if redact is None else redact
-        shown = redacted(result) if redacted and hide else result
+        shown = _redacted(result) if hide else result
         if row.name == "json":
             target.write_json(shown.to_json())
         elif row.name == "text":
@@ -185,3 +183,9 @@ def write(
             target.write_text(renderer(row.name, kind, options)(shown))
         if row.summary:
             append_summary(renderer(row.summary, kind, options)(shown))
+
+
+def _redacted(result: Any) -> Any:
+    from tfgpu_doctor.redact.redaction import redact
+
+    return redact(result)

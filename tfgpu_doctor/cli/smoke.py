@@ -129,7 +129,7 @@ def command(
     check_executable(executable)
     saved = _baseline(baseline) if baseline else None
     from tfgpu_doctor.smoke.plan import SmokeOptions
-    from tfgpu_doctor.smoke.records import exit_code, redacted
+    from tfgpu_doctor.smoke.records import exit_code
 
     options = SmokeOptions(
         budget=budget,
@@ -142,7 +142,7 @@ def command(
         virtual=virtual,
     )
     smoke = _run(options, executable or sys.executable, matrix_file, saved)
-    write(smoke, "smoke", targets, redact=redact, redacted=redacted)
+    write(smoke, "smoke", targets, redact=redact)
     context.exit(exit_code(smoke.verdict))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
@@ -70,22 +68,3 @@ def verdict_of(checks: tuple[SmokeCheck, ...]) -> Verdict:
 def exit_code(verdict: Verdict) -> int:
     """The exit code of the contract."""
     return {"ok": EXIT_OK, "failed": EXIT_PROBLEM, "unknown": EXIT_UNKNOWN}[verdict]
-
-
-def redacted(smoke: Smoke) -> Smoke:
-    """What can be shared: without the names, paths and addresses that the report knows to be private."""
-    from tfgpu_doctor.redact.redaction import Redactor
-
-    redactor = Redactor(smoke.report)
-    runs = tuple(
-        msgspec.structs.replace(run, run=msgspec.structs.replace(run.run, failure=redactor.apply(run.run.failure)))
-        for run in smoke.runs
-    )
-    checks = tuple(
-        msgspec.structs.replace(check, saw=redactor.apply(check.saw), why=redactor.apply(check.why))
-        for check in smoke.checks
-    )
-    parameters = {name: redactor.apply(value) for name, value in smoke.parameters.items()}
-    return msgspec.structs.replace(
-        smoke, report=redactor.apply(smoke.report), runs=runs, checks=checks, parameters=parameters
-    )

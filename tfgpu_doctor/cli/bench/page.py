@@ -74,9 +74,9 @@ def write(result: BenchResult, matrix: Matrix, name: str) -> None:
     Raises click.ClickException: it cannot be written.
     """
     from tfgpu_doctor.diagnosis.reports import make_report
-    from tfgpu_doctor.redact.redaction import Redactor
+    from tfgpu_doctor.redact.redaction import redact
     from tfgpu_doctor.render.html.bench import render
 
     report = make_report(result.environment, matrix, source="live", timings={})
-    result, report = Redactor((result, report)).apply((result, report))
+    result, report = redact((result, report))
     write_file(Path(name), harmless(render(result, report)).encode("utf-8", "replace"))

@@ -1,6 +1,6 @@
 """A bench result as one page that needs nothing else: charts, the numbers beside them, what they stand on. Pure.
 
-The page is made for others to read: the caller hands over a result that was redacted (redact.py).
+The page is made for others to read: the caller hands over a result that was redacted (redact/).
 """
 
 from __future__ import annotations
