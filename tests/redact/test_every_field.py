@@ -9,9 +9,11 @@ import pytest
 
 from tests.healthy import healthy
 from tests.redact.planted import DOCUMENTS, planted, texts_in
+from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.formats import FORMATS, renderer
+from tfgpu_doctor.smoke.records import Smoke
 
 USER, FOLDER, HOST, TOKEN = "adalovelace", "enginexy", "babbage-07", "hf_" + "QwErTy" * 6
 HOME = f"/home/{USER}/{FOLDER}"
@@ -67,6 +69,18 @@ def test_a_version_stays_and_its_source_does_not(fact: Any) -> None:
     after = redact(facts)
     assert "9.3.0.75" in texts_in(after)
     assert [one for one in texts_in(after) if USER in one] == []
+
+
+def test_versions_of_software_stay() -> None:
+    software = {"tensorflow": "2.20.0", "cudnn": "9.3.0.75"}
+    result = msgspec.structs.replace(planted(BenchResult, HOME), software={**software, "python": HOME})
+    assert redact(result).software == {**software, "python": "/home/<user>/<path-1>"}
+
+
+def test_a_closed_list_of_words_is_never_touched() -> None:
+    user = "/home/failed/x and failed"  # a user called like a word of a closed list
+    smoke = msgspec.structs.replace(planted(Smoke, user), verdict="failed")
+    assert redact(smoke).verdict == "failed"
 
 
 def test_a_healthy_machine_says_the_same() -> None:

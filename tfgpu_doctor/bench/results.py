@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Facts, Record
 from tfgpu_doctor.records.report import Tool
@@ -162,4 +163,5 @@ class BenchResult(Document, frozen=True):
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
     command: str = ""  # what was typed, without where the results go; empty when nobody typed
     load_average: Amount | None = None  # of the minute before; above the number of CPUs, others waited for them, too
-    software: dict[str, str] = msgspec.field(default_factory=dict)  # "tensorflow", "numpy", "python"
+    # "tensorflow", "numpy", "python"
+    software: Annotated[dict[str, str], public("software")] = msgspec.field(default_factory=dict)

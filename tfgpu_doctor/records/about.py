@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -84,6 +85,8 @@ def _hints(record: type) -> dict[str, Any]:
 def _is_closed(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         return _is_closed(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return all(one is NoneType or _is_closed(one) for one in get_args(hint))
     return get_origin(hint) is Literal
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from tfgpu_doctor.bench.results import Run, Throughput
+from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
@@ -50,7 +51,7 @@ class Smoke(Document, frozen=True):
     budget_s: float
     seconds: float
     parameters: dict[str, int | float | str | None]  # what was asked for
-    software: dict[str, str]  # "tensorflow", "python"
+    software: Annotated[dict[str, str], public("software")]  # "tensorflow", "python"
     gpus: tuple[str, ...]  # those that TensorFlow lists
     checks: tuple[SmokeCheck, ...]
     runs: tuple[SmokeRun, ...]

@@ -5,9 +5,10 @@ Times are seconds of one step: a sample over the steps that it holds.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from tfgpu_doctor.bench.results import Ratio
+from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Tool
@@ -34,7 +35,7 @@ class Side(Record, frozen=True):
     tool: str  # version that measured
     workload: str
     title: str
-    software: dict[str, str]
+    software: Annotated[dict[str, str], public("software")]
 
 
 class Measured(Record, frozen=True):
