@@ -19,7 +19,7 @@ def requested(message: Message) -> tuple[str, str | None]:
     text = message.values.get("requirement") or message.values.get("wanted") or ""
     try:
         requirement = Requirement(text.replace("'", "").strip().rstrip(".,"))
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):  # the latter of a marker in hundreds of parentheses
         name = re.match(r"[\w.-]+", text)
         return (name[0] if name else "tensorflow"), None
     versions = [one.version for one in requirement.specifier if one.operator in ("==", "~=", "===", "<=", "<")]

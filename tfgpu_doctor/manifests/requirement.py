@@ -35,8 +35,11 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         return None
     try:
         parsed = Parsed(text)
+        marker = str(parsed.marker) if parsed.marker else None
     except InvalidRequirement as error:
         raise ValueError(str(error).splitlines()[0]) from error
+    except RecursionError as error:
+        raise ValueError("its marker is nested too deeply") from error
     if parsed.url and (wheel := _wheel(parsed.url, place)) is not None:
         return replace(wheel, name=canonicalize_name(parsed.name), text=text)
     return Requirement(
@@ -45,7 +48,7 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         place=place,
         text=text,
         extras=tuple(sorted(parsed.extras)),
-        marker=str(parsed.marker) if parsed.marker else None,
+        marker=marker,
     )
 
 

@@ -45,7 +45,7 @@ def nvcc_version(program: str) -> tuple[str, str] | None:
 def _component(file: str, name: str) -> str | None:
     try:
         entry = json.loads(_text(file))[name]["version"]
-    except (ValueError, KeyError, TypeError):  # an empty file, or of another shape
+    except (ValueError, KeyError, TypeError, RecursionError):  # an empty file, or of another shape
         return None
     return entry if isinstance(entry, str) else None
 

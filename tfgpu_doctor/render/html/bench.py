@@ -24,7 +24,7 @@ from tfgpu_doctor.render.terminal.bench_table import columns
 
 FEW = 3  # runs whose advice is shown run by run
 OPEN = 4  # pictures of telemetry that are open from the start
-PICTURES = 8  # of telemetry, of one run each: a picture takes a fifth of a second and 30 kB
+PICTURES = 6  # of telemetry, of one run each: a picture takes a fifth of a second and 30 kB
 DRAWN = 2 * ROWS  # runs in the other pictures, which hold ROWS each
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _READ = (
