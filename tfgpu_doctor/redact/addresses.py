@@ -123,6 +123,6 @@ _OBJECTS = frozenset({"self", "cls", "this", "np", "os", "pd", "plt"})  # "self.
 def is_full_name(name: str) -> bool:
     """Whether a dotted name is that of a host which says whose it is."""
     *labels, domain = name.lower().rstrip(".").split(".")
-    if domain not in _DOMAINS and (len(labels) < 2 or domain not in _LONG_DOMAINS):
+    if not labels or (domain not in _DOMAINS and (len(labels) < 2 or domain not in _LONG_DOMAINS)):
         return False
     return labels[0] not in _OBJECTS and not PUBLIC_HOSTS.search(name) and not all(map(is_public_word, labels))
