@@ -174,6 +174,8 @@ LINES = {
 }
 
 STAYS = (
+    "com/x org/y edu: io . .com @com a.com( .. ./. com.",
+    "sshpass -p $PW ssh -p 2222 localhost",
     "password is required; the token is invalid; password: none; token = None, api_key: null",
     "SECRET=$MY_SECRET --token ${{ secrets.TOKEN }} password=%PW% password=****",
     "pad_token=0 eos_token: </s> bos_token='<s>' max_token=512 unexpected token: foo",

@@ -236,6 +236,8 @@ def test_what_people_paste_is_diagnosed_alike(number: int) -> None:
     after = redact(before)
     assert [f.id for f in diagnose(after.facts, MATRIX).findings] == [f.id for f in before.findings]
     assert redact(after) == after
+    facts = text_to_facts.read(lines.read([redact(text).encode()]))
+    assert {f.id for f in diagnose(facts, MATRIX).findings} == {f.id for f in before.findings}
 
 
 def made_up(random: Random) -> str:

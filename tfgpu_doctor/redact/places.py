@@ -70,7 +70,7 @@ _HOSTS: tuple[Shape, ...] = (
     shape(
         "host",
         "ssh scp sftp rsync mosh",
-        rf"\b(?:ssh|scp|sftp|rsync|sshfs|mosh|autossh|ssh-copy-id)\b[^\n]{{0,100}}?\s{_USER}@({_HOST})",
+        rf"\b(?:ssh|scp|sftp|rsync|sshfs|mosh|autossh|ssh-copy-id)(?:[ \t]+(?!\S*@)\S+){{0,8}}?[ \t]+{_USER}@({_HOST})",
         0,
         _is_private_host,
     ),
@@ -108,15 +108,15 @@ _USERS: tuple[Shape, ...] = (
     shape(
         "user",
         "ssh scp sftp rsync mosh",
-        rf"\b(?:ssh|scp|sftp|rsync|sshfs|mosh|autossh|ssh-copy-id)\b[^\n]{{0,100}}?\s({_USER})@{_HOST}",
+        rf"\b(?:ssh|scp|sftp|rsync|sshfs|mosh|autossh|ssh-copy-id)(?:[ \t]+(?!\S*@)\S+){{0,8}}?[ \t]+({_USER})@{_HOST}",
     ),
     shape("user", "~", r"(?<![\w.~/<>=!])~([A-Za-z_][\w.-]*)(?=[/\\])"),  # ~ada/x
-    shape("user", "login", r"\blogin[ \t]+(\S+)(?=[ \t]+password\b|[ \t]*$)", _I | _M),  # .netrc
+    shape("user", "login", r"\blogin[ \t]+([\w.@-]+)(?=[ \t]+password\b|[ \t]*$)", _I | _M),  # .netrc
     shape("user name", "logged", rf"logged in as:?\s+({_USER})(?:\s+\(([\w-]+)\))?", _I),
     shape("user", "uid= gid=", rf"\b[ug]id=\d+\(({_USER})\)"),  # id
     shape("user", "rw", rf"(?<![^\s\"'])[-dlcbps][rwxsStT-]{{9}}[.+@]?\s+\d+\s+({_USER})\s+(?:{_USER})\s"),  # ls -l
     shape("user", "(", rf"(?<=[|\s])({_USER})(?::\w+)?(?:/\d+)?\(\d+M\)"),  # gpustat
-    shape("user", "sudo su␣", rf"\b(?:sudo[^\n]{{0,40}}? -u|su -) ({_USER})"),
+    shape("user", "sudo su␣", rf"\b(?:sudo(?:[ \t]+-[A-Za-z]{{1,9}}){{0,4}}?[ \t]+-u|su -) ({_USER})"),
     shape(
         "user",
         "\\",

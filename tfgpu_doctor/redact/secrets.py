@@ -101,8 +101,10 @@ _NAMED_OR_KNOWN: tuple[Shape, ...] = (
     shape(
         "secret",
         "sshpass login mysql ldap smbclient redis-cli",
-        r"\b(?:sshpass|login|mysql\w{0,20}|ldap\w{0,20}|smbclient|redis-cli)\b[^\n]{0,100}?[ \t]-[pwa][ \t]?"
-        r"[\"']?([^\s\"'<>-][^\s\"'<>]*)",
+        r"\b(?:sshpass|login|mysql\w{0,20}|ldap\w{0,20}|smbclient|redis-cli)(?:[ \t]+(?!-[pwa])\S+){0,6}?"
+        r"[ \t]+-[pwa][ \t]?[\"']?([^\s\"'<>-][^\s\"'<>]*)",
+        0,
+        lambda match: not _NO_VALUE.match(match[1]),
     ),
     # ---------------------------------------------------------------------------------- by their own form
     shape("secret", "akia asia aroa aida", r"\b((?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16})\b"),  # AWS access key ids
