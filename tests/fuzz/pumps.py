@@ -7,17 +7,10 @@ nested or neighbouring repeats that can share characters tries every way to shar
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
-
-from tfgpu_doctor import inference, parsers, redact
-from tfgpu_doctor.parsers.messages.template import Template
-from tfgpu_doctor.render import markdown
 
 if sys.version_info >= (3, 11):
     import re._constants as sre
@@ -26,7 +19,6 @@ else:
     import sre_constants as sre
     import sre_parse as sre_parser
 
-LENGTH = 4_000
 _CATEGORIES = {
     sre.CATEGORY_DIGIT: "1",
     sre.CATEGORY_SPACE: " ",
@@ -38,54 +30,34 @@ _CATEGORIES = {
 _LIKELY = "a1. -_/\\:'\"=(x,|"
 
 
-def modules() -> Iterator[ModuleType]:
-    """Every module that reads text, and those that clean and redact it."""
-    for package in (parsers, inference, redact, markdown):
-        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            yield importlib.import_module(info.name)
+def bombs(pattern: re.Pattern[str], length: int, *, few: bool = False) -> Iterator[str]:
+    """Texts of that length that may keep the expression busy; none for one that repeats nothing.
 
-
-def patterns() -> Iterator[tuple[str, re.Pattern[str], int]]:
-    """Every expression over text in them: the place where it stands, and how long a text that module lets it see."""
-    seen: set[tuple[str, int]] = set()
-    for module in modules():
-        longest = min(getattr(module, name, LENGTH) for name in ("LONGEST", "_LONGEST"))
-        for name, value in vars(module).items():
-            for number, pattern in enumerate(_patterns_in(value)):
-                if isinstance(pattern.pattern, str) and (pattern.pattern, pattern.flags) not in seen:
-                    seen.add((pattern.pattern, pattern.flags))
-                    yield f"{module.__name__.removeprefix('tfgpu_doctor.')}.{name}[{number}]", pattern, longest
-
-
-def _patterns_in(value: Any) -> Iterator[re.Pattern[str]]:
-    if isinstance(value, re.Pattern):
-        yield value
-    elif isinstance(value, Template):
-        yield value.pattern
-    elif isinstance(value, dict):
-        for one in (*value, *value.values()):
-            yield from _patterns_in(one)
-    elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _patterns_in(one)
-
-
-def bombs(pattern: re.Pattern[str]) -> Iterator[str]:
-    """Lines of 4 000 characters that may keep the expression busy."""
+    A `few` of them: for each repeat the one that is the likeliest to.
+    """
     tree = sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    whole = _sample(tree)
-    made: set[str] = set()
-    for before, pump in (("", whole), *_repeats(tree, "")):
-        for unit in {pump, pump + " ", before + pump, before}:
-            if not unit:
-                continue
-            for start in {"", before}:
-                for end in ("", "!", "\u20ac "):
-                    room = LENGTH - len(start) - len(end)
-                    text = start + (unit * (room // len(unit) + 1))[:room] + end
-                    if text not in made:
-                        made.add(text)
-                        yield text
+    repeats = list(dict.fromkeys(_repeats(tree, "")))
+    if few:
+        for before, pump in repeats:
+            if len(pump) > 1:
+                yield _filled(before, pump, "!", length)
+            if before:
+                yield _filled("", before + pump, "!", length)
+    elif repeats:
+        made: set[str] = set()
+        for before, pump in (("", _sample(tree)), *repeats):
+            for unit in filter(None, dict.fromkeys((pump, pump + " ", before + pump, before))):
+                for start in dict.fromkeys(("", before)):
+                    for end in ("", "!", "\u20ac "):
+                        text = _filled(start, unit, end, length)
+                        if text not in made:
+                            made.add(text)
+                            yield text
+
+
+def _filled(start: str, unit: str, end: str, length: int) -> str:
+    room = length - len(start) - len(end)
+    return start + (unit * (room // len(unit) + 1))[:room] + end
 
 
 def _repeats(tree: Any, before: str) -> Iterator[tuple[str, str]]:
@@ -112,6 +84,7 @@ def _others(body: Any) -> Iterator[str]:
     """Other characters that a class takes: what separates words is where neighbouring repeats meet."""
     if len(body) == 1 and body[0][0] in (sre.IN, sre.ANY, sre.NOT_LITERAL):
         taken = [char for char in _LIKELY if _takes(body[0], char)]
+        yield "".join(taken)  # of one character alone the cleaning of lines leaves a hundred
         yield from taken[1:]
 
 

@@ -1,5 +1,5 @@
-"""What takes for ever: lines made to keep an expression busy (pumps.py), nesting without end, and what the checks of
-way.py see. Every reader by itself is tried in test_targets.py."""
+"""What takes for ever: nesting without end, and what the checks of way.py see. Every reader by itself is tried in
+test_targets.py, every expression in test_linear.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from functools import cache
 
 import pytest
 
-from tests.fuzz import pumps, samples, way
+from tests.fuzz import samples, way
 from tests.guard import StillBusyError, guarded
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import ReportError, load_report
 from tfgpu_doctor.redact.redaction import Redactor
 
@@ -39,58 +37,6 @@ def test_reports_out_of_all_bounds() -> None:
 
 
 # -------------------------------------------------------------------------------------------- what takes for ever
-
-
-def test_every_folder_of_expressions_is_searched() -> None:
-    places = [name for name, _, _ in pumps.patterns()]
-    for folder in ("parsers.messages.", "parsers.text.", "parsers.tools.", "inference.", "redact.", "render.markdown."):
-        assert any(place.startswith(folder) for place in places), folder
-
-
-def bombs(pattern: re.Pattern[str], longest: int) -> list[str]:
-    """Some of the lines made to keep it busy, as they come out of the cleaning and as long as it may see."""
-    return list(dict.fromkeys(lines.clean(bomb)[:longest] for bomb in list(pumps.bombs(pattern))[:60:4]))
-
-
-@pytest.mark.parametrize("place", range(4))
-def test_no_line_keeps_an_expression_busy(place: int) -> None:
-    """For each expression some lines made to keep it busy; see pumps.py."""
-    slow = []
-    for name, pattern, longest in list(pumps.patterns())[place::4]:
-        try:
-            with guarded(3.0, name):  # a tenth of a second is much; what is wrong takes seconds a line
-                for bomb in bombs(pattern, longest):
-                    pattern.search(bomb)
-        except StillBusyError as error:
-            slow.append(str(error))
-    assert slow == []
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("place", range(16))
-def test_no_line_keeps_a_parser_busy(place: int) -> None:
-    """The same lines through the whole of the parsers, where expressions are tried one after the other."""
-    for name, pattern, _ in list(pumps.patterns())[place::16]:
-        with guarded(20.0, name):
-            text_to_facts.read(lines.read(["\n".join(bombs(pattern, pumps.LENGTH)).encode("utf-8", "replace")]))
-
-
-KNOWN_BOMBS = (  # each took one second or more before it was found
-    "a/rapidsai/x" * 333,
-    "nccl-shma." * 400,
-    "tensorflow_estimator1" * 190,
-    "gpu available" + " " * 3900 + "!",
-    "tensorflow" + " " * 3900 + "!",
-    " ( " * 1300,
-    "- " * 2000,
-)
-
-
-def test_lines_that_took_seconds_once() -> None:
-    """Several times each, so that seconds for one are too many, and the milliseconds of today are not."""
-    for bomb in KNOWN_BOMBS:
-        with guarded(5.0, bomb[:80]):
-            text_to_facts.read(lines.read(["\n".join([bomb] * 5).encode()]))
 
 
 @pytest.mark.parametrize("text", ["_" * 4000, "-" * 4000 + "!", "cuda." * 800, "a-" * 2000, "srun: a" + "1" * 3900])

@@ -1,0 +1,182 @@
+"""Time in proportion to the text, whatever stands in it: every expression by itself, and the whole way of a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+
+import pytest
+
+from tests.fuzz import pumps
+from tests.fuzz.expressions import UNBOUNDED, Expression, expressions, made_at_run_time
+from tests.guard import StillBusyError, guarded
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.wording import verdict_sentence
+
+# Characters, and the seconds within which an expression tries them. In proportion to the text, 24,000 take 1 to 40 ms;
+# as its square, half a second or more.
+FEW, MANY_CHARACTERS = (24_000, 0.3), (48_000, 0.5)
+TRIES = 3  # a machine may be busy for a moment; what is quadratic is so each time
+FIXED = ("1.1", "a.a", "a/", "- ", "( ", "x1_", "a=", '"a', ": ", "[1]", "a,", "é ")
+OF_LINES = ("parsers.", "inference.", "findings.")  # see what lines.clean leaves
+# their text is made by this package, or by Matplotlib for it
+OF_OURS = ("render.html.svg.",)
+
+# Where an expression is put together: of what names and numbers, of what is not text from outside.
+RUN_TIME = {
+    "bench.comparing.comparability",
+    "compare.comparison",
+    "findings.driver_answers",
+    "manifests.containers",
+    "manifests.reading",
+    "parsers.messages.template",
+    "probes.host",
+    "redact.redaction",
+}
+
+
+def texts(one: Expression, length: int, *, few: bool) -> Iterator[str]:
+    """Texts made to keep it busy, as long as it may see; some of them, else all."""
+    made = islice(pumps.bombs(one.pattern, length, few=few), 8 if few else 150)
+    fixed = ((unit * length)[:length] for unit in FIXED[: 1 if few else None])
+    for text in chain(made, fixed if any(pumps.bombs(one.pattern, 10)) else ()):
+        text = lines.clean(text) if one.place.startswith(OF_LINES) else text
+        if len(text) > length // 2 or one.longest < length:  # what cleaning shortens is nothing to see
+            yield text[: one.longest]
+
+
+def slow(one: Expression, *, few: bool) -> str:
+    """The first text that it takes too long for; empty where there is none."""
+    length, seconds = FEW if few else MANY_CHARACTERS
+    for text in texts(one, length, few=few):
+        times = length // max(len(text), length // 100)
+        if all(_busy(one, text, times, seconds) for _ in range(TRIES)):
+            return f"{one.place} {one.pattern.pattern[:80]!r}: {text[:40]!r}"
+    return ""
+
+
+def _busy(one: Expression, text: str, times: int, seconds: float) -> bool:
+    try:
+        with guarded(seconds):
+            for _ in range(times):
+                one.tried(text)
+    except StillBusyError:
+        return True
+    return False
+
+
+def from_outside() -> list[Expression]:
+    return [one for one in expressions() if not one.place.startswith(OF_OURS)]
+
+
+def test_expressions_take_time_in_proportion_to_the_text() -> None:
+    """All that the package has: in one test, because finding them takes longer than trying a part of them."""
+    places = [one.place.split(".")[0] for one in from_outside()]
+    for folder in ("parsers", "inference", "findings", "manifests", "redact", "render", "probes", "cli", "matrix"):
+        assert folder in places
+    assert made_at_run_time() == RUN_TIME
+    assert [found for one in from_outside() if (found := slow(one, few=True))] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", range(32))
+def test_expressions_take_time_in_proportion_to_any_text(part: int) -> None:
+    assert [found for one in from_outside()[part::32] if (found := slow(one, few=False))] == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        r"NVIDIA-SMI \d|[\d.]+ ?MiB \|",
+        r"(\w+)=('[^']*'|\S*)",
+        r"[\s─-]*[─-]{3,}[\s─-]*x",
+        r"(?:^|[\s/])(?:[\w./-]*[/\\])?[\w+-]+?\.so (?:missing|not found)",
+        r"v\d+\.\d+[\w.-]*-g[0-9a-f]{6,}",
+    ],
+)
+def test_one_that_does_not_is_found(expression: str) -> None:
+    assert slow(Expression("parsers.made_up", re.compile(expression), UNBOUNDED, {"search"}), few=True)
+
+
+# --------------------------------------------------------------------------------------------- the whole way of a text
+
+TELLING = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no device"
+LONG = {
+    "digits": "1.1" * 1300,
+    "folders": "a/" * 2000,
+    "brackets": " ( " * 1300,
+    "a field of brackets": "GPU: " + "( " * 190,
+    "words that are looked for": "gpu cuda cudnn import tensorflow error not found nvidia could not load version " * 25,
+    "one message": "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open " * 20,
+    "JSON of many lines": '{"log":"' + "line\\n" * 700 + '"}',
+    "progress": "import tensorflow\r" * 200,
+    # each took one second or more before it was found
+    "images": "a/rapidsai/x" * 333,
+    "NCCL": "nccl-shma." * 400,
+    "modules": "tensorflow_estimator1" * 190,
+    "a gap": "gpu available" + " " * 3900 + "!",
+    "bullets": "- " * 2000,
+}
+MANY: dict[str, Callable[[int], str]] = {
+    "packages": lambda n: f"package{n}      1.{n}.0",
+    "GPUs": lambda n: f"GPU {n % 100}: NVIDIA GeForce RTX {1000 + n} (UUID: GPU-{n:08x}-1111-2222-3333-444444444444)",
+    "lists of versions": lambda n: "Could not find a version that satisfies the requirement x (from versions: 1.0, 2.0",
+    "installed": lambda n: "Successfully installed " + " ".join(f"p{n}x{m}-1.{m}" for m in range(20)),
+    "tracebacks": lambda n: (
+        f'  File "/a{n}/site-packages/b.py", line {n}, in f\nImportError: libcublas{n}.so.1: no such'
+    ),
+    "headings": lambda n: f"### CUDA/cuDNN version {n}\n11.{n % 9} / 8.{n}",
+    "devices": lambda n: f"PhysicalDevice(name='/physical_device:GPU:{n}', device_type='GPU')",
+    "tables": lambda n: "| " + " | ".join(f"CUDA {n}.{m}" for m in range(20)) + " |",
+}
+
+
+def whole_way(data: bytes, seconds: float) -> str:
+    """Explain the text; what the verdict says."""
+    matrix = Matrix.load()
+    with guarded(seconds):
+        report = make_report(text_to_facts.read(lines.read([data]), matrix), matrix, source="text", timings={})
+        report.to_json()
+    assert any(message.kind == "cuinit-failed" for message in report.facts.messages.value)  # type: ignore[union-attr]
+    return verdict_sentence(report)
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_lines_in_any_number_are_a_bounded_amount_of_work(kind: str) -> None:
+    """What is counted is what the parsers see; a short line between them is seen as a whole."""
+    hostile = [f"{LONG[kind]}{number}" for number in range(2_000)]
+    excerpt = lines.read(["\n".join([*hostile, TELLING, *hostile]).encode()])
+    assert sum(len(line.text) for line in excerpt.lines) <= lines.MOST_CHARACTERS
+    assert len(excerpt.lines) <= 2 * lines.MOST_PIECES
+    assert lines.Line(2_001, TELLING) in excerpt.lines
+    assert excerpt.cut or kind in ("progress", "a gap", "a field of brackets")
+
+
+def test_what_was_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_CHARACTERS", 50_000)
+    text = "\n".join([f"{LONG['digits']}{number}" for number in range(100)] + [TELLING])
+    assert whole_way(text.encode(), 20).endswith("; 100 lines were too long to be examined as a whole")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", LONG)
+def test_eight_thousand_hostile_lines(kind: str) -> None:
+    text = "\n".join([f"{LONG[kind]}{number}" for number in range(8_000)] + [TELLING])
+    whole_way(text.encode(), 30)
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_many_of_one_kind(kind: str) -> None:
+    text = "\n".join([MANY[kind](number) for number in range(600)] + [TELLING])
+    whole_way(text.encode(), 10)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", MANY)
+def test_very_many_of_one_kind(kind: str) -> None:
+    text = "\n".join([MANY[kind](number) for number in range(8_000)] + [TELLING])
+    whole_way(text.encode(), 30)
