@@ -25,6 +25,9 @@ ANCHORED = {"match", "fullmatch"}
 # run by the interpreter of the user, or at once when they are imported
 NOT_IMPORTED = ("tfgpu_doctor.__main__", "tfgpu_doctor.bench.worker", "tfgpu_doctor.bench.workloads.")
 UNBOUNDED = 1 << 20
+# a constant in a source: where it is made, where a method of it is called, and where it is handed on
+_USE = re.compile(r"(?<!\bis )\b(?P<name>_?[A-Z][A-Z0-9_]+)\b(?P<made>(?:: [^\n=]+)? = )?(?:\.(?P<way>\w+))?")
+_IMPORT = re.compile(r"^\s*from \S+ import (?:\([^)]*\)|[^(\n]*)$", re.MULTILINE)
 
 
 @dataclass
@@ -107,14 +110,9 @@ def _ways() -> dict[tuple[str, str], set[str]]:
     """(module, name) → the methods that are called on it; one that is handed on is searched for, for all we know."""
     ways: dict[tuple[str, str], set[str]] = defaultdict(set)
     for module in modules():
-        parents = {child: node for node in ast.walk(_tree(module)) for child in ast.iter_child_nodes(node)}
-        for node, parent in parents.items():
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                name = node.id if isinstance(node, ast.Name) else node.attr
-                if isinstance(parent, ast.Attribute):
-                    ways[_key(module, name)].add(parent.attr)
-                elif not isinstance(parent, ast.Compare):
-                    ways[_key(module, name)].add("search")
+        for use in _USE.finditer(_IMPORT.sub("", inspect.getsource(module))):
+            if not use["made"]:
+                ways[_key(module, use["name"])].add(use["way"] or "search")
     return ways
 
 

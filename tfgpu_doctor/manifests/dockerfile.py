@@ -20,7 +20,9 @@ _QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([\"\\$`])")  # within double quotes
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 _FROM_STAGE = re.compile(r"--from=(\w[\w.-]*)")
-_PACKAGES = re.compile(r"venv|(?:site|dist)-packages|\.local\b|/usr/local(?:/lib[\w./]*)?(?:\s|$)|conda|/opt(?:/|\s|$)")
+_PACKAGES = re.compile(
+    r"venv|(?:site|dist)-packages|\.local\b|/usr/local(?:/lib[\w./]{0,200})?(?:\s|$)|conda|/opt(?:/|\s|$)"
+)
 LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
 
 

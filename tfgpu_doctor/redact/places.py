@@ -152,7 +152,7 @@ _NAMES: tuple[Shape, ...] = (
     shape(
         "name",
         "user data␣source server=",
-        r"(?<![\w-])(?:User ?Id|Uid|Data Source|Server|Database)=([^\s;\"'<]+)(?=;)",
+        r"(?<![\w-])(?:User ?Id|Uid|Data Source|Server|Database)=([^\s;\"'<=]+)(?=;)",
         _I,
     ),
     shape(
