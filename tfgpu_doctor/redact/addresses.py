@@ -125,9 +125,4 @@ def is_full_name(name: str) -> bool:
     *labels, domain = name.lower().rstrip(".").split(".")
     if not labels or (domain not in _DOMAINS and (len(labels) < 2 or domain not in _LONG_DOMAINS)):
         return False
-    return (
-        bool(labels)
-        and labels[0] not in _OBJECTS
-        and not PUBLIC_HOSTS.search(name)
-        and not all(map(is_public_word, labels))
-    )
+    return labels[0] not in _OBJECTS and not PUBLIC_HOSTS.search(name) and not all(map(is_public_word, labels))
