@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache
@@ -211,7 +212,8 @@ def _change(places: Sequence[tuple[Any, Any]], chance: Random) -> None:
     numbers = [place for place in places if type(place[0][place[1]]) in (int, float)]
     if numbers and chance.random() < 0.4:
         holder, key = chance.choice(numbers)
-        holder[key] = chance.choice((0, -1, 0.5, 1.001, 2, 1000, 1e-9, 1e9)) * holder[key]
+        changed = chance.choice((0, -1, 0.5, 1.001, 2, 1000, 1e-9, 1e9)) * holder[key]
+        holder[key] = type(holder[key])(changed) if math.isfinite(changed) else changed
         return
     holder, key = chance.choice(places)
     match chance.randrange(6):

@@ -27,7 +27,7 @@ from tfgpu_doctor.plan.target import TargetError
 from tfgpu_doctor.records.report import ReportError
 
 Step = tuple[int, int]  # number of a mutation, seed of its chance
-CHEAP, MIDDLE, DEAR, WHOLE = 13_500, 3_000, 500, 150  # inputs of a target in the campaign
+CHEAP, MIDDLE, DEAR, WHOLE = 13_500, 3_000, 500, 400  # inputs of a target in the campaign
 # where data of others is read: modules outside of these compute with what was read, or show it
 PLACES = (
     *("records.versions", "records.report", "records.yaml_nodes", "records.printable", "matrix.parsing"),
