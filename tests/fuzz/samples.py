@@ -67,6 +67,17 @@ def values(name: str = "") -> Sequence[bytes]:
 
 
 @cache
+def private() -> Sequence[bytes]:
+    """What names someone, some place or a secret, and what looks like it."""
+    found = (
+        "mount -t nfs nfs01:/export/data //files2/share",
+        "git@host7.corp:team/x.git",
+        "curl -u ada:pw https://h/x",
+    )
+    return (*(one.encode() for one in found), *_values())
+
+
+@cache
 def capabilities() -> Sequence[bytes]:
     """Of --compute-capability."""
     return tuple(one.encode() for one in ("8.6", "sm_89", "12.0", "3.5"))

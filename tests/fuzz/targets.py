@@ -164,7 +164,7 @@ def rows() -> Iterator[Target]:
     yield Target("a GPU's name", calls.gpu_name, inputs=DEAR)
     yield Target("--compute-capability", calls.capability, samples.capabilities, refuses=(TargetError,))
     yield Target("redaction", calls.redacted, samples.texts, mutations.LONG, inputs=MIDDLE, seconds=2.0)
-    yield Target("redaction of a value", calls.redacted)
+    yield Target("redaction of a value", calls.redacted, samples.private)
     yield Target("escaping", calls.escaped)
     for read in (requirement.pip_requirement, requirement.conda_requirement, requirement.exported_requirement):
         yield Target(read.__name__, calls.requirement(read), samples.requirements, refuses=(ValueError,))
