@@ -30,7 +30,7 @@ _NO_VALUE = re.compile(
     r"(?:none|null|nil|true|false|yes|no|not|is|are|was|be|been|the|a|an|in|on|of|for|to|too|or|and|also|now|only"
     r"|required|optional|invalid|valid|expired|missing|wrong|incorrect|correct|empty|unset|set|undefined|needed|used"
     r"|hidden|redacted|expected|unexpected|stored|given|provided|authentication|auto|basic|bearer|digest|token"
-    r"|x+|\.+|\*+|\d{1,3}|\W+)[.,:;!)\]]*$|[$%(\[{<]",
+    r"|x+|\d{1,3})[.,:;!)\]]*$|\W+$|[$%(\[{<]",
     _I,
 )
 _OF_LANGUAGE = re.compile(

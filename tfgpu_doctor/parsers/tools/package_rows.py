@@ -18,7 +18,7 @@ _MAMBA_ROW = re.compile(
     rf"\s*[+~]\s+(?P<name>{NAME})\s+(?P<version>{VERSION})\s+(?P<build>[\w.]{{1,60}})\s+(?P<channel>[\w.:/-]{{1,80}}?)"
     r"(?:/(?:linux|win|osx)-\w+|/noarch)(?:\s+\S+){0,2}\s*"
 )
-STRONG_BUILD = re.compile(r"<pip>|pypi_\d|[\w.]*_\d{1,4}|py\d{2,3}\w*|h[0-9a-f]{6,}\w*")
+STRONG_BUILD = re.compile(r"<pip>|pypi_\d|[\w.]*_\d{1,4}|py\d{2}\w*|h[0-9a-f]{6}\w*")
 FREEZE = re.compile(
     rf"[\s\"'`*+~-]*(?P<name>{NAME})(?:\[[\w, .-]{{0,80}}\])?(?P<gap>\s?)==\s?(?P<version>{VERSION})(?P<wild>\.\*)?"
     r"[\"'`,]*\s*(?:\\|[;#].*|--hash.*)?\s*"

@@ -27,7 +27,7 @@ _OPENING = re.compile(
     r"(?:i'?m |i am |i )?(?:use|using|have|running|run|tried|installed?|my|our|for|version|the|in|a|an|nvidia)\s+",
     re.IGNORECASE,
 )
-_BETWEEN = r"\s*(?:version|ver\.?|v\.?|toolkit|release|is)?(?: is)?\s*(?::|=(?!=))?\s*[vr]?"
+_BETWEEN = r"\s*(?:(?:version|ver\.?|v\.?|toolkit|release|is)\s*)?(?:is\s*)?(?:(?::|=(?!=))\s*)?[vr]?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3}(?:[-.]?(?:rc|a|b|dev)\d+)?)"
 _END = r"(?:\.x|\.)?(?: ?(?:lts|x64|64[ -]?bits?|\(?gpu\)?|toolkit|installed|x|rc\d?))?"
 _NAMES = (

@@ -50,7 +50,7 @@ _GIT_DESCRIBE = re.compile(
     r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+", re.IGNORECASE
 )
 _PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
-_PYTHON_WORD = re.compile(r"python *(?:version)? *[:=]? *v?([23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
+_PYTHON_WORD = re.compile(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
 _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
 
 _OS = re.compile(
