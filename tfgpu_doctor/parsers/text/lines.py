@@ -30,7 +30,8 @@ LONGEST_RUN = 100  # of one character
 # for long lines, each is cut to its beginning and its end; a short one is always read as a whole.
 MOST_CHARACTERS = 1_000_000
 MOST_PIECES = 2 * MOST  # a line may wrap others
-_CUTS = (LONGEST, 1_000, 500, 300, 200, 120, 100, 80, 60)  # characters of a line; the first of them that is enough
+_CUTS = (LONGEST, 1_000, 500, 300, 200, 120, 100, 80, 60, 40)  # characters of a line; the first of them that is enough
+_SHORT = 300  # characters of a line that is never cut
 _SHARES = (MOST_PIECES, 1_000, 100, 30, 10, 4, 2)  # pieces of a line, likewise
 _OVERLAP = 200  # characters that two pieces of a line share, so that a message stands in one of them
 _SHAPES = 100_000  # kinds remembered
@@ -237,14 +238,16 @@ class _Chooser:
             for number in sorted(self._kept)
         }
         share = _fitting(map(len, pieces.values()), _SHARES, MOST_PIECES)
-        longest = _fitting((len(text) for texts in pieces.values() for text in texts[:share]), _CUTS, MOST_CHARACTERS)
+        sizes = [len(text) for texts in pieces.values() for text in texts[:share]]
+        room = MOST_CHARACTERS - sum(size for size in sizes if size <= _SHORT)
+        longest = _fitting((size for size in sizes if size > _SHORT), _CUTS, room)
         lines: list[Line] = []
         for number, texts in pieces.items():
             if len(texts) > share:
                 self._cut.add(number)
                 texts = texts[: share // 2] + texts[-(share // 2) :]
             for text in texts:
-                if len(text) > longest:
+                if len(text) > max(longest, _SHORT):
                     self._cut.add(number)
                     lines += (Line(number, text[: longest // 2]), Line(number, text[-(longest // 2) :]))
                 else:
