@@ -93,7 +93,7 @@ ROWS: dict[str, tuple[str, str, str]] = {
     "conda token": (
         "https://conda.acme.example/t/ad-01234567-89ab-cdef-0123-456789abcdef/acme",
         "01234567-89ab",
-        "conda",
+        "https",
     ),
     "JSON in JSON": ('{\\"password\\": \\"pwxy12\\"}', "pwxy12", "password"),
     "GitHub": (f"remote: {GITHUB}", GITHUB, "remote"),

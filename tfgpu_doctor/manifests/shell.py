@@ -95,20 +95,25 @@ def _installations(texts: list[str], words: list[Word]) -> Iterator[tuple[Instal
     """The installer and its arguments, wherever they stand: "sudo -H python3 -m pip install ...", "uv pip install"."""
     installs = [index for index, text in enumerate(texts) if text == "install"]
     verbs = [index for index, text in enumerate(texts) if not text.startswith("-")]
-    for index, text in enumerate(texts):
-        install, verb = _next(installs, index), _next(verbs, index)
-        if _PIP.fullmatch(text) and installs and install == installs[0]:
-            yield "pip", words[install + 1 :]
+    for index in range(len(texts)):
+        if found := _installation(texts, index, installs, _next(verbs, index)):
+            installer, behind = found
+            yield installer, words[behind:]
             return
-        if _CONDA.fullmatch(text) and verb is not None and texts[verb] in ("install", "create", "update", "env"):
-            yield "conda", words[verb + 2 :] if texts[verb] == "env" else words[verb + 1 :]
-            return
-        if text in _APT and install is not None:
-            yield "apt", words[install + 1 :]
-            return
-        if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
-            yield "poetry", words[index + 2 :]
-            return
+
+
+def _installation(texts: list[str], index: int, installs: list[int], verb: int | None) -> tuple[Installer, int] | None:
+    """The installer that one word names, and where its arguments begin; None for any other word."""
+    text, install = texts[index], _next(installs, index)
+    if _PIP.fullmatch(text) and install is not None and install == installs[0]:
+        return "pip", install + 1
+    if _CONDA.fullmatch(text) and verb is not None and texts[verb] in ("install", "create", "update", "env"):
+        return "conda", verb + (2 if texts[verb] == "env" else 1)
+    if text in _APT and install is not None:
+        return "apt", install + 1
+    if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
+        return "poetry", index + 2
+    return None
 
 
 def _next(positions: list[int], index: int) -> int | None:

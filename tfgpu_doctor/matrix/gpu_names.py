@@ -116,16 +116,16 @@ class NameIndex:
         # names of all three comparisons have these words: a name that is none costs a look-up each
         alike = set.intersection(*(self._with.get(word, set()) for word in model - _PREFIXES or model))
         near = [known for known in self._known if known in alike] if alike else []
-        same = [known for known in near if self._known[known] == wanted]
-        if not same:
-            same = [known for known in near if self._cores[known] == model]
-        if not same:
-            same = [
-                known
-                for known in near
-                if self._cores[known] - model <= omittable and model - self._known[known] <= _PREFIXES
-            ]
+        same = (
+            [known for known in near if self._known[known] == wanted]
+            or [known for known in near if self._cores[known] == model]
+            or [known for known in near if self._means(known, model, omittable)]
+        )
         return tuple(sorted(same, key=lambda known: len(self._known[known] ^ wanted)))
+
+    def _means(self, known: str, model: _Words, omittable: _Words) -> bool:
+        """Whether a name lacks only what may be left out, and adds only the maker's words."""
+        return self._cores[known] - model <= omittable and model - self._known[known] <= _PREFIXES
 
 
 def _inside_brackets(name: str) -> str:

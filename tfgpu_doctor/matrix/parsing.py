@@ -48,18 +48,25 @@ def parse(text: str, path: str) -> MatrixFile:
 def _explained(matrix: Node, message: str) -> tuple[int, str]:
     """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes."""
     reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
-    here = _PATH.search(message)
-    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
-    if here and here["key"]:
-        found = [key for one in found if type(one) is Mapping for key, _ in one.pairs()]
+    found = _refused(matrix, message)
     if _NO_TEXT.match(message):
         found = [one for one in found if type(one) is Scalar and not isinstance(plain(one), str)] or found
         if found and type(found[0]) is Scalar:
             return found[0].line, f'{reason}; put it in quotes: "{shortened(found[0].value)}"'
     if unknown := _UNKNOWN.fullmatch(message):
-        keys = (key for one in found if type(one) is Mapping for key, _ in one.pairs())
-        found = [key for key in keys if type(key) is Scalar and key.value == unknown["name"]]
+        found = [key for key in _keys(found) if type(key) is Scalar and key.value == unknown["name"]]
     return (found[0].line if found else matrix.line), reason
+
+
+def _refused(matrix: Node, message: str) -> list[Node]:
+    """The nodes that a message is about."""
+    here = _PATH.search(message)
+    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
+    return _keys(found) if here and here["key"] else found
+
+
+def _keys(nodes: list[Node]) -> list[Node]:
+    return [key for one in nodes if type(one) is Mapping for key, _ in one.pairs()]
 
 
 def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:

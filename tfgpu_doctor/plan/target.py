@@ -89,18 +89,22 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     system = value_or(facts.host.os, "linux")
     libc = value_or(facts.host.libc, "").split()
     driver = value_or(facts.driver.version, "")
-    answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
-    # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
-    plugged = [(_marketing(gpu.name), None) for gpu in value_or(facts.host.pci_gpus, ())]
-    found = (_seen(name, capability, matrix) for name, capability in answered or plugged)
     return Target(
-        gpus=tuple(gpu for gpu in found if gpu),
+        gpus=_gpus_in(facts, matrix),
         driver=driver if _DRIVER.fullmatch(driver) else None,
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
         glibc=libc[1] if libc[:1] == ["glibc"] and _NUMBERS.fullmatch(libc[-1]) else None,
     )
+
+
+def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
+    answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
+    # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
+    plugged = [(_marketing(gpu.name), None) for gpu in value_or(facts.host.pci_gpus, ())]
+    found = (_seen(name, capability, matrix) for name, capability in answered or plugged)
+    return tuple(gpu for gpu in found if gpu)
 
 
 def to_facts(target: Target) -> Facts:
