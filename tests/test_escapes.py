@@ -155,7 +155,7 @@ class Loses:
 
 def command(*_, **__):
     loses = Loses()
-    del loses  # "Exception ignored in"
+    del loses
     try:
         time.sleep(60)
     finally:
@@ -165,7 +165,6 @@ def command(*_, **__):
 
 import click
 click.Group.main = command
-sys.unraisablehook = lambda lost: None
 entry.main()
 """
 

@@ -10,6 +10,7 @@ if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "saf
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
     from types import FrameType
 
     from click import ClickException
@@ -156,9 +157,16 @@ def _ending_signals() -> list[int]:
 def _catch_signals() -> None:
     import signal
 
+    sys.unraisablehook = _lost
     for number in _ending_signals():  # nohup ignores SIGHUP, and a shell SIGINT for a background job
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _leave)
+
+
+def _lost(lost: UnraisableHookArgs) -> None:
+    """Report an exception that Python could not raise, save that of a signal: the alarm raises it again."""
+    if lost.exc_value is None or lost.exc_value is not _leaving:
+        sys.__unraisablehook__(lost)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
