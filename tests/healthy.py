@@ -146,6 +146,7 @@ def healthy() -> Facts:
                 ),
                 "installed packages",
             ),
+            damaged=known((), "RECORD"),
             tensorflow_paths=known((f"{SITE}/tensorflow",)),
             kernels=known(()),
             elsewhere=known(()),

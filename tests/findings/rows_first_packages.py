@@ -314,7 +314,7 @@ FIRST: dict[str, tuple[str, ...]] = {
             "  Preparing metadata (setup.py) ... error",
         ),
     ),
-    "tf.import-failed": (
+    "tf.install-damaged": (
         text(
             ">>> import tensorflow",
             '  File "/v/lib/python3.8/site-packages/tensorflow/python/eager/context.py", line 28, in <module>',

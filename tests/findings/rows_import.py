@@ -110,6 +110,15 @@ FIRES: dict[str, dict[str, str]] = {
         "in words": "import tensorflow hangs forever and prints nothing",
         "a lock": "[mutex.cc : 452] RAW: Lock blocking 0x600003a10c18",
     },
+    "tf.install-damaged": {
+        "a requirement of the wheel": text(
+            '  File "/v/site-packages/tensorflow/__init__.py", line 30, in <module>',
+            "ImportError: No module named wrapt",
+        ),
+        "keras, when it is first used": text(
+            ">>> tf.keras", "ModuleNotFoundError: No module named 'keras'", "tensorflow                    2.17.1"
+        ),
+    },
     "tf.import-failed": {
         "a symbol": text(
             "ImportError: /env/tensorflow/python/_pywrap_tensorflow_internal.so: undefined symbol: _ZN2tf4Name",
@@ -266,6 +275,10 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         ),
     },
     "tf.import-hang": {"something else hangs": "the download hangs at 99 %, then I import numpy"},
+    "tf.install-damaged": {
+        "a part of Keras that another release has": "ModuleNotFoundError: No module named 'keras.src.legacy'",
+        "TensorFlow is not installed": text("ModuleNotFoundError: No module named 'tensorflow'"),
+    },
     "tf.import-failed": {
         "a library is the reason": text(f"ImportError: libcublas.so.9.0: {GONE}", _RUNTIME),
         "NumPy is the reason": text(_NUMPY_2, _RUNTIME),

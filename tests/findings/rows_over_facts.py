@@ -15,6 +15,7 @@ from tfgpu_doctor.records.facts import (
     Candidate,
     ComputeCheck,
     CudnnFile,
+    DamagedPackage,
     GpuProcess,
     Kernel,
     LibraryFile,
@@ -65,6 +66,27 @@ def packages(**versions: str) -> Any:
         tuple(Package(name=n.replace("_", "-"), version=v, location=SITE) for n, v in versions.items()),
         "installed packages",
     )
+
+
+def with_requirements(*names: str, python: str = "3.12.7") -> dict[str, Any]:
+    """TensorFlow 2.17.1 from pip, which requires five packages, with these beside it."""
+    requires = ("keras>=3.2.0", "wrapt>=1.11.0", "h5py>=3.10.0", "libclang>=13.0.0", "numpy<2.0.0,>=1.26.0")
+    only_old = 'tensorflow-io-gcs-filesystem>=0.23.1; python_version < "3.12"'
+    extra = 'nvidia-cudnn-cu12==8.9.7.29; extra == "and-cuda"'
+    tensorflow = Package(
+        name="tensorflow", version="2.17.1", location=SITE, installer="pip", requires=(*requires, only_old, extra)
+    )
+    beside = {"keras": "3.4.1", "wrapt": "1.16.0", "h5py": "3.11.0", "libclang": "18.1.1", "numpy": "1.26.4"}
+    others = (Package(name=name, version=beside[name], location=SITE) for name in names)
+    packages = known((tensorflow, *others), "*.dist-info")
+    return {**release("2.17.1"), "python.packages": packages, "python.version": known(python)}
+
+
+def damaged(name: str, *missing: str, overwritten: tuple[str, ...] = ()) -> DamagedPackage:
+    """A package whose files are not those that it was installed with."""
+    record = f"{SITE}/{name}.dist-info/RECORD"
+    files = len(missing) + len(overwritten)
+    return DamagedPackage(name, "1.0", record, missing=missing, overwritten=overwritten, files=files)
 
 
 def phases(name: str, outcome: str, **how: Any) -> tuple[Phase, ...]:
@@ -376,6 +398,25 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {**release("2.15.1"), "python.packages": packages(tensorflow="2.15.1", keras="3.4.1")},
         ),
     ],
+    "tf.install-damaged": [
+        (
+            "a library of TensorFlow itself is gone",
+            {"python.damaged": known((damaged("tensorflow", "tensorflow/libtensorflow_framework.so.2"),))},
+        ),
+        (
+            "a wheel for CUDA 11 has overwritten that for 12",
+            {
+                "python.damaged": known(
+                    (damaged("nvidia-cudnn-cu12", overwritten=("nvidia/cudnn/lib/libcudnn.so.9",)),)
+                ),
+                "python.packages": packages(
+                    tensorflow="2.21.0", nvidia_cudnn_cu12="1.0", nvidia_cudnn_cu11="8.6.0.163"
+                ),
+            },
+        ),
+        ("keras, which is imported late, is not installed", with_requirements("wrapt", "h5py", "libclang", "numpy")),
+        ("a seldom used requirement is not installed", with_requirements("wrapt", "h5py", "keras", "numpy")),
+    ],
     "tf.abi-numpy": [
         (
             "NumPy 2 under 2.15",
@@ -656,6 +697,20 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("a virtual environment before the system's", {**TWO_FOLDERS, "python.prefix": known("/opt/pylibs")}),
         ("two folders of one environment", {**TWO_FOLDERS, "python.prefix": known("/")}),
     ],
+    "tf.install-damaged": [
+        ("all that applies is installed", with_requirements("keras", "wrapt", "h5py", "libclang", "numpy")),
+        (
+            "the wheel of another CUDA is incomplete",
+            {"python.damaged": known((damaged("nvidia-cudnn-cu11", "nvidia/cudnn/lib/libcudnn.so.8"),))},
+        ),
+        (
+            "two TensorFlows overwrote each other: the conflict says so",
+            {
+                "python.damaged": known((damaged("tensorflow", overwritten=("tensorflow/libtensorflow_cc.so.2",)),)),
+                "python.packages": packages(tensorflow="2.21.0", tensorflow_cpu="2.20.0"),
+            },
+        ),
+    ],
     "tf.package-conflict": [
         (
             "a tensorboard that this TensorFlow's own metadata allows",
@@ -795,6 +850,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "tf.package-removed": {"python.packages": WHY},
     "tf.shadowed": {"python.tensorflow_paths": WHY},
     "tf.package-conflict": {"python.packages": WHY},
+    "tf.install-damaged": {"python.packages": WHY},
     "tf.abi-numpy": {"python.packages": WHY},
     "tf.abi-protobuf": {"python.packages": WHY},
     "tf.cpu-build": {"tensorflow.version": WHY, "tensorflow.build": WHY},

@@ -310,6 +310,8 @@ IMPORT: list[tuple[str, str, dict[str, str]]] = [
         {},
     ),
     ("module-not-found", "ModuleNotFoundError: No module named 'tensorflow'", {"module": "tensorflow"}),
+    ("requirement-missing", "ModuleNotFoundError: No module named 'ml_dtypes'", {"module": "ml_dtypes"}),
+    ("requirement-missing", "ImportError: No module named wrapt", {"module": "wrapt"}),
     ("module-not-found", "ImportError: No module named tensorflow.contrib", {"module": "tensorflow.contrib"}),
     ("native-runtime-failed", "Failed to load the native TensorFlow runtime.", {}),
     (

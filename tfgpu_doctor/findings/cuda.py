@@ -23,7 +23,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write
 from tfgpu_doctor.plan.planned import Cuda as PlannedCuda
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import Nvcc, Package, Soname, Toolkit
+from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -193,6 +193,7 @@ MISSING = finding(
     severity=Severity.ERROR,
     title="The CUDA libraries are not installed",
     fixes=install_libraries,
+    explained_by=("tf.install-damaged",),
     pointless_after=("cuda.version-mismatch",),
     symptoms=(symptoms.NO_REASON, symptoms.UNNAMED_DLL),
     docs=PIP_GUIDE,
@@ -205,6 +206,7 @@ def no_usable_file(
     gpu_release: Release,
     cuda_sonames: tuple[Soname, ...],
     packages: tuple[Package, ...] | None = None,
+    damaged: tuple[DamagedPackage, ...] | None = None,
 ) -> Problem | None:
     """No file of the wanted soname anywhere: a plain `pip install tensorflow`, or an incomplete extra."""
     wanting = in_state(cuda_sonames, "absent", "other version", "unloadable")
@@ -223,6 +225,8 @@ def no_usable_file(
         title=f"{names(wanting)} not installed" if partly and len(wanting) <= 3 else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=missing_evidence(context, wanting, gpu_release),
+        # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
+        never_consequence=not any(one.name.startswith("nvidia-") for one in damaged or ()),
     )
 
 

@@ -69,6 +69,7 @@ LIB_PATH = finding(
     severity=Severity.ERROR,
     title="The CUDA libraries are installed, but the loader does not find them",
     fixes=_add_to_path,
+    explained_by=("tf.install-damaged",),
     symptoms=(symptoms.CUDA_NOT_OPENED, symptoms.UNNAMED_DLL),
     docs=PIP_GUIDE,
 )

@@ -50,6 +50,7 @@ VERSION_MISMATCH = finding(
     title="cuDNN is installed, but not a version that TensorFlow can use",
     cause="cuDNN is compatible within a major version, from the minor version that TensorFlow was compiled with",
     fixes=_one_version,
+    explained_by=("tf.install-damaged",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.CUDNN_HANDLE),
     docs=CUDNN_GUIDE,
 )
@@ -170,7 +171,7 @@ MISSING = finding(
     title="cuDNN is not installed",
     cause=_DISABLES,
     fixes=install_libraries,  # of CUDA, too, so that missing CUDA explains it
-    explained_by=("cuda.missing", "cuda.version-mismatch"),
+    explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
     pointless_after=("cudnn.version-mismatch", "cudnn.dep-missing"),
     docs=CUDNN_GUIDE,
 )
@@ -230,7 +231,7 @@ LIB_PATH = finding(
     severity=Severity.ERROR,
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
-    explained_by=("cuda.lib-path",),
+    explained_by=("cuda.lib-path", "tf.install-damaged"),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.UNNAMED_DLL),
     docs=CUDNN_GUIDE,
 )

@@ -31,7 +31,7 @@ DEP_MISSING = finding(
     title="cuDNN is installed, but a library that it needs is not",
     cause="the loader does not load a library if one that it needs cannot be loaded",
     fixes=install_libraries,
-    explained_by=("cuda.missing", "cuda.version-mismatch"),
+    explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
     docs=CUDNN_GUIDE,
 )
 _HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)

@@ -29,6 +29,7 @@ RUN_FAILED = finding(
         "xla.*",
         "env.gpu-thread-mode",
         "tf.shadowed",
+        "tf.install-damaged",
     ),
     docs="https://www.tensorflow.org/install/errors",
 )

@@ -13,7 +13,18 @@ import msgspec
 
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.probes import cuda, cudnn, driver, elsewhere, host, jupyter_kernels, loader, variables, xla_files
+from tfgpu_doctor.probes import (
+    cuda,
+    cudnn,
+    driver,
+    elsewhere,
+    host,
+    installed_files,
+    jupyter_kernels,
+    loader,
+    variables,
+    xla_files,
+)
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
 from tfgpu_doctor.records.facts import (
@@ -101,6 +112,7 @@ def examine(
         timings["python"] = round(time.monotonic() - started, 4)
         libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
         others_probe = _Probe("other environments", timings, lambda: _others(here, environ), _no_others)
+        files_probe = _Probe("installed files", timings, lambda: installed_files.examine(here.python.packages), Unknown)
         driver_facts = driver_probe.result()
         if value_or(driver_facts.driver.unresponsive, ()):
             probe.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
@@ -116,7 +128,9 @@ def examine(
             cuda=cuda_facts,
             loader=msgspec.structs.replace(loader_facts, loaded=result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
-            python=msgspec.structs.replace(result.python, kernels=kernels, elsewhere=elsewhere_found),
+            python=msgspec.structs.replace(
+                result.python, kernels=kernels, elsewhere=elsewhere_found, damaged=files_probe.result()
+            ),
             variables=variables.examine(environ),
             tensorflow=result.tensorflow,
             messages=_messages(result.tensorflow, driver_facts.driver),

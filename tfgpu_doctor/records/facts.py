@@ -31,6 +31,7 @@ from tfgpu_doctor.records.software import (
     Cuda,
     Cudnn,
     CudnnFile,
+    DamagedPackage,
     Kernel,
     Loader,
     Message,
@@ -48,10 +49,10 @@ from tfgpu_doctor.records.software import (
 
 __all__ = [
     "NOT_ASKED", "NOT_EXAMINED", "Build", "CallResult", "Candidate", "ComputeCheck", "Cuda", "Cudnn", "CudnnFile",
-    "Driver", "Fact", "Facts", "Gpu", "GpuProcess", "Host", "Kernel", "Known", "LibraryFile", "Loader", "Message",
-    "NvLink", "Nvcc", "OtherPython", "Package", "PciGpu", "PeerLink", "Phase", "Python", "Record", "SmiResult",
-    "Soname", "TensorFlow", "TfDevice", "Toolkit", "Unknown", "XlaFile", "about", "fact_paths", "look_up", "map_fact",
-    "value_or",
+    "DamagedPackage", "Driver", "Fact", "Facts", "Gpu", "GpuProcess", "Host", "Kernel", "Known", "LibraryFile",
+    "Loader", "Message", "NvLink", "Nvcc", "OtherPython", "Package", "PciGpu", "PeerLink", "Phase", "Python", "Record",
+    "SmiResult", "Soname", "TensorFlow", "TfDevice", "Toolkit", "Unknown", "XlaFile", "about", "fact_paths", "look_up",
+    "map_fact", "value_or",
 ]  # fmt: skip
 
 

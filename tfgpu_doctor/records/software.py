@@ -159,6 +159,18 @@ class Package(Record, frozen=True):
     requires: Annotated[tuple[str, ...], public("requirements")] = ()  # Requires-Dist lines; only of TensorFlow itself
 
 
+class DamagedPackage(Record, frozen=True):
+    """An installed distribution whose files are not those that its RECORD lists."""
+
+    name: Annotated[str, public("name")]  # normalised: "nvidia-cudnn-cu12"
+    version: Annotated[str, public("version")]
+    record: Annotated[str, private("RECORD", unit="path")]  # the list that pip or uv wrote when they installed it
+    # the first few, as RECORD writes them: "nvidia/cudnn/lib/libcudnn.so.9"
+    missing: Annotated[tuple[str, ...], private("missing files")] = ()
+    overwritten: Annotated[tuple[str, ...], private("files of another size")] = ()
+    files: Annotated[int, public("files that are missing or of another size")] = 0
+
+
 class OtherPython(Record, frozen=True):
     """An interpreter that may have been meant, and the TensorFlow in it; read from disk, not started."""
 
@@ -202,6 +214,8 @@ class Python(Record, frozen=True):
     installers: Annotated[Fact[tuple[str, ...]], public("installers on PATH")] = NOT_EXAMINED
     # TensorFlow's family, nvidia-*, numpy, protobuf, keras
     packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = NOT_EXAMINED
+    # of these packages, those whose files are missing or overwritten; empty: all are as they were installed
+    damaged: Annotated[Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name")] = NOT_EXAMINED
     # every `tensorflow` importable over sys.path, winner first
     tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
     # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there

@@ -43,7 +43,7 @@ TEMPLATES = (
     template(
         "tf-module-missing",
         "no module named",
-        r"No module named '?(?:tensorflow\.(?:python|core|_api|compat)\b|(?:" + _NEEDED + r")'?\s*$)",
+        r"No module named '?tensorflow\.(?:python|core|_api|compat)\b",
     ),
     template(
         "import-hangs",
@@ -74,6 +74,12 @@ TEMPLATES = (
         "no module named",
         r"No module named '?(?P<module>(?:tensorflow|tf_keras|keras|tensorflow_core|tensorflow_estimator|tensorboard"
         r"|_pywrap_tensorflow\w*|numpy|google|google\.protobuf)[\w.]*)'?",
+        stops_import=True,
+    ),
+    template(
+        "requirement-missing",
+        "no module named",
+        r"No module named '?(?P<module>keras|google\.protobuf|" + _NEEDED + r")'?\s*$",
         stops_import=True,
     ),
     template(

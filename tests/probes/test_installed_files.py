@@ -1,0 +1,79 @@
+"""Packages against their RECORD, over folders that are really there."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tfgpu_doctor.probes import installed_files
+from tfgpu_doctor.records.facts import DamagedPackage, Known, Package, Unknown
+
+CUDNN = {"nvidia/cudnn/lib/libcudnn.so.9": 40, "nvidia/cudnn/__init__.py": 0, "nvidia/cudnn/include/cudnn.h": 9}
+
+
+def install(site: Path, name: str, version: str, files: dict[str, int]) -> Package:
+    """Write files of these sizes, and the RECORD that names them."""
+    for path, size in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_bytes(b"x" * size)
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    with (info / "RECORD").open("w", newline="") as stream:
+        rows = [[path, "sha256=abc", size] for path, size in files.items()]
+        csv.writer(stream).writerows([*rows, [f"{info.name}/RECORD", "", ""]])
+    return Package(name=name, version=version, location=str(site), installer="pip")
+
+
+def found(*packages: Package) -> tuple[DamagedPackage, ...]:
+    answer = installed_files.examine(Known(packages, "*.dist-info"))
+    assert isinstance(answer, Known)
+    return answer.value
+
+
+def test_nothing_is_wrong(tmp_path: Path) -> None:
+    assert found(install(tmp_path, "nvidia-cudnn-cu12", "9.1", CUDNN)) == ()
+
+
+def test_missing_and_overwritten_files(tmp_path: Path) -> None:
+    package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", {**CUDNN, "nvidia/cudnn/lib/libcudnn_ops.so.9": 7})
+    (tmp_path / "nvidia/cudnn/lib/libcudnn.so.9").write_bytes(b"another")
+    (tmp_path / "nvidia/cudnn/lib/libcudnn_ops.so.9").unlink()
+    (damaged,) = found(package)
+    assert damaged.missing == ("nvidia/cudnn/lib/libcudnn_ops.so.9",)
+    assert damaged.overwritten == ("nvidia/cudnn/lib/libcudnn.so.9",)
+    assert (damaged.name, damaged.files) == ("nvidia-cudnn-cu12", 2)
+
+
+def test_what_images_leave_out_and_what_people_edit_is_no_damage(tmp_path: Path) -> None:
+    package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", {**CUDNN, "nvidia/tests/test_it.py": 5})
+    (tmp_path / "nvidia/cudnn/include/cudnn.h").unlink()
+    (tmp_path / "nvidia/tests/test_it.py").unlink()
+    (tmp_path / "nvidia/cudnn/__init__.py").write_text("# edited")
+    assert found(package) == ()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "\0\n",
+        "../../etc/passwd.so,,1\n/etc/none.so,,1\n",
+        '"unfinished.so\n',
+        "a.so,sha256=x,many\n" * 3,
+        "\u00b2.so,,\u00b2\n",
+    ],
+)
+def test_an_odd_record(tmp_path: Path, record: str) -> None:
+    package = install(tmp_path, "tensorflow", "2.20.0", {})
+    (tmp_path / "tensorflow-2.20.0.dist-info" / "RECORD").write_text(record, encoding="utf-8")
+    assert all(not path.startswith(("..", "/")) for one in found(package) for path in one.missing)
+
+
+def test_without_a_record_nothing_is_said(tmp_path: Path) -> None:
+    assert found(Package(name="tensorflow", version="2.20.0", location=str(tmp_path))) == ()
+    conda = install(tmp_path, "keras", "3.4.1", {"keras/__init__.py": 3})
+    (tmp_path / "keras/__init__.py").unlink()
+    assert found(Package(name="keras", version="3.4.1", location=conda.location, installer="conda")) == ()
+    assert installed_files.examine(Unknown("no interpreter")) == Unknown("no interpreter")

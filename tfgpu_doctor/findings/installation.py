@@ -1,0 +1,178 @@
+"""Packages that are not what pip's metadata says: files missing or overwritten, requirements not installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import DamagedPackage, Package
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import major
+
+_RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
+_CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
+_INSTALLED_BY_WHEEL = ("pip", "uv", "poetry")
+# required by TensorFlow's wheels, and used by tools and features that many do without
+_SELDOM_USED = frozenset(
+    {"libclang", "tensorboard", "tensorflow-io-gcs-filesystem", "tensorflow-estimator", "setuptools", "requests"}
+)
+
+_IMPORTED = "TensorFlow imports it at once or when it is first used"
+# where the distribution is not called like its module
+_DISTRIBUTIONS = {"absl": "absl-py", "google.protobuf": "protobuf", "grpc": "grpcio", "pasta": "google-pasta"}
+
+DAMAGED = finding(
+    "tf.install-damaged",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="Installed packages are incomplete",
+    about_gpus=False,
+    pointless_after=("tf.package-conflict", "tf.package-removed"),
+    docs=_RECORD,
+)
+
+
+@DAMAGED.sign(conclusive=False)
+def files_differ_from_record(
+    context: Context, damaged: tuple[DamagedPackage, ...], packages: tuple[Package, ...], release: Release | None = None
+) -> Problem | None:
+    """Files that RECORD lists are missing, or another package has overwritten them."""
+    wanted = [one for one in damaged if _is_used(one.name, release)]
+    if not wanted:
+        return None
+    intruders = {other for one in wanted if (other := _same_files_by(one.name, packages))}
+    lost = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
+    return Problem(
+        title=f"{_what(wanted)} of {lost}{' and others' if len(wanted) > 3 else ''}",
+        cause=_cause(sorted(intruders)),
+        evidence=tuple(_evidence_of(one) for one in wanted),
+        fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
+    )
+
+
+def _is_used(name: str, release: Release | None) -> bool:
+    """Whether this TensorFlow loads what the package brings: CUDA of its own major version, when that is known."""
+    built_for = _CUDA_SUFFIX.search(name)
+    return not (built_for and release and release.cuda) or built_for[1] == major(release.cuda)
+
+
+def _same_files_by(name: str, packages: tuple[Package, ...]) -> str | None:
+    """The package for another CUDA with files of the same names: nvidia-cudnn-cu11 beside nvidia-cudnn-cu12."""
+    stem = _CUDA_SUFFIX.sub("", name)
+    others = (one.name for one in packages if one.name != name and _CUDA_SUFFIX.sub("", one.name) == stem != one.name)
+    return next(others, None) if stem != name else None
+
+
+def _what(damaged: list[DamagedPackage]) -> str:
+    missing, overwritten = any(one.missing for one in damaged), any(one.overwritten for one in damaged)
+    return (
+        "Missing and overwritten files"
+        if missing and overwritten
+        else "Missing files"
+        if missing
+        else "Overwritten files"
+    )
+
+
+def _cause(intruders: list[str]) -> str:
+    kept = "pip believes that they are there, so that pip install without --force-reinstall does nothing"
+    if not intruders:
+        return f"files were deleted or an installation was interrupted; {kept}"
+    return f"{' and '.join(intruders)} install files of the same names into the same folder; {kept}"
+
+
+def _evidence_of(one: DamagedPackage) -> Evidence:
+    shown = [*(f"{path} is missing" for path in one.missing), *(f"{path} has another size" for path in one.overwritten)]
+    more = one.files - len(shown[:2])
+    text = ", ".join(shown[:2]) + (f", and {more} more" if more else "")
+    return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
+
+
+def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> Iterator[str]:
+    if intruders:
+        yield context.remedies.pip_uninstall(*sorted(intruders))
+    names = (f"{one.name}=={one.version}" for one in damaged)
+    yield from context.remedies.pip_install("--force-reinstall", "--no-deps", *names)
+
+
+@DAMAGED.sign(conclusive=False)
+def requirement_not_installed(
+    context: Context, packages: tuple[Package, ...], python_version: str, wheel_platform: str | None = None
+) -> Problem | None:
+    """A package that the metadata of the installed TensorFlow requires is absent; some are imported late."""
+    tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
+    if tensorflow is None or tensorflow.installer not in _INSTALLED_BY_WHEEL:
+        return None  # conda and distributions split packages in their own way
+    installed = {one.name for one in packages}
+    absent = [
+        one for one in _required(tensorflow, python_version, wheel_platform) if _normal(one.name) not in installed
+    ]
+    if not absent:
+        return None
+    needed = [one for one in absent if _normal(one.name) not in _SELDOM_USED]
+    names, release = ", ".join(one.name for one in needed or absent), f"{tensorflow.name} {tensorflow.version}"
+    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}")
+    plural = len(needed or absent) > 1
+    return Problem(
+        title=f"{names}, which {release} requires, {'are' if plural else 'is'} not installed",
+        cause=_IMPORTED if needed else "features of TensorFlow that use it fail",
+        evidence=tuple(
+            evidence(f"no {one.name}", context.source("python.packages"), str(one), f"metadata of {release}")
+            for one in absent
+        ),
+        fixes=(Fix(text="Install what is missing; the release stays the same", commands=again),),
+        severity=None if needed else Severity.WARNING,
+    )
+
+
+def _required(tensorflow: Package, python: str, platform: str | None) -> Iterator[Requirement]:
+    """The requirements that apply to this Python and system; those of extras do not."""
+    system, _, machine = (platform or "linux_x86_64").partition("_")
+    environment = {
+        "python_version": ".".join(python.split(".")[:2]),
+        "python_full_version": python,
+        "sys_platform": {"macos": "darwin", "windows": "win32"}.get(system, system),
+        "platform_system": {"macos": "Darwin", "windows": "Windows"}.get(system, "Linux"),
+        "platform_machine": machine,
+        "os_name": "nt" if system == "windows" else "posix",
+        "extra": "",
+    }
+    for line in tensorflow.requires:
+        try:
+            required = Requirement(line)
+            if required.marker is None or required.marker.evaluate(environment):
+                yield required
+        except (InvalidRequirement, UndefinedEnvironmentName):
+            continue
+
+
+def _normal(name: str) -> str:
+    return name.replace("_", "-").replace(".", "-").lower()
+
+
+@DAMAGED.sign(unless=("tf.abi-*", "tf.wrong-env", "tf.shadowed", "tf.python-unsupported", "tf.not-installed"))
+def module_reported_missing(
+    context: Context, messages: MessageLog, tensorflow_version: str | None = None
+) -> Problem | None:
+    """An import of TensorFlow ends at one of its own requirements."""
+    seen = messages.all("requirement-missing")
+    if not seen:
+        return None
+    module = seen[0].values["module"]
+    name = _DISTRIBUTIONS.get(module, module.replace("_", "-"))
+    wanted = f"tensorflow=={tensorflow_version}" if tensorflow_version else name
+    more = "; the release of TensorFlow stays the same" if tensorflow_version else ""
+    return Problem(
+        title=f"{name}, which TensorFlow requires, is not installed",
+        cause=_IMPORTED,
+        evidence=message_evidence(*seen),
+        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(wanted)),),
+    )

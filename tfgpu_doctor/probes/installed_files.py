@@ -1,0 +1,92 @@
+"""Packages whose files are no longer those that were installed, by the RECORD of each.
+
+RECORD lists every file of a distribution with its size (PyPA specification "Recording installed projects"). Only what
+is loaded is compared: modules, shared libraries, and the files that XLA compiles with. Headers, tests and stubs are
+removed from images on purpose.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator
+
+from tfgpu_doctor.probes.files import names_in, read_text
+from tfgpu_doctor.records.facts import DamagedPackage, Fact, Known, Package, Unknown
+
+MOST_NAMED = 5  # files of a package; the number of the others is enough
+_ENDINGS = (".py", ".so", ".pyd", ".dll", ".bc")
+_PROGRAMS = ("ptxas", "nvlink", "fatbinary")
+_NOT_LOADED = ("/include/", "/tests/", "/test/", "/testing/", "/examples/")
+
+
+def examine(packages: Fact[tuple[Package, ...]]) -> Fact[tuple[DamagedPackage, ...]]:
+    """Compare the files of each package that has a RECORD: is each there, and of the size that was installed?"""
+    if isinstance(packages, Unknown):
+        return packages
+    damaged = (_compare(package) for package in packages.value)
+    return Known(tuple(one for one in damaged if one), "RECORD of the installed packages")
+
+
+def _compare(package: Package) -> DamagedPackage | None:
+    if package.location is None or (record := _record_of(package)) is None:
+        return None
+    missing, overwritten = [], []
+    for path, size in _listed(record):
+        try:
+            found = os.stat(os.path.join(package.location, path)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            missing.append(path)
+        except OSError:  # not ours to look at: nothing is known about it
+            continue
+        else:
+            if size is not None and size != found and not path.endswith(".py"):  # sources are edited on purpose
+                overwritten.append(path)
+    count = len(missing) + len(overwritten)
+    if not count:
+        return None
+    return DamagedPackage(
+        name=package.name,
+        version=package.version,
+        record=record,
+        missing=tuple(missing[:MOST_NAMED]),
+        overwritten=tuple(overwritten[:MOST_NAMED]),
+        files=count,
+    )
+
+
+def _record_of(package: Package) -> str | None:
+    """The RECORD of a package; conda's and the distribution's own packages have none that can be relied on."""
+    assert package.location is not None
+    if package.installer == "conda":
+        return None
+    ending = f"-{package.version}.dist-info"
+    for name in names_in(package.location):
+        if name.endswith(ending) and _normal(name.removesuffix(ending)) == package.name:
+            return os.path.join(package.location, name, "RECORD")
+    return None
+
+
+def _normal(name: str) -> str:
+    return name.replace("_", "-").replace(".", "-").lower()
+
+
+def _listed(record: str) -> Iterator[tuple[str, int | None]]:
+    """The files to compare, relative to the folder of the package, with the size that they were installed with."""
+    try:
+        whole, _, _ = read_text("/", os.path.abspath(record)).rpartition(
+            "\n"
+        )  # a list that is too long ends in half a row
+        yield from _to_compare(csv.reader(whole.splitlines()))
+    except (OSError, csv.Error):  # no RECORD, or no table
+        return
+
+
+def _to_compare(rows: Iterable[list[str]]) -> Iterator[tuple[str, int | None]]:
+    for row in rows:
+        path = row[0] if row else ""
+        inside = path and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+        name = path.rpartition("/")[2]
+        loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
+        if inside and loaded and not any(part in f"/{path}" for part in _NOT_LOADED):
+            yield path, int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
