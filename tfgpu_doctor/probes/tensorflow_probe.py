@@ -48,8 +48,8 @@ TENSORFLOWS = (
 FAMILIES = ("tensorflow", "tf-", "intel-tensorflow", "keras", "tensorboard", "nvidia-", "cuda-", "tensorrt", "jax")
 OTHERS = frozenset((
     "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "h5py", "libclang", "ml-dtypes",
-    "numpy", "opt-einsum", "optree", "packaging", "pip", "protobuf", "scipy", "setuptools", "six", "tb-nightly",
-    "termcolor", "torch", "triton", "typing-extensions", "wheel", "wrapt",
+    "numpy", "opt-einsum", "optree", "packaging", "pip", "protobuf", "requests", "scipy", "setuptools", "six",
+    "tb-nightly", "termcolor", "torch", "triton", "typing-extensions", "wheel", "wrapt",
 ))  # fmt: skip
 
 CUDA_LIBRARIES = (
