@@ -602,6 +602,12 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
     ],
+    "env.pythonpath": [
+        (
+            "the packages of Python 3.11 under 3.12",
+            {"variables": known({"PYTHONPATH": "/src:/old/lib/python3.11/site-packages"})},
+        ),
+    ],
     "env.ld-library-path": [
         (
             "an older cuDNN first",
@@ -636,6 +642,9 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         for finding, (name, values, _) in SWITCHED.items()
     },
 }
+
+NO_TOOLKIT = XlaFile(path="/nonexistent", via="XLA_FLAGS", problem="no such folder")
+FIRES["env.xla-flags"].append(("its folder holds no toolkit", {"cuda.xla_roots": known((NO_TOOLKIT,))}))
 
 # rows that look alike and are none
 PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -792,6 +801,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("no better one", {**NOTHING_HERE, "python.elsewhere": known((NO_BETTER,))}),
         ("here it works", {"python.elsewhere": ELSEWHERE}),
     ],
+    "env.pythonpath": [
+        ("its own packages", {"variables": known({"PYTHONPATH": "/env/lib/python3.12/site-packages"})}),
+        ("sources", {"variables": known({"PYTHONPATH": "/home/ada/code:/opt/python3.11/lib"})}),
+    ],
     "env.ld-library-path": [("the same version", {"variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib"})})],
     "env.legacy-keras": [
         ("2.15, which has Keras 2", {**release("2.15.1"), "variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
@@ -866,6 +879,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "xla.ptxas-missing": {"cuda.ptxas": WHY},
     "tf.wrong-env": {"python.elsewhere": WHY},
     "env.ld-library-path": {"loader.sonames": WHY},
+    "env.pythonpath": {"variables": WHY},
     "env.legacy-keras": {"variables": WHY},
     "env.tf32-override": {"variables": WHY},
     "env.cuda-device-order": {"gpus": WHY},

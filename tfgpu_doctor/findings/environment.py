@@ -21,6 +21,7 @@ from tfgpu_doctor.findings.environment_values import (
     xla_flags,
 )
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.records.facts import XlaFile
 from tfgpu_doctor.records.report import Fix, Severity
 
 # the sources of the sentences below
@@ -296,4 +297,19 @@ def flag_refused(context: Context, messages: MessageLog) -> Problem | None:
                 commands=(context.remedies.unset(*names),),
             ),
         ),
+    )
+
+
+@DECLARED["env.xla-flags"].sign(conclusive=False)
+def data_dir_is_no_toolkit(context: Context, xla_roots: tuple[XlaFile, ...]) -> Problem | None:
+    """--xla_gpu_cuda_data_dir names a folder in which XLA finds nothing."""
+    named = next((root for root in xla_roots if root.via == "XLA_FLAGS" and root.problem), None)
+    if named is None:
+        return None
+    return Problem(
+        title="--xla_gpu_cuda_data_dir in XLA_FLAGS names no CUDA toolkit",
+        severity=Severity.WARNING,
+        cause="XLA searches this folder first for libdevice and ptxas, and finds neither there",
+        evidence=(evidence(named.path, "XLA_FLAGS", "a folder with nvvm/libdevice and bin/ptxas", named.problem),),
+        fixes=(Fix(text="Unset it, or name the folder of a toolkit", commands=(context.remedies.unset("XLA_FLAGS"),)),),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Soname, value_or
+from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Phase, Soname, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
@@ -60,6 +62,44 @@ def ld_library_path(context: Context, variables: dict[str, str], sonames: tuple[
             for library, winner, wheel in pairs
         ),
         fixes=(Fix(text="Remove these folders from it", commands=(command,)),),
+    )
+
+
+PYTHONPATH = finding(
+    "env.pythonpath",
+    layer="Python",
+    severity=Severity.WARNING,
+    title="PYTHONPATH leads to the packages of another Python",
+    cause="Python searches PYTHONPATH before the packages of its own environment; compiled modules of another Python "
+    "version cannot be loaded",
+    docs="https://docs.python.org/3/using/cmdline.html#envvar-PYTHONPATH",
+)
+_PACKAGES_OF = re.compile(r"[\\/]python(\d\.\d+)[\\/](?:site|dist)-packages[\\/]?$", re.IGNORECASE)
+
+
+@PYTHONPATH.sign
+def packages_of_another_python(
+    context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] | None = None
+) -> Problem | None:
+    """A folder of PYTHONPATH belongs to an interpreter of another minor version."""
+    separator = ";" if context.remedies.os == "windows" else ":"
+    folders = variables.get("PYTHONPATH", "").split(separator)
+    others = [folder for folder in folders if (of := _PACKAGES_OF.search(folder)) and of[1] != minor(python_version)]
+    if not others:
+        return None
+    kept = separator.join(folder for folder in folders if folder and folder not in others)
+    command = f"export PYTHONPATH={context.remedies.quote(kept)}" if kept else context.remedies.unset("PYTHONPATH")
+    fails = any(phase.name == "import" and phase.outcome in ("raised", "died") for phase in phases or ())
+    return Problem(
+        evidence=tuple(
+            evidence(
+                folder, "PYTHONPATH", f"folders of Python {minor(python_version)}", context.source("python.version")
+            )
+            for folder in others
+        ),
+        fixes=(Fix(text="Remove these folders from PYTHONPATH", commands=(command,)),),
+        severity=Severity.ERROR if fails else None,
+        rank_first=fails,
     )
 
 

@@ -56,7 +56,9 @@ def examine(
     roots = tuple(dict.fromkeys(_roots(tensorflow_dir, version, environ, root)))
     source = f"where XLA of {tensorflow_dir} looks"
     return XlaFiles(
-        xla_roots=Known(tuple(XlaFile(path=path, via=via) for path, via in roots), source),
+        xla_roots=Known(
+            tuple(XlaFile(path=path, via=via, problem=_why_no_toolkit(path)) for path, via in roots), source
+        ),
         libdevice=Known(tuple(_libdevice((*roots, (here, "current folder")))), source),
         ptxas=_ptxas(roots, environ, source),
     )
@@ -87,6 +89,14 @@ def _roots(
         yield os.path.join(site, "nvidia", "cuda_nvcc"), "pip wheel"
         yield os.path.join(tensorflow_dir, "cuda"), "TensorFlow's own"
         yield os.path.normpath(os.path.join(tensorflow_dir, *[os.pardir] * 4)), "conda"
+
+
+def _why_no_toolkit(folder: str) -> str | None:
+    """Why XLA finds nothing in a folder that it takes for CUDA; None where it finds something."""
+    if not os.path.isdir(folder):
+        return "no such folder"
+    parts = (os.path.join("nvvm", "libdevice"), os.path.join("bin", "ptxas"))
+    return None if any(os.path.exists(os.path.join(folder, part)) for part in parts) else f"no {' and no '.join(parts)}"
 
 
 def _toolkit_of_the_build(tensorflow_dir: str) -> str | None:
