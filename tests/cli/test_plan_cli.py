@@ -44,6 +44,7 @@ def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
     [
         (("--gpu", "RTX 4009"), "RTX 4090"),
         (("--gpu", "\x1b[31mred"), "unknown GPU"),
+        (("--gpu", "A100", "--driver", "12.2"), "12.2 is a version of CUDA, not of the driver"),
         (("--gpu", "RTX 4090", "--driver", "new"), "'new' is not an NVIDIA driver version such as 570.86.10"),
         (("--compute-capability", "8.4"), "'8.4' is not a compute capability of an NVIDIA GPU; known are"),
         (("--gpu", "RTX 4090", "--python", "three"), "'three' is not a Python version such as 3.12"),

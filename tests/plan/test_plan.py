@@ -9,9 +9,9 @@ import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
-from tfgpu_doctor.plan.ranking import machine_state, make_plan, read_specifier
+from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
-from tfgpu_doctor.plan.target import TargetError, describe, from_facts
+from tfgpu_doctor.plan.target import TargetError, describe, from_facts, read_specifier
 from tfgpu_doctor.records.facts import Facts, Unknown, value_or
 
 
@@ -94,7 +94,23 @@ def test_a_driver_that_no_longer_drives_the_card() -> None:
         "Driver 590.10 no longer supports GeForce GTX 1080: driver branch 580 is the last that does",
     )
     assert found.options[0].kind == "driver"
-    assert "branch 580 is the last" in found.options[0].first[0].text
+    assert found.options[0].title.endswith("after a downgrade to driver branch 580")
+    assert found.options[0].first[0].text == (
+        "Install a driver of branch 580, the last that supports this GPU. Then restart"
+    )
+
+
+@pytest.mark.parametrize(("gpu", "driver"), [("RTX 5090", "550"), ("RTX 5080", "565"), ("B200", "535")])
+def test_a_card_of_conda_forge_only_with_a_driver_that_is_too_old(gpu: str, driver: str) -> None:
+    found = plan(gpu=gpu, driver=driver)
+    assert found.options[0].kind == "conda-forge"
+    assert "Install NVIDIA driver 570 or newer" in found.options[0].first[0].text
+    assert plan(gpu=gpu, driver="570").options[0].first == ()
+
+
+def test_a_release_that_does_not_exist() -> None:
+    with pytest.raises(TargetError, match=r"no release of TensorFlow matches ==2\.99\.\*; the newest .* is 2\."):
+        plan("2.99", gpu="A100")
 
 
 def test_a_driver_that_does_not_know_the_card_yet() -> None:

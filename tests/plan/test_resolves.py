@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.plan.ranking import make_plan, read_specifier
+from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Option
-from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.plan.target import describe, read_specifier
 
 pytestmark = [
     pytest.mark.index,

@@ -13,8 +13,8 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.render.test_text import check_golden
-from tfgpu_doctor.plan.ranking import make_plan, read_specifier
-from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.plan.ranking import make_plan
+from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.terminal.plan import render
 

@@ -67,8 +67,8 @@ def command(
     state = None
     if not other_machine:
         target, state = _real(matrix, saved, target.python)
-    from tfgpu_doctor.plan.ranking import make_plan, read_specifier
-    from tfgpu_doctor.plan.target import TargetError
+    from tfgpu_doctor.plan.ranking import make_plan
+    from tfgpu_doctor.plan.target import TargetError, read_specifier
 
     try:
         plan = make_plan(matrix, target, specifier=read_specifier(specifier) if specifier else None, state=state)

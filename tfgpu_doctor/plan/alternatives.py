@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
+from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
-from tfgpu_doctor.plan.constraints import PlanRequest, first_branch, last_branch
+from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to, first_branch, last_branch
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
@@ -26,6 +28,16 @@ def alternatives(request: PlanRequest) -> list[Option]:
     """Images and conda-forge's build, the newest TensorFlow first."""
     found = [*container_images(request), *conda_builds(request)]
     return sorted(found, key=lambda option: Version(option.tensorflow).release, reverse=True)
+
+
+def after_a_driver_change(request: PlanRequest) -> Iterator[Option]:
+    """Images and conda-forge's builds that only want another driver."""
+    target, back = structs.replace(request.target, driver=None), branch_to_go_back_to(request)
+    for option in alternatives(replace(request, target=target)) if request.target.driver else ():
+        where = f"branch {back}, the last that supports this GPU" if back else f"{option.min_driver} or newer"
+        first = Fix(f"Install NVIDIA driver {where}. Then restart")
+        title = f"{option.title}, after a driver {'downgrade' if back else 'update'}"
+        yield structs.replace(option, title=title, first=(first, *option.first))
 
 
 def container_images(request: PlanRequest) -> Iterator[Option]:

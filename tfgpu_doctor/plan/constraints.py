@@ -86,12 +86,11 @@ def _driver(request: PlanRequest, row: Release) -> Violation | None:
         if first and need == first:
             why = f"driver {first} or newer, the first for this GPU"
         return Violation("driver", f"driver {have}", why, source(row, "min_driver_linux"))
-    last = last_branch(request)
-    if not drives(have, None, last):
+    if back := branch_to_go_back_to(request):
         return Violation(
             "driver",
             f"driver {have}",
-            f"driver branch {last}, the last that supports this GPU",
+            f"driver branch {back}, the last that supports this GPU",
             "compat_matrix.yaml, gpus",
         )
     return None
@@ -186,6 +185,12 @@ def first_branch(request: PlanRequest) -> str | None:
 def last_branch(request: PlanRequest) -> str | None:
     """The last driver branch that drives all of the cards; None while they are supported."""
     return min((last for _, last in _branches(request) if last), key=int, default=None)
+
+
+def branch_to_go_back_to(request: PlanRequest) -> str | None:
+    """The last driver branch for the cards, where the driver is newer and no longer supports them."""
+    have, last = request.target.driver, last_branch(request)
+    return last if have and last and not drives(have, None, last) else None
 
 
 def _branches(request: PlanRequest) -> list[tuple[str | None, str | None]]:

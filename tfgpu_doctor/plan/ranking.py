@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import alternatives
+from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import (
     PlanRequest,
     Violation,
+    branch_to_go_back_to,
     candidates,
     driver_needed,
     first_branch,
@@ -79,7 +80,14 @@ def make_plan(
     Args:
         specifier: the TensorFlow versions that are asked for; None: any.
         state: the real machine that the target was taken from; None: it was described.
+
+    Raises TargetError: no release that the matrix knows matches the specifier.
     """
+    if specifier is not None and not any(
+        specifier.contains(row.version, prereleases=True) for row in matrix.releases()
+    ):
+        newest = next(row.version for row in matrix.releases() if not row.prerelease)
+        raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
     planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState())
     options = tuple(planner.options())
     return Plan(
@@ -94,25 +102,6 @@ def make_plan(
         ruled_out=tuple(planner.ruled_out(options)),
         lift=None if options else planner.lift(),
     )
-
-
-def read_specifier(text: str) -> SpecifierSet:
-    """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16".
-
-    Raises TargetError: something else.
-    """
-    try:
-        version = Version(text)
-        exact = len(version.release) > 2 or version.is_prerelease
-        return SpecifierSet(f"=={text}" if exact else f"=={version}.*")
-    except InvalidVersion:
-        pass
-    try:
-        return SpecifierSet(text)
-    except InvalidSpecifier as error:
-        raise TargetError(
-            f"{text!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -143,7 +132,8 @@ class Planner:
                 newest = newest or row
         if self.target.os == "windows":
             yield from self._in_wsl()
-        yield from alternatives(self.request)
+        others = alternatives(self.request)
+        yield from others or (after_a_driver_change(self.request) if newest is None else ())
         if best is None and (row := self.best(pre=True)):
             yield self.option("pre-release", row)
 
@@ -176,7 +166,10 @@ class Planner:
         installation = self.installation(row)
         need = driver_needed(self.request, row)
         with_python = f" with Python {installation.python}" if "python" in kind else ""
-        with_driver = f" after a driver update to {need}" if "driver" in kind else ""
+        with_driver = ""
+        if "driver" in kind:
+            back = branch_to_go_back_to(self.request)
+            with_driver = f" after a downgrade to driver branch {back}" if back else f" after a driver update to {need}"
         keys = ("cuda", "cudnn", "sass", "min_driver_linux", "pip_nvidia")
         return Option(
             kind=kind,
@@ -196,7 +189,9 @@ class Planner:
 
     def _first(self, kind: Kind, need: str | None, installation: Installation) -> Iterator[Fix]:
         fixes, last = self.state.fixes, last_branch(self.request)
-        if "driver" in kind or self.state.driver_missing:
+        if back := branch_to_go_back_to(self.request):
+            yield Fix(f"Install a driver of branch {back}, the last that supports this GPU. Then restart")
+        elif "driver" in kind or self.state.driver_missing:
             if fixes and not last:
                 yield fixes.install_driver(need)
             else:

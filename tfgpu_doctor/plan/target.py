@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
-from tfgpu_doctor.records.versions import capability, minor
+from tfgpu_doctor.records.versions import capability, major, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
 MACHINES = ("x86_64", "aarch64", "arm64")
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
+_NEWEST_CUDA = 30  # no driver for CUDA has so small a number: the first had 177 (CUDA 2.0 release notes)
 _NUMBERS = re.compile(r"\d+(\.\d+)+")
 _PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
@@ -189,6 +193,11 @@ def read_driver(text: str) -> str:
     bare = text.strip().lower().removeprefix("r").removesuffix(".xx")
     if not _DRIVER.fullmatch(bare):
         raise TargetError(f"{text!r} is not an NVIDIA driver version such as 570.86.10, nor a branch such as 570")
+    if int(major(bare)) <= _NEWEST_CUDA:
+        raise TargetError(
+            f"{text} is a version of CUDA, not of the driver: nvidia-smi shows both; the driver version is printed by "
+            "nvidia-smi --query-gpu=driver_version --format=csv"
+        )
     return bare
 
 
@@ -201,3 +210,22 @@ def read_python(text: str) -> str:
     if found is None:
         raise TargetError(f"{text!r} is not a Python version such as 3.12")
     return ".".join(found.groups())
+
+
+def read_specifier(text: str) -> SpecifierSet:
+    """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16".
+
+    Raises TargetError: something else.
+    """
+    try:
+        version = Version(text)
+        exact = len(version.release) > 2 or version.is_prerelease
+        return SpecifierSet(f"=={text}" if exact else f"=={version}.*")
+    except InvalidVersion:
+        pass
+    try:
+        return SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise TargetError(
+            f"{text!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
+        ) from error

@@ -17,7 +17,7 @@ from tfgpu_doctor.render.terminal.layout import conclude, hanging
 _WHY: dict[Kind, str] = {
     "as-is": "works with everything as it is",
     "python": "newer, with another Python",
-    "driver": "newer, with a newer driver",
+    "driver": "newer, with another driver",
     "python+driver": "with another Python and a newer driver",
     "container": "",
     "conda-forge": "",
