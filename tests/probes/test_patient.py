@@ -29,7 +29,7 @@ def test_project_name_of_a_folder(file: str, project: str) -> None:
 
 
 def test_only_what_matters_is_read() -> None:
-    assert not any(map(tensorflow_probe.matters, ("requests", "tensor-sensor", "mynumpy")))
+    assert not any(map(tensorflow_probe.matters, ("pandas", "tensor-sensor", "mynumpy")))
 
 
 def write(path: Path, text: str) -> Path:

@@ -101,7 +101,8 @@ def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
 
 _EVERY_CAUSE = (
     *("driver.*", "gpu.none", "gpu.hidden", "gpu.arch-*", "gpu.fault", "gpu.mig", "container.*", "wsl.*"),
-    *("cuda.*", "cudnn.*", "tf.*", "memory.*"),
+    # files and packages that are missing (tf.install-damaged) hide a GPU only through CUDA, cuDNN or the import
+    *("cuda.*", "cudnn.*", "tf.[!i]*", "tf.import-*", "memory.*"),
 )
 
 NOT_VISIBLE = finding(
