@@ -13,7 +13,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import DamagedPackage, Package
+from tfgpu_doctor.records.facts import DamagedPackage, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
@@ -42,7 +42,11 @@ DAMAGED = finding(
 
 @DAMAGED.sign(conclusive=False)
 def files_differ_from_record(
-    context: Context, damaged: tuple[DamagedPackage, ...], packages: tuple[Package, ...], release: Release | None = None
+    context: Context,
+    damaged: tuple[DamagedPackage, ...],
+    packages: tuple[Package, ...],
+    phases: tuple[Phase, ...] | None = None,
+    release: Release | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
     wanted = [one for one in damaged if _is_used(one.name, release)]
@@ -50,12 +54,19 @@ def files_differ_from_record(
         return None
     intruders = {other for one in wanted if (other := _same_files_by(one.name, packages))}
     lost = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
+    # `strip` makes libraries smaller, and leaves them in order
+    fails = any(one.missing for one in wanted) or bool(intruders) or _stops(phases or ())
     return Problem(
         title=f"{_what(wanted)} of {lost}{' and others' if len(wanted) > 3 else ''}",
         cause=_cause(sorted(intruders)),
         evidence=tuple(_evidence_of(one) for one in wanted),
         fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
+        severity=None if fails else Severity.WARNING,
     )
+
+
+def _stops(phases: tuple[Phase, ...]) -> bool:
+    return any(phase.outcome in ("raised", "died") for phase in phases)
 
 
 def _is_used(name: str, release: Release | None) -> bool:
@@ -85,8 +96,9 @@ def _what(damaged: list[DamagedPackage]) -> str:
 def _cause(intruders: list[str]) -> str:
     kept = "pip believes that they are there, so that pip install without --force-reinstall does nothing"
     if not intruders:
-        return f"files were deleted or an installation was interrupted; {kept}"
-    return f"{' and '.join(intruders)} install files of the same names into the same folder; {kept}"
+        return f"files were deleted or changed, or an installation was interrupted; {kept}"
+    install = "install" if len(intruders) > 1 else "installs"
+    return f"{' and '.join(intruders)} {install} files of the same names into the same folder; {kept}"
 
 
 def _evidence_of(one: DamagedPackage) -> Evidence:
