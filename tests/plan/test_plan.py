@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,8 +34,8 @@ def brief(options: tuple[Option, ...]) -> list[str]:
     return [f"{option.kind} {option.tensorflow}" for option in options]
 
 
-def pip(option: Option) -> str:
-    return option.commands["pip"][-1]
+def pip(option: Option, which: int = -1) -> str:
+    return option.commands["pip"][which]
 
 
 WITH_CUDA, PASCAL, SPELLED_OUT = "tensorflow[and-cuda]==2.20.0", "nvidia-cudnn-cu12<9.11", "nvidia-cudnn-cu11==8.7.0.84"
@@ -259,3 +263,27 @@ def test_an_unknown_machine_is_no_reason_to_fail() -> None:
 def test_json_and_back() -> None:
     found = plan(gpu="RTX 4090", driver="535.113.01", python="3.12")
     assert msgspec.json.decode(found.to_json(), type=Plan) == found
+
+
+def test_activating_adds_to_what_the_variables_hold(tmp_path: Path) -> None:
+    """A cluster may give the driver through LD_LIBRARY_PATH alone; --xla_gpu_cuda_data_dir may be set on purpose."""
+    folder = tmp_path / "with a blank"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "nvidia" / "cudnn" / "lib").mkdir(parents=True)
+    line = pip(plan(gpu="T4", driver="525.60.13", python="3.8").options[0], -2)
+    line = line.replace("~/tf", str(folder).replace(" ", "\\ "))
+    show = '. "$0" && echo "$LD_LIBRARY_PATH" && echo "$XLA_FLAGS"'
+    outside = {"PATH": os.environ["PATH"]}
+    subprocess.run(["sh", "-c", line], check=True, env=outside, timeout=60)
+
+    def activated(**environ: str) -> list[str]:
+        command = ["sh", "-c", show, str(folder / "bin" / "activate")]
+        done = subprocess.run(
+            command, check=True, env={**outside, **environ}, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout.splitlines()
+
+    ours, flag = f"{site}/nvidia/cudnn/lib", f"--xla_gpu_cuda_data_dir={site}/nvidia/cuda_nvcc"
+    assert activated() == [ours, flag]
+    assert activated(LD_LIBRARY_PATH="/drv", XLA_FLAGS="--own") == [f"{ours}:/drv", "--own"]

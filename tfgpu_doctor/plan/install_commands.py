@@ -158,7 +158,7 @@ class Installation:
         """Releases without the extra have no RUNPATH to pip's folders, so the environment has to name them."""
         if not self.cuda_from_pip:
             return ()
-        line = f'echo "export LD_LIBRARY_PATH=$({python} -c {shlex.quote(_FOLDERS)})" >> ~/{self.name}/bin/activate'
+        line = f"{python} -c {shlex.quote(EXPORTS)} >> ~/{self.name}/bin/activate"
         return (line, f". ~/{self.name}/bin/activate")
 
     def _conda(self) -> tuple[str, ...]:
@@ -189,6 +189,13 @@ class Installation:
         return Fix("Check it", (f"tfgpu doctor --python {interpreter}",))
 
 
+# Prints what an environment's `activate` has to add: the folders of pip's CUDA before what the variable holds already
+# (the driver of some clusters is found through it alone), and where XLA finds libdevice and ptxas.
+EXPORTS = (
+    'import glob, sysconfig; n = sysconfig.get_path("purelib") + "/nvidia"; found = ":".join(glob.glob(n + "/*/lib")); '
+    'print("export LD_LIBRARY_PATH=\\"" + found + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\\""); '
+    'print("export XLA_FLAGS=\\"${XLA_FLAGS:---xla_gpu_cuda_data_dir=" + n + "/cuda_nvcc}\\"")'
+)
 _FOLDERS = 'import glob, sysconfig; print(":".join(glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib")))'
 
 

@@ -228,7 +228,7 @@ class Planner:
         if installation.self_contained:
             yield "CUDA and cuDNN come from pip: no CUDA toolkit is needed, and an installed one does not interfere"
         elif installation.cuda_from_pip:
-            yield "This release has no CUDA extra: the command adds NVIDIA's CUDA 11 packages and sets LD_LIBRARY_PATH"
+            yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages and the path to them"
         if (last := last_branch(self.request)) is not None:
             yield f"Driver branch {last} is the last that supports this GPU: do not update beyond it"
         found = self.request.matrix.issues_for(
