@@ -124,22 +124,21 @@ def requirement_not_installed(
     if tensorflow is None or tensorflow.installer not in _INSTALLED_BY_WHEEL:
         return None  # conda and distributions split packages in their own way
     installed = {one.name for one in packages}
-    absent = [
-        one for one in _required(tensorflow, python_version, wheel_platform) if _normal(one.name) not in installed
-    ]
-    if not absent:
-        return None
+    required = _required(tensorflow, python_version, wheel_platform)
+    absent = [one for one in required if _normal(one.name) not in installed]
+    return _absent_problem(context, tensorflow, absent) if absent else None
+
+
+def _absent_problem(context: Context, tensorflow: Package, absent: list[Requirement]) -> Problem:
     needed = [one for one in absent if _normal(one.name) not in _SELDOM_USED]
-    names, release = ", ".join(one.name for one in needed or absent), f"{tensorflow.name} {tensorflow.version}"
+    named = [one.name for one in needed or absent]
+    release = f"{tensorflow.name} {tensorflow.version}"
     again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}")
-    plural = len(needed or absent) > 1
+    source = context.source("python.packages")
     return Problem(
-        title=f"{names}, which {release} requires, {'are' if plural else 'is'} not installed",
+        title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
         cause=_IMPORTED if needed else "features of TensorFlow that use it fail",
-        evidence=tuple(
-            evidence(f"no {one.name}", context.source("python.packages"), str(one), f"metadata of {release}")
-            for one in absent
-        ),
+        evidence=tuple(evidence(f"no {one.name}", source, str(one), f"metadata of {release}") for one in absent),
         fixes=(Fix(text="Install what is missing; the release stays the same", commands=again),),
         severity=None if needed else Severity.WARNING,
     )
