@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
@@ -125,12 +126,12 @@ def requirement_not_installed(
         return None  # conda and distributions split packages in their own way
     installed = {one.name for one in packages}
     required = _required(tensorflow, python_version, wheel_platform)
-    absent = [one for one in required if _normal(one.name) not in installed]
+    absent = [one for one in required if canonicalize_name(one.name) not in installed]
     return _absent_problem(context, tensorflow, absent) if absent else None
 
 
 def _absent_problem(context: Context, tensorflow: Package, absent: list[Requirement]) -> Problem:
-    needed = [one for one in absent if _normal(one.name) not in _SELDOM_USED]
+    needed = [one for one in absent if canonicalize_name(one.name) not in _SELDOM_USED]
     named = [one.name for one in needed or absent]
     release = f"{tensorflow.name} {tensorflow.version}"
     again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}")
@@ -163,10 +164,6 @@ def _required(tensorflow: Package, python: str, platform: str | None) -> Iterato
                 yield required
         except (InvalidRequirement, UndefinedEnvironmentName):
             continue
-
-
-def _normal(name: str) -> str:
-    return name.replace("_", "-").replace(".", "-").lower()
 
 
 @DAMAGED.sign(unless=("tf.abi-*", "tf.wrong-env", "tf.shadowed", "tf.python-unsupported", "tf.not-installed"))

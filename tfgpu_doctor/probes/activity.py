@@ -22,7 +22,7 @@ Counters = dict[int, tuple[int, ...]]
 
 def counters(pid: int) -> Counters | None:
     """What a process and all below it have used until now; None where that cannot be read."""
-    if sys.platform != "linux" or not _own_proc():
+    if sys.platform != "linux" or not descendants.has_own_proc():
         return None
     found: Counters = {}
     fresh = {pid, *descendants.orphans()}
@@ -35,14 +35,6 @@ def counters(pid: int) -> Counters | None:
         fresh = {child for one in fresh for child in descendants.children(one)} - found.keys()
     # a Python has used both of these to start, where the kernel counts them
     return found if all(sum(row[place] for row in found.values()) for place in (0, 1)) else None
-
-
-def _own_proc() -> bool:
-    """Whether /proc is there, and not that of another PID namespace."""
-    try:
-        return os.readlink("/proc/self") == str(os.getpid())
-    except OSError:
-        return False
 
 
 def _of(pid: int) -> tuple[int, ...] | None:

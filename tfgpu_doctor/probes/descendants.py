@@ -31,15 +31,20 @@ _once = threading.Lock()
 _abandoned: set[int] = set()  # killed, but the kernel does not let them go, as behind a dead driver
 
 
+def has_own_proc() -> bool:
+    """Whether /proc is there, and not that of another PID namespace."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:  # not mounted
+        return False
+
+
 @cache
 def _lister() -> str | None:
     """What tells the children of a process here: the kernel, psutil, or nothing."""
     if sys.platform != "linux":
         return "psutil"
-    try:
-        if os.readlink("/proc/self") != str(os.getpid()):  # that of another PID namespace
-            return None
-    except OSError:  # not mounted
+    if not has_own_proc():
         return None
     # built into the kernel only with CONFIG_PROC_CHILDREN
     return "kernel" if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else "psutil"

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.probes.files import names_in, read_text
+from tfgpu_doctor.probes.tensorflow_probe import normal
 from tfgpu_doctor.records.facts import DamagedPackage, Fact, Known, Package, Unknown
 
 MOST_NAMED = 5  # files of a package; the number of the others is enough
@@ -62,13 +63,9 @@ def _record_of(package: Package) -> str | None:
         return None
     ending = f"-{package.version}.dist-info"
     for name in names_in(package.location):
-        if name.endswith(ending) and _normal(name.removesuffix(ending)) == package.name:
+        if name.endswith(ending) and normal(name) == package.name:
             return os.path.join(package.location, name, "RECORD")
     return None
-
-
-def _normal(name: str) -> str:
-    return name.replace("_", "-").replace(".", "-").lower()
 
 
 def _listed(record: str) -> Iterator[tuple[str, int | None]]:
