@@ -32,6 +32,7 @@ RUN_TIME = {
     "compare.comparison",
     "findings.driver_answers",
     "manifests.containers",
+    "manifests.editing",
     "manifests.reading",
     "parsers.messages.template",
     "probes.host",

@@ -14,6 +14,7 @@ from tfgpu_doctor.findings.phases import phase_named
 from tfgpu_doctor.findings.version_bounds import allows, outside_bounds
 from tfgpu_doctor.matrix.compatibility import numpy_bound
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.file_edits import write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -146,7 +147,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
         title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
         cause="it is compiled for NumPy 1, but its metadata has no upper bound",
         evidence=(Evidence(tensorflow.text, str(tensorflow.place), f"numpy{bound}", wheel),),
-        fixes=(Fix(f"Beside it in {tensorflow.place.path}, write 'numpy<2'"),),
+        fixes=(write_beside(tensorflow, "numpy<2"),),
     )
 
 

@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.pip_answers import ended_on_macos
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import replacement, write
+from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Build, TfDevice
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -75,8 +75,7 @@ def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     fixes = [Fix("Run it in WSL2")]
     if tensorflow and (better := replacement(view, "2.11")):
-        text = f"Or, in {tensorflow.place}, write {better!r}, with CUDA and cuDNN beside it (tfgpu plan)"
-        fixes.append(Fix(text))
+        fixes.append(write_tensorflow(tensorflow, better))
     yield Problem(
         title=f"TensorFlow {row.version} has no CUDA on Windows",
         cause=WINDOWS_NATIVE.cause,
@@ -259,7 +258,7 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"{image.reference} is the image without CUDA",
                 cause=_RUNS_ON_CPU,
                 evidence=(Evidence(image.reference, str(image.place), f"{image.reference}-gpu", "image tags"),),
-                fixes=(Fix(f"In {image.place}, write {image.name}:{image.tag}-gpu"),),
+                fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
             )
     elif tensorflow.build and "cpu" in tensorflow.build:
         yield _cpu_requirement(view, tensorflow, f"{tensorflow.text} selects a CPU build of conda")
@@ -273,7 +272,7 @@ def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: s
         title=title,
         cause=_RUNS_ON_CPU,
         evidence=(Evidence(tensorflow.text, str(tensorflow.place), "a build with CUDA", "compat_matrix.yaml"),),
-        fixes=(write(tensorflow, better) if better else _OTHER_HARDWARE,),
+        fixes=(write_tensorflow(tensorflow, better) if better else _OTHER_HARDWARE,),
     )
 
 

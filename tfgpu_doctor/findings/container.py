@@ -9,6 +9,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.plan.file_edits import add_to_container
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult, value_or
 from tfgpu_doctor.records.report import Fix, Severity
@@ -238,7 +239,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label} requests no GPU",
             cause=why,
             evidence=(evidence(found, str(environment.place), expected, docs),),
-            fixes=(Fix("Add to the container", fix),),
+            fixes=(add_to_container(view, fix),),
         )
 
 

@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, DECIDED_BY_PACKAG
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import replacement, with_extra, write
+from tfgpu_doctor.plan.file_edits import replacement, with_extra, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda as PlannedCuda
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit
@@ -153,7 +153,7 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCuda) -> Iterator[Fix]:
     """Either the requirement or the image can change."""
     if view.tensorflow and release.extra and (better := with_extra(view, release)) and better != view.tensorflow.text:
-        yield write(view.tensorflow, better)
+        yield write_tensorflow(view.tensorflow, better)
     if view.base and view.base.cuda == other.version and view.base.flavour:
         yield Fix(f"Change the tag in {view.base.image.place}: {_image_for(release)}")
     rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
@@ -276,7 +276,7 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         title=nothing if certain else f"{tensorflow.text} brings no CUDA",
         cause=only_runtime if runtime_only else _WITHOUT_EXTRA,
         evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
-        fixes=(write(tensorflow, better),) if better else (),
+        fixes=(write_tensorflow(tensorflow, better),) if better else (),
         severity=Severity.ERROR if certain else Severity.WARNING,
     )
 

@@ -23,7 +23,7 @@ from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifest
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import with_extra, write
+from tfgpu_doctor.plan.file_edits import with_extra, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CudnnFile, Soname, TfDevice, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
@@ -158,7 +158,7 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         yield Problem(
             title=f"TensorFlow {release.version} needs cuDNN {release.cudnn}, but {cudnn.text} brings {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, f"cuDNN {release.cudnn}", source),),
-            fixes=(write(view.tensorflow, better),) if view.tensorflow and better else (),
+            fixes=(write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else (),
         )
 
 

@@ -15,6 +15,7 @@ from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.version_bounds import allows, outside_bounds
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.file_edits import remove
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package
@@ -227,7 +228,7 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
         title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
         cause="each of them installs the folder tensorflow/; the order of installation decides which files remain",
         evidence=tuple(Evidence(one.text, str(one.place), f"{first.name} alone", GUIDE) for one in others),
-        fixes=tuple(Fix(f"Remove {one.text!r} from {one.place}") for one in others),
+        fixes=tuple(remove(one) for one in others),
     )
 
 

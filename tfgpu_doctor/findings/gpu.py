@@ -9,6 +9,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
+from tfgpu_doctor.plan.file_edits import remove_setting
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu, TfDevice
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -95,7 +96,7 @@ def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"{setting.name} hides all GPUs",
                 cause="TensorFlow will list no GPU, and run on the CPU",
                 evidence=(evidence(f"{setting.name}={setting.value}", place, "unset, or all"),),
-                fixes=(Fix(f"Remove the line {place}"),),
+                fixes=(remove_setting(setting),),
             )
 
 

@@ -14,6 +14,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.plan.file_edits import write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -123,7 +124,7 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"The newest cuDNN has dropped {gpu.name or f'compute capability {gpu.compute_capability}'}",
                 cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
                 evidence=(evidence(tensorflow.text, str(place), expected, "compat_matrix.yaml, cudnn"),),
-                fixes=(Fix(f"Beside {tensorflow.text!r} in {place.path}, write {bound!r}"),),
+                fixes=(write_beside(tensorflow, bound),),
             )
 
 

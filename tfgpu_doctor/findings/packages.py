@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import replacement, write, write_all
+from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, value_or
@@ -191,20 +191,20 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
     seen = Evidence(f"Python {', '.join(without)}", view.python_place, _pythons(newest), wheels)
     if len(without) == len(pythons):
-        use = Fix(f"Use Python {newest.python[-1]}: {newest.package} {newest.version} has wheels for it")
+        use = write_python(view, newest.python, f"{newest.package} {newest.version} has wheels for it")
         better = replacement(view)
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
             evidence=(seen,),
-            fixes=(use, write(tensorflow, better)) if better else (use,),
+            fixes=(use, write_tensorflow(tensorflow, better)) if better else (use,),
         )
     elif tensorflow.specifier:
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
             cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
             evidence=(seen,),
-            fixes=(Fix(f"In {view.python_place}, allow {_pythons(newest)} only"),),
+            fixes=(write_python(view, newest.python),),
             severity=Severity.WARNING,
         )
 
@@ -241,7 +241,7 @@ def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Pro
         title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
         cause="conda cannot solve the environment",
         evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
-        fixes=(Fix(f"In {view.python_place}, write python={last}"), USE_PIP),
+        fixes=(write_python(view, rows[0].python), USE_PIP),
     )
 
 
@@ -309,6 +309,6 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             title=f"{requirement.name} cannot be installed" if empty else f"{requirement.name} has been discontinued",
             cause=PACKAGE_REMOVED.cause,
             evidence=(Evidence(requirement.text, str(requirement.place), "tensorflow", GUIDE),),
-            fixes=(write(requirement, better),) if better else (),
+            fixes=(write_tensorflow(requirement, better),) if better else (),
             severity=Severity.ERROR if empty else Severity.WARNING,
         )

@@ -8,8 +8,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.findings.declaration import Problem
+from tfgpu_doctor.plan.file_edits import write
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
-from tfgpu_doctor.records.report import Evidence, Fix
+from tfgpu_doctor.records.report import Evidence
 
 
 def allows(bound: str, version: str) -> bool | None:
@@ -42,5 +43,5 @@ def outside_bounds(
             evidence=(
                 Evidence(requirement.text, str(requirement.place), expected, f"TensorFlow {row.version} (metadata)"),
             ),
-            fixes=(Fix(f"In {requirement.place}, write {expected!r}"),),
+            fixes=(write(requirement, expected),),
         )

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from tfgpu_doctor.manifests import Environment, ManifestError, Requirement
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.poetry_pixi import read_pixi, read_poetry
-from tfgpu_doctor.manifests.toml_project import Project, Reader, table
+from tfgpu_doctor.manifests.toml_project import Project, Reader, loads, table
 
 
 def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
@@ -78,11 +78,7 @@ def _group(reader: Reader, groups: dict[str, Any], name: str, seen: set[str]) ->
 
 def _toml(path: str, text: str) -> dict[str, Any]:
     try:
-        import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[no-redef]
-    try:
-        return tomllib.loads(text)
+        return loads(text)
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, and a number that Python does not read

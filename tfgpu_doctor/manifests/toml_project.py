@@ -73,6 +73,15 @@ class Reader:
                 yield from lines.found()
 
 
+def loads(text: str) -> dict[str, Any]:
+    """The values of a TOML text. Raises ValueError: it is none; RecursionError: it is nested too deeply."""
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[no-redef]
+    return tomllib.loads(text)
+
+
 def table(data: Any, *path: str) -> dict[str, Any]:
     """The table below several keys; an empty one where there is none."""
     for name in path:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from packaging.specifiers import SpecifierSet
 
-from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import minor
+from tfgpu_doctor.records.report import Edit, Fix
+from tfgpu_doctor.records.versions import minor, numbers
 
 
 def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | None:
@@ -27,15 +28,104 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     return requirement(row) if row else None
 
 
-def write(one: Requirement, better: str) -> Fix:
-    beside = "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)"
-    return Fix(f"In {one.place}, write {better!r} instead of {one.text!r}{beside}")
+def write(one: Requirement, better: str, note: str = "") -> Fix:
+    """Replace a requirement by another one, given as pip has it."""
+    new = _as_written(one, better)
+    text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
+    return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))
+
+
+def write_tensorflow(one: Requirement, better: str) -> Fix:
+    """Replace TensorFlow's requirement; a release without an extra needs more than the line."""
+    return write(one, better, "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)")
+
+
+def write_beside(one: Requirement, more: str) -> Fix:
+    """Keep a requirement, and add another one next to it."""
+    new = _as_written(one, more)
+    edit = Edit(one.place.path, one.place.line, one.text, new, beside=True)
+    return Fix(f"Beside {one.text!r} in {one.place}, write {new!r}", edits=(edit,))
+
+
+def remove(one: Requirement) -> Fix:
+    """Take a requirement out."""
+    return Fix(f"Remove {one.text!r} from {one.place}", edits=(Edit(one.place.path, one.place.line, one.text),))
+
+
+def write_image(image: Image, better: str) -> Fix:
+    """Use another base image."""
+    edit = Edit(image.place.path, image.place.line, image.text, better)
+    return Fix(f"In {image.place}, write {better}", edits=(edit,))
+
+
+def add_to_container(view: PlannedEnvironment, lines: tuple[str, ...]) -> Fix:
+    """Add keys to a service or a container, next to its image."""
+    image = view.environment.image
+    places = (Edit(image.place.path, image.place.line, image.text, "\n".join(lines), beside=True),) if image else ()
+    return Fix("Add to the container", lines, places)
+
+
+def remove_setting(setting: Setting) -> Fix:
+    """Take out the line that sets a variable."""
+    place = setting.place
+    return Fix(f"Remove {setting.name} from {place}", edits=(Edit(place.path, place.line, setting.name),))
+
+
+def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = "") -> Fix:
+    """Allow only some Pythons, ascending, where the files say which one is used."""
+    first, last = pythons[0], pythons[-1]
+    reason = f": {why}" if why else ""
+    if view.environment.python:
+        one = view.environment.python[0]
+        bounds = f">={first},<{_next(last)}"
+        old = one.text
+        if " = " in old:
+            new = f'python = "{bounds}"'
+        elif one.text.startswith("python "):  # requires-python
+            old, new = one.text.removeprefix("python "), bounds
+        else:  # python=3.13 of conda; 3.13 of uv
+            new = one.text[: -len(version)] + last if (version := _version_at_the_end(one.text)) else f"python={last}"
+        edit = Edit(one.place.path, one.place.line, old, new)
+        return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
+    image = view.base.image if view.base and view.base.python else None
+    if image and image.name == "python" and image.tag:
+        better = re.sub(r"^\d+(?:\.\d+)*", last, image.tag)
+        return write_image(image, f"{image.name}:{better}")
+    return Fix(f"Use Python {last}{reason}")
+
+
+def _next(python: str) -> str:
+    """The minor version behind another: 3.13 behind 3.12."""
+    first, second = numbers(python)[:2]
+    return f"{first}.{second + 1}"
+
+
+def _version_at_the_end(text: str) -> str:
+    found = re.search(r"\d+(?:\.\d+)+$", text)
+    return found[0] if found else ""
+
+
+def _as_written(one: Requirement, better: str) -> str:
+    """A requirement of pip in the form of the line that `one` stands on: with its marker, or as a key of TOML."""
+    name, extras, version = _parts(better)
+    if re.match(r"[\w.-]+ = ", one.text):
+        listed = ", ".join(f'"{extra}"' for extra in extras)
+        wanted = f'"{version or "*"}"'
+        return f"{name} = {{ version = {wanted}, extras = [{listed}] }}" if extras else f"{name} = {wanted}"
+    _, semicolon, marker = one.text.partition(";")
+    return f"{better}{semicolon}{marker}" if one.marker else better
+
+
+def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
+    found = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*)", text)
+    assert found
+    return found[1], tuple(found[2].split(",")) if found[2] else (), found[3]
 
 
 def write_all(planned: PlannedEnvironment, one: Requirement | None) -> Iterable[Fix]:
     better = replacement(planned)
     if one and better and better != one.text:
-        yield write(one, better)
+        yield write_tensorflow(one, better)
 
 
 def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:
@@ -65,7 +155,7 @@ class FileEdits(Fixes):
         """A variable is unset by taking its line out of the file."""
         for one in self._planned.environment.settings:
             if any(command.startswith("unset ") and one.name in command.split() for command in fix.commands):
-                return Fix(f"Remove {one.name} from {one.place}")
+                return remove_setting(one)
         return fix
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:

@@ -45,11 +45,22 @@ class Evidence(Record, frozen=True):
     need_source: str | None = None
 
 
+class Edit(Record, frozen=True):
+    """A change of one line of a file that was checked; `tfgpu check --fix` makes it."""
+
+    path: str
+    line: int  # from 1
+    old: str  # as it is written there
+    new: str = ""  # in its place; empty to remove it
+    beside: bool = False  # `old` stays, and `new` is added next to it
+
+
 class Fix(Record, frozen=True):
-    """One way out: a sentence, and the commands to paste."""
+    """One way out: a sentence, and the commands to paste or the edits of files to make."""
 
     text: str
     commands: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 class Finding(Record, frozen=True):

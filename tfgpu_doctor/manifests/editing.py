@@ -1,0 +1,240 @@
+"""Changes of single lines of manifests, in the syntax that stands around them. Pure text → text.
+
+A change that cannot be made for sure is refused with its reason: nothing of a file is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tfgpu_doctor.manifests.toml_project import loads
+from tfgpu_doctor.records.report import Edit
+
+_BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
+_WITHOUT_PACKAGES = re.compile(r"\binstall(?:\s+-\S+)*\s*(?:&&|;|\||$)")
+_LOCKS = re.compile(r"(?:.*\.lock|Pipfile\.lock|conda-lock\.ya?ml|.*-lock\.txt|pylock(?:\..*)?\.toml)")
+_ABSENT = "it is not written there in this form; a variable or another file may bring it"
+
+
+class Refused(NamedTuple):
+    """An edit that was not made, and why."""
+
+    edit: Edit
+    reason: str
+
+
+class _RefusedError(Exception):
+    """Why an edit cannot be made."""
+
+
+class _Spot(NamedTuple):
+    """A text on a line, with what stands before and behind it, and the quotes around it."""
+
+    head: str
+    quote: str
+    tail: str
+
+    @property
+    def is_whole_line(self) -> bool:
+        """Whether the line has nothing else but the mark of a YAML list and a comment."""
+        return (
+            re.fullmatch(r"\s*(?:-\s+)?", self.head) is not None and re.fullmatch(r"\s*(?:#.*)?", self.tail) is not None
+        )
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it is a string of a list in TOML or JSON."""
+        return (
+            bool(self.quote)
+            and not self.head.rstrip().endswith("-")
+            and re.match(r"\s*(?:[,\]]|#|$)", self.tail) is not None
+        )
+
+
+def apply(path: str, text: str, edits: Iterable[Edit], *, shell: bool) -> tuple[str, list[Refused]]:
+    """Make the edits of one file.
+
+    Args:
+        path: of the file; a lock file is not changed.
+        edits: those of this file. Of several for one text, the first is made.
+        shell: whether commands stand on the lines, as in a Dockerfile.
+
+    Returns:
+        The new text, and the edits that were not made.
+    """
+    lines = text.split("\n")
+    refused: list[Refused] = []
+    chosen = {(edit.line, edit.old, edit.beside and edit.new): edit for edit in reversed([*edits])}
+    # from the end, so that numbers of lines stay true; what is added beside a text, before the text is changed
+    for edit in sorted(chosen.values(), key=lambda edit: (-edit.line, not edit.beside)):
+        try:
+            if _LOCKS.fullmatch(path.replace("\\", "/").rsplit("/", 1)[-1].lower()):
+                raise _RefusedError("a lock file is made by its program: change the file that it is made from")
+            _edit(lines, edit, shell)
+        except _RefusedError as reason:
+            refused.append(Refused(edit, str(reason)))
+    return "\n".join(lines), refused
+
+
+def _edit(lines: list[str], edit: Edit, shell: bool) -> None:
+    index = edit.line - 1
+    if not 0 <= index < len(lines):
+        raise _RefusedError("the file has no such line")
+    if _has_hashes(lines, index):
+        raise _RefusedError("it has hashes: change the file that it is compiled from, and compile again")
+    ending = "\r" if lines[index].endswith("\r") else ""
+    line = lines[index].removesuffix("\r")
+    if edit.beside:
+        made = _beside(line, edit, shell)
+    elif edit.new:
+        made = [_replaced(line, edit, shell)]
+    else:
+        made = _removed(lines, index, edit, shell)
+    lines[index : index + 1] = [one + ending for one in made]
+
+
+def _has_hashes(lines: list[str], index: int) -> bool:
+    """Whether a requirement of a compiled file goes on with its hashes."""
+    while "--hash=" not in lines[index]:
+        if not lines[index].rstrip().endswith("\\") or index + 1 == len(lines):
+            return False
+        index += 1
+    return True
+
+
+def _find(line: str, old: str) -> _Spot | None:
+    found = re.search(_BEFORE + re.escape(old) + _AFTER, line)
+    if found is None:
+        return None
+    head, tail = line[: found.start()], line[found.end() :]
+    if head[-1:] in ("'", '"') and head[-1:] == tail[:1]:
+        return _Spot(head[:-1], head[-1], tail[1:])
+    return _Spot(head, "", tail)
+
+
+def _written(new: str, spot: _Spot, shell: bool) -> str:
+    """The new text with the quotes that it needs there."""
+    if spot.quote:
+        other = "'" if spot.quote == '"' else '"'
+        return spot.quote + new.replace(spot.quote, other) + spot.quote
+    return shlex.quote(new) if shell else new
+
+
+def _replaced(line: str, edit: Edit, shell: bool) -> str:
+    spot = _find(line, edit.old)
+    if spot is None:
+        return _replaced_key(line, edit)
+    return spot.head + _written(edit.new, spot, shell) + spot.tail
+
+
+def _beside(line: str, edit: Edit, shell: bool) -> list[str]:
+    spot = _find(line, edit.old)
+    if spot is None:
+        if _key(edit.old) and _table_of(line, edit.old):
+            return [line, _indentation(line) + edit.new]
+        raise _RefusedError(_ABSENT)
+    if _key(edit.old):
+        return [line, spot.head + edit.new]
+    new = _written(edit.new, spot, shell)
+    old = spot.quote + edit.old + spot.quote
+    if spot.is_member and not spot.head.strip():
+        comma = "" if spot.tail.lstrip().startswith(",") else ","
+        return [f"{spot.head}{old}{comma}{spot.tail}", f"{spot.head}{new},"]
+    if spot.is_member:
+        return [f"{spot.head}{old}, {new}{spot.tail}"]
+    if spot.is_whole_line and not shell:
+        return [line, spot.head + new]
+    if key := re.fullmatch(r"(\s*(?:-\s+)?)image:\s*", spot.head):
+        return [line, *(" " * len(key[1]) + one for one in edit.new.split("\n"))]
+    if shell:
+        return [f"{spot.head}{old} {new}{spot.tail}"]
+    raise _RefusedError("the line has more than this requirement")
+
+
+def _removed(lines: list[str], index: int, edit: Edit, shell: bool) -> list[str]:
+    """What is left of the line; none where nothing is."""
+    line = lines[index].removesuffix("\r")
+    spot = _find(line, edit.old)
+    if spot is None or re.match(r"\s*[:=]", spot.tail):
+        return _without_setting(lines, index, edit.old)
+    if spot.is_whole_line and not shell:
+        return []
+    if spot.is_member:
+        rest = spot.tail.lstrip()
+        if not spot.head.strip() and rest[:1] in (",", ""):
+            return []
+        if rest.startswith(","):
+            return [spot.head + rest[1:].lstrip()]
+        return [re.sub(r",\s*$", "", spot.head) + rest]
+    if not shell:
+        raise _RefusedError("the line has more than this requirement")
+    left = f"{spot.head.rstrip()} {spot.tail.lstrip()}".rstrip()
+    if left.strip() == "\\":
+        return []
+    if _WITHOUT_PACKAGES.search(left.rstrip("\\ ")) and not left.endswith("\\"):
+        raise _RefusedError("it is all that the command installs")
+    if not left.strip() and index and lines[index - 1].rstrip().endswith("\\"):
+        lines[index - 1] = lines[index - 1].rstrip().rstrip("\\").rstrip()
+        return []
+    return [left]
+
+
+def _without_setting(lines: list[str], index: int, name: str) -> list[str]:
+    """A line that sets one variable, in YAML or in a Dockerfile; Kubernetes has its name on the line before."""
+    line, before = lines[index], lines[index - 1] if index else ""
+    if re.fullmatch(rf"""\s*(?:-\s+)?["']?{re.escape(name)}["']?\s*[:=].*""", line.rstrip()):
+        return []
+    if re.fullmatch(rf"""ENV\s+{re.escape(name)}(?:=(?:"[^"]*"|'[^']*'|\S*)|\s.*)""", line.strip(), re.IGNORECASE):
+        return []
+    if re.match(r"\s*value:", line) and re.fullmatch(rf"\s*-\s+name:\s*{re.escape(name)}\s*", before):
+        lines[index - 1] = ""
+        return []
+    raise _RefusedError(_ABSENT)
+
+
+# ------------------------------------------------------------------------------------------- TOML's keys
+
+
+def _key(text: str) -> str | None:
+    """The key of `name = "version"`."""
+    found = re.match(r"([\w.-]+) = ", text)
+    return found[1] if found else None
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _table_of(line: str, old: str) -> dict[str, Any] | None:
+    """The inline table that a line gives to the key of `old`; None where it gives another value."""
+    try:
+        values = loads(line.strip())
+    except (ValueError, RecursionError):
+        return None
+    value = values.get(_key(old) or "")
+    return value if isinstance(value, dict) and len(values) == 1 else None
+
+
+def _replaced_key(line: str, edit: Edit) -> str:
+    """The version and the extras of an inline table; its other keys stay."""
+    table, name = _table_of(line, edit.old), _key(edit.new)
+    if table is None or name is None:
+        raise _RefusedError(_ABSENT)
+    value = next(iter(loads(edit.new).values()))
+    table.update(value if isinstance(value, dict) else {"version": value})
+    return f"{_indentation(line)}{name} = {{ {', '.join(f'{key} = {_toml(one)}' for key, one in table.items())} }}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        raise _RefusedError("its table has a value that is no text")
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
