@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from packaging.version import Version
@@ -24,6 +25,7 @@ class File(NamedTuple):
     url: str
     python: str  # "3.11"
     yanked: str | None  # the reason; "" when none is given
+    uploaded: str | None = None  # "2025-08-13"; None: the index does not say
 
 
 def index_url() -> str:
@@ -61,8 +63,24 @@ def wheels_of(package: str, url: str) -> dict[str, dict[Platform, list[File]]]:
         platforms = found[file.version]
         if file.package_type == "wheel" and (platform := platform_of(file.filename)):
             yanked = (file.yanked_reason or "") if file.is_yanked else None
-            platforms[platform].append(File(file.filename, file.url, python_of(file.filename), yanked))
+            uploaded = file.upload_time.date().isoformat() if file.upload_time else None
+            platforms[platform].append(File(file.filename, file.url, python_of(file.filename), yanked, uploaded))
     return found
+
+
+def linux_versions(package: str, url: str) -> tuple[str, ...]:
+    """The stable versions of a package that have a wheel for Linux on x86_64 which is not withdrawn, ascending."""
+    from pypi_simple import NoSuchProjectError, PyPISimple
+
+    with PyPISimple(url) as client, suppress(NoSuchProjectError):
+        files = client.get_project_page(package).packages
+        found = {
+            Version(file.version)
+            for file in files
+            if file.version and file.filename.endswith("x86_64.whl") and "linux" in file.filename and not file.is_yanked
+        }
+        return tuple(str(version) for version in sorted(found) if not version.is_prerelease)
+    return ()
 
 
 def wanted(versions: Iterable[str]) -> set[str]:

@@ -32,11 +32,20 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from natives import Native  # noqa: E402
-from package_index import File, index_url, wheels_of  # noqa: E402
+from package_index import File, index_url, linux_versions, wheels_of  # noqa: E402
 from wheel_facts import read_wheel  # noqa: E402
 
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, parse  # noqa: E402
-from tfgpu_doctor.matrix.schema import PLATFORMS, LibrarySet, MatrixFile, Platform, ReleaseRow, Wheel  # noqa: E402
+from tfgpu_doctor.matrix.schema import (  # noqa: E402
+    PLATFORMS,
+    LibrarySet,
+    MatrixFile,
+    NvidiaPackage,
+    Platform,
+    ReleaseRow,
+    Wheel,
+)
+from tfgpu_doctor.plan.install_commands import CU11_PACKAGES  # noqa: E402
 from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
 MATRIX = ROOT / "compat_matrix.yaml"
@@ -72,9 +81,26 @@ def derive(known: MatrixFile | None = None, only: str | None = None) -> tuple[li
                     raise SystemExit(f"library set {libraries.id} is not one: {sets[libraries.id]}, {libraries}")
             for version in sorted(wheels, key=Version, reverse=True):
                 ordered = {platform: wheels[version][platform] for platform in PLATFORMS if platform in wheels[version]}
-                rows.append(ReleaseRow(package=package, version=version, wheels=ordered))
+                rows.append(
+                    ReleaseRow(package=package, version=version, wheels=ordered, released=_day(releases[version]))
+                )
             print(f"{package}: {len(releases)} releases, {len(jobs)} wheels read", file=sys.stderr)
     return rows, [sets[name] for name in sorted(sets)]
+
+
+def _day(by_platform: dict[Platform, list[File]]) -> str | None:
+    """When the first wheel of a release came."""
+    days = [file.uploaded for files in by_platform.values() for file in files if file.uploaded]
+    return min(days, default=None)
+
+
+def nvidia_packages(rows: Iterable[ReleaseRow]) -> list[NvidiaPackage]:
+    """The distributions with CUDA libraries that releases pin, or that stand in for an extra, and their versions."""
+    pinned = {name for row in rows for wheel in row.wheels.values() for name in wheel.pip_nvidia}
+    names = sorted({name for name in pinned if name.startswith("nvidia-")} | CU11_PACKAGES)
+    url = index_url()
+    found = {name: linux_versions(name, url) for name in names}
+    return [NvidiaPackage(package=name, versions=versions) for name, versions in found.items() if versions]
 
 
 def known_natives(data: MatrixFile) -> dict[str, Native]:
@@ -108,16 +134,19 @@ def read(files: list[File], natives: dict[str, Native]) -> tuple[Wheel, LibraryS
 # --------------------------------------------------------------------------------------------- writing
 
 
-def render(rows: Iterable[ReleaseRow], sets: Iterable[LibrarySet]) -> str:
+def render(rows: Iterable[ReleaseRow], sets: Iterable[LibrarySet], nvidia: Iterable[NvidiaPackage] = ()) -> str:
     """The derived part of the file: YAML whose leaves are JSON, one field a line, so that a diff shows what changed."""
     lines = [BEGIN_DERIVED, "", "libraries:"]
     for one in sets:
         lines += [f"- id: {one.id}", f"  source: {one.source}", f"  libraries: {_flow(one.libraries)}"]
         if one.linked:
             lines.append("  linked: true")
+    lines += ["", "nvidia:" if (nvidia := list(nvidia)) else "nvidia: []"]
+    lines += [f"- {{package: {one.package}, versions: {_flow(one.versions)}}}" for one in nvidia]
     lines += ["", "tensorflow:"]
     for row in rows:
         lines += [f"- package: {row.package}", f"  version: {_flow(row.version)}"]
+        lines += [f"  released: {_flow(row.released)}"] if row.released else []
         if not row.wheels:
             lines.append("  wheels: {}")
             continue
@@ -185,7 +214,7 @@ def main() -> int:
     if options.only:
         print(render(rows, sets), end="")
         return 0
-    return refresh(options.matrix, rows, sets, write=not options.check)
+    return refresh(options.matrix, rows, sets, nvidia_packages(rows), write=not options.check)
 
 
 def _earlier(file: Path) -> MatrixFile | None:
@@ -195,11 +224,13 @@ def _earlier(file: Path) -> MatrixFile | None:
         return None  # of an older form; `refresh` says so
 
 
-def refresh(file: Path, rows: list[ReleaseRow], sets: list[LibrarySet], *, write: bool) -> int:
+def refresh(
+    file: Path, rows: list[ReleaseRow], sets: list[LibrarySet], nvidia: list[NvidiaPackage], *, write: bool
+) -> int:
     """Put the rows into the file and say what changed; without `write`, only say it and return 1 if anything would."""
     text = file.read_text(encoding="utf-8")
     hand, marker, _ = text.partition(BEGIN_DERIVED)
-    fresh = (hand if marker else text.rstrip() + "\n\n") + render(rows, sets)
+    fresh = (hand if marker else text.rstrip() + "\n\n") + render(rows, sets, nvidia)
     try:
         for line in changes(parse(text, str(file)).tensorflow, rows):
             print(line)

@@ -24,7 +24,7 @@ from tfgpu_doctor.records.versions import major, minor, numbers
 
 _SOURCED = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
-    "conda_forge", "tensorflow",
+    "conda_forge", "nvidia", "tensorflow",
 )  # fmt: skip
 
 Linter = Callable[[MatrixFile], Iterator[str]]
@@ -70,6 +70,7 @@ def unique(data: MatrixFile) -> Iterator[str]:
         "official": [row.version for row in data.official],
         "libraries": [row.id for row in data.libraries],
         "known_issues": [row.id for row in data.known_issues],
+        "nvidia": [row.package for row in data.nvidia],
         "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
     }
     for table, names in keys.items():

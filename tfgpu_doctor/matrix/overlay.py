@@ -35,6 +35,7 @@ KEYS: dict[str, Callable[[Any], object]] = {
     "known_issues": lambda row: row.id,
     "containers": lambda row: (row.image, row.tag),
     "conda_forge": lambda row: (row.version, row.platform),
+    "nvidia": lambda row: row.package,
 }
 
 

@@ -65,6 +65,7 @@ class Release(Record, frozen=True, kw_only=True):
     macos: str | None = None
     redirects: str | None = None  # an empty wheel that requires this one: "tensorflow-intel==2.13.0"
     yanked: str | None = None
+    released: str | None = None  # "2025-08-13"; None: unknown
     known_issues: tuple[KnownIssue, ...] = ()  # by version, package and platform; Matrix.issues_for weighs the rest
     sources: dict[str, str] = field(default_factory=dict)  # field → where it was read
 
@@ -107,6 +108,7 @@ def build_release(
         macos=wheel.macos,
         redirects=wheel.redirects,
         yanked=wheel.yanked,
+        released=row.released,
         known_issues=tuple(_issues(row, platform, wheel, data)),
         sources=dict(_sources(row, wheel, bounds, data, toolkit, official)),
     )

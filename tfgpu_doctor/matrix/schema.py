@@ -17,6 +17,8 @@ PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "m
 
 Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64"]
 Severity: TypeAlias = Literal["error", "warning", "note"]
+PackageVersion: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*(\.post[0-9]+)?$")]
+Day: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Numbers: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")]  # "12", "12.5", "535.104.05"
 Capability: TypeAlias = Annotated[str, Meta(pattern=r"^[1-9][0-9]?\.[0-9]$")]  # compute capability "8.9"
 # "2.15.1", "2.22.0rc0", "2.15.0.post1", "2.23.0.dev20261026", "2.17.0+nv25.2" (somebody's own build)
@@ -186,6 +188,15 @@ class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     package: Text
     version: ReleaseVersion
     wheels: dict[Platform, Wheel]
+    released: Day | None = None  # the index's date of its first wheel
+    source: SourceKey = "wheel"
+
+
+class NvidiaPackage(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A distribution with CUDA libraries, as the index had it at `revision`. Derived by scripts/refresh_matrix.py."""
+
+    package: Text  # "nvidia-cudnn-cu12"
+    versions: tuple[PackageVersion, ...]  # with a wheel for linux_x86_64 that is not withdrawn, ascending
     source: SourceKey = "wheel"
 
 
@@ -245,4 +256,5 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     known_issues: Rows[KnownIssue] = ()
     containers: Rows[Container] = ()
     conda_forge: Rows[CondaBuild] = ()
+    nvidia: Rows[NvidiaPackage] = ()
     tensorflow: Rows[ReleaseRow] = ()

@@ -27,6 +27,7 @@ CU11 = {
     "cupti": "nvidia-cuda-cupti-cu11",
 }
 _CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
+CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_COMPILER}
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
