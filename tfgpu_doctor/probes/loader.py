@@ -57,7 +57,7 @@ def examine(
     search_path: Fact[tuple[str, ...]] = Known(path, "LD_LIBRARY_PATH")
     if musl := _musl(root):
         return Loader(search_path=search_path, sonames=Unknown(f"musl's loader ({musl}) is not modelled, only glibc's"))
-    caller = _caller(tensorflow_dir, root)
+    caller = caller_of(tensorflow_dir, root)
     runpath: Fact[tuple[str, ...]] = (
         Known(caller.runpath or caller.rpath, caller.path) if isinstance(caller, Elf) else caller
     )
@@ -94,7 +94,7 @@ def _musl(root: str) -> str | None:
     return None if glibc else next(iter(glob.glob(below(root, "/lib/ld-musl-*.so.1"))), None)
 
 
-def _caller(tensorflow_dir: str | None, root: str) -> Elf | Unknown:
+def caller_of(tensorflow_dir: str | None, root: str = "/") -> Elf | Unknown:
     """The TensorFlow library that calls dlopen."""
     if tensorflow_dir is None:
         return Unknown("there is no TensorFlow whose RUNPATH could be read")

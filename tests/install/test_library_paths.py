@@ -1,0 +1,124 @@
+"""Library paths that hold in any shell: the real loader opens every library from where TensorFlow would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.healthy import MATRIX
+from tests.probes.elf_lab import CALLER, Forge, really_loaded
+from tfgpu_doctor.install.library_paths import REPAIRED_ISSUES, add_library_paths
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.probes import xla_files
+
+FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own
+NEEDED = {"cusolver": "cublas", "cublas": "cublasLt"}
+# release → RUNPATH of libtensorflow_framework.so.2, as the wheel has it
+RUNPATHS = {
+    "2.13.1": "$ORIGIN/../../_solib_local:$ORIGIN/",
+    "2.16.1": "$ORIGIN/:$ORIGIN/../nvidia/cuda_runtime/lib",
+    "2.21.0": ":".join(
+        f"$ORIGIN/../nvidia/{one}/lib"
+        for one in ("nccl", "cuda_cupti", "cublas", "cudnn", "cufft", "cusparse", "cuda_runtime")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
+    return Forge(tmp_path_factory.mktemp("forge"))
+
+
+class Made:
+    """An environment with TensorFlow's caller and the wheels of its CUDA."""
+
+    def __init__(self, prefix: Path, version: str, forge: Forge) -> None:
+        self.prefix, self.site = prefix, prefix / "lib" / "python3.11" / "site-packages"
+        found = MATRIX.tensorflow(version, "linux_x86_64")
+        assert found is not None
+        self.release: Release = found
+        opened = {one.component: one.soname for one in found.libraries if one.component != "driver"}
+        self.sonames = tuple(opened.values())
+        for component, soname in opened.items():
+            folder = FOLDERS.get(component, component)
+            needed = (opened[NEEDED[component]],) if component in NEEDED else ()
+            forge.library(self.wheel(folder) / soname, needed=needed, runpath="$ORIGIN:$ORIGIN/../../cublas/lib")
+        self.caller = self.site / "tensorflow" / "libtensorflow_framework.so.2"
+        forge.library(self.caller, code=CALLER, runpath=RUNPATHS[version])
+        (self.site / "tensorflow" / "libtensorflow_cc.so.2").touch()
+        self.record = self.site / f"tensorflow-{version}.dist-info" / "RECORD"
+        self.record.parent.mkdir()
+        self.record.write_text("tensorflow/libtensorflow_framework.so.2,,")
+
+    def wheel(self, name: str) -> Path:
+        return self.site / "nvidia" / name / "lib"
+
+    def opened(self) -> list[str]:
+        return [name for name, path in really_loaded(self.caller, self.sonames, {}).items() if path]
+
+
+@pytest.mark.parametrize("version", RUNPATHS)
+def test_every_library_is_opened_in_a_bare_shell(version: str, tmp_path: Path, forge: Forge) -> None:
+    made = Made(tmp_path / "env", version, forge)
+    assert len(made.opened()) < len(made.sonames)
+    added = add_library_paths(made.prefix, made.release)
+    assert made.opened() == list(made.sonames)
+    links = [made.prefix / one.path for one in added if one.kind == "link"]
+    assert links and all(not os.path.isabs(os.readlink(link)) for link in links)  # the folder can be moved
+    # in TensorFlow's RECORD, so that pip removes them with it
+    assert {(made.site / row.split(",")[0]).resolve() for row in made.record.read_text().split()[1:]} == {
+        (made.prefix / one.path).resolve() for one in added
+    }
+    assert add_library_paths(made.prefix, made.release) == ()
+
+
+def test_one_folder_that_is_missing_needs_one_link(tmp_path: Path, forge: Forge) -> None:
+    made = Made(tmp_path / "env", "2.21.0", forge)
+    assert [Path(one.path).name for one in add_library_paths(made.prefix, made.release)] == ["libcusolver.so.11"]
+
+
+def test_a_link_that_leads_nowhere_is_replaced_and_a_file_stays(tmp_path: Path, forge: Forge) -> None:
+    made = Made(tmp_path / "env", "2.16.1", forge)
+    folder = made.wheel("cuda_runtime")
+    (folder / "libcudnn.so.8").symlink_to("nowhere")
+    (folder / "libcufft.so.11").write_bytes(b"of a package")
+    add_library_paths(made.prefix, made.release)
+    assert (folder / "libcudnn.so.8").resolve() == (made.wheel("cudnn") / "libcudnn.so.8").resolve()
+    assert (folder / "libcufft.so.11").read_bytes() == b"of a package"
+
+
+def test_nothing_is_added_without_the_packages_or_tensorflow(tmp_path: Path, forge: Forge) -> None:
+    made = Made(tmp_path / "env", "2.21.0", forge)
+    os.rename(made.site / "nvidia", tmp_path / "nvidia")
+    assert add_library_paths(made.prefix, made.release) == ()
+    assert add_library_paths(tmp_path / "empty", made.release) == ()
+
+
+def test_xla_is_told_where_its_compiler_is_when_tensorflow_is_imported(tmp_path: Path, forge: Forge) -> None:
+    made = Made(tmp_path / "env", "2.13.1", forge)
+    compiler = made.site / "nvidia" / "cuda_nvcc"
+    (compiler / "nvvm" / "libdevice").mkdir(parents=True)
+    (compiler / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
+    assert {one.kind for one in add_library_paths(made.prefix, made.release)} == {"link", "pth", "module"}
+    (made.site / "tensorflow" / "__init__.py").touch()
+    code = "import os, site, sys; site.addsitedir(sys.argv[1]); before = os.environ.get('XLA_FLAGS'); "
+    code += "import tensorflow; print(before, os.environ['XLA_FLAGS'], sum('tfgpu' in str(f) for f in sys.meta_path))"
+    for environ, before, after in (
+        ({}, "None", f"--xla_gpu_cuda_data_dir={compiler}"),
+        ({"XLA_FLAGS": "--xla_dump_to=x"}, "--xla_dump_to=x", "--xla_dump_to=x"),
+    ):
+        command = [sys.executable, "-S", "-c", code, str(made.site)]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.split() == [before, after, "0"]
+    # and the doctor knows it
+    found = xla_files.examine(str(made.site / "tensorflow"), "2.13.1", {}, root=str(tmp_path))
+    assert [one.problem for one in getattr(found.libdevice, "value", ())] == [None]
+
+
+def test_known_issues_that_are_repaired_exist_and_have_their_release_here() -> None:
+    versions = {one.id: one.condition.versions for one in MATRIX.data.known_issues}
+    assert {str(versions[one]).strip("=") for one in REPAIRED_ISSUES} <= set(RUNPATHS)
