@@ -35,6 +35,7 @@ CALLS = {
     "compare": (["report.json", "report.json"],),
     "doctor": ([], ["--no-import", "--format", "html", "--output", "page.html"], ["--from", "report.json"]),
     "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
+    "install": (["made", "--dry-run", "--gpu", "H100", "--os", "macos"],),  # more in tests/install
     "matrix": (["cuda", "--version", "12.5"],),
     "plan": ([], ["--gpu", "H100"]),
     "smoke": (["--budget", "5"],),

@@ -47,6 +47,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "doctor": ("--from", "report.json"),
     "explain": ("log.txt",),
     "plan": ("--from", "report.json"),
+    "install": ("made", "--dry-run", "--gpu", "H100", "--os", "macos"),
     "matrix": (),
     "matrix gpu": ("A100",),
     "check": ("requirements.txt",),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.records.facts import Facts
 
-_HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
+HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
 
 
 @click.command(
@@ -57,7 +57,7 @@ def command(
     Exit codes: 0 a release was found, 1 no release is suitable, or there is no GPU, 2 wrong usage.
     """
     targets = pair_outputs(formats, outputs)
-    other_machine = any(machine[name] for name in _HARDWARE)
+    other_machine = any(machine[name] for name in HARDWARE)
     if saved and other_machine:
         raise click.UsageError(
             "--from can be combined with --python and --tensorflow, but not with options that describe another machine"
@@ -90,11 +90,12 @@ def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target
     from tfgpu_doctor.plan.ranking import machine_state
     from tfgpu_doctor.plan.target import from_facts
 
-    facts = load(saved, command="tfgpu plan --from").facts if saved else _examined(matrix)
+    facts = load(saved, command="tfgpu plan --from").facts if saved else examined(matrix)
     return from_facts(facts, matrix, python), machine_state(facts, matrix, python)
 
 
-def _examined(matrix: Matrix) -> Facts:
+def examined(matrix: Matrix) -> Facts:
+    """This machine, without starting TensorFlow."""
     from tfgpu_doctor.cli.progress import spinner
     from tfgpu_doctor.probes.examine import examine
 

@@ -32,6 +32,7 @@ class PlanRequest:
     matrix: Matrix
     target: Target
     specifier: SpecifierSet | None = None
+    repaired_issues: frozenset[str] = frozenset()  # ids of known issues that whoever installs it repairs
 
 
 def _build(_request: PlanRequest, row: Release) -> Violation | None:
@@ -119,9 +120,8 @@ def _known_issue(request: PlanRequest, row: Release) -> Violation | None:
         row, python=python, compute_capabilities=request.target.capabilities, extra=row.extra is not None
     )
     without_extra = extra_fails(request.matrix, row, python)  # the commands then spell it out
-    bad = next(
-        (one for one in found if one.severity == "error" and not (one.affects == "install" and without_extra)), None
-    )
+    errors = (one for one in found if one.severity == "error" and one.id not in request.repaired_issues)
+    bad = next((one for one in errors if not (one.affects == "install" and without_extra)), None)
     return Violation("known-issue", bad.title, "another release", bad.source) if bad else None
 
 

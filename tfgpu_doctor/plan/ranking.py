@@ -73,13 +73,19 @@ def machine_state(facts: Facts, matrix: Matrix, python: str | None = None) -> Ma
 
 
 def make_plan(
-    matrix: Matrix, target: Target, *, specifier: SpecifierSet | None = None, state: MachineState | None = None
+    matrix: Matrix,
+    target: Target,
+    *,
+    specifier: SpecifierSet | None = None,
+    state: MachineState | None = None,
+    repaired_issues: frozenset[str] = frozenset(),
 ) -> Plan:
     """Rank the ways to a TensorFlow that uses the target's GPUs.
 
     Args:
         specifier: the TensorFlow versions that are asked for; None: any.
         state: the real machine that the target was taken from; None: it was described.
+        repaired_issues: ids of known issues that whoever installs it repairs, so that they rule nothing out.
 
     Raises TargetError: no release that the matrix knows matches the specifier.
     """
@@ -88,7 +94,7 @@ def make_plan(
     ):
         newest = next(row.version for row in matrix.releases() if not row.prerelease)
         raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
-    planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState())
+    planner = Planner(PlanRequest(matrix, target, specifier, repaired_issues), state or MachineState())
     options = tuple(planner.options())
     return Plan(
         schema=SCHEMA,

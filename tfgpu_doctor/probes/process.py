@@ -121,9 +121,11 @@ class Child:
         cwd: str | None = None,
         stdin: bool = False,
         tether: bool = False,
+        merged: bool = False,
     ) -> None:
         """Start `argv`; with `stdin`, a pipe for :meth:`send` is opened, else the child reads an empty input.
 
+        With `merged`, what it writes to standard error comes in its place within standard output.
         With `tether`, a child that :mod:`tfgpu_doctor.probes.launch` starts also ends when this process is killed.
         A program without a folder is looked up on the PATH of `env`, see :func:`tfgpu_doctor.probes.programs.find`.
         """
@@ -150,7 +152,7 @@ class Child:
                 [program or argv[0], *argv[1:]],
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
                 env={**environ, **descendants.mark(self._number), **launch.tether(self._tether)},
                 cwd=cwd,
                 pass_fds=self._tether[:1],
@@ -163,10 +165,8 @@ class Child:
             raise
         finally:
             _starting.discard(self)
-        self._readers = [
-            threading.Thread(target=self._drain, args=(self.process.stdout, self._take_stdout), daemon=True),
-            threading.Thread(target=self._drain, args=(self.process.stderr, self.stderr.add), daemon=True),
-        ]
+        drained = ((self.process.stdout, self._take_stdout), (self.process.stderr, self.stderr.add))
+        self._readers = [threading.Thread(target=self._drain, args=one, daemon=True) for one in drained if one[0]]
         for reader in self._readers:
             reader.start()
 
@@ -320,15 +320,16 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     on_line: Callable[[str], float | None] | None = None,
+    merged: bool = False,
 ) -> Completed:
     """Run `argv` to its end or for `timeout` seconds, and return what it wrote; never raises for the child's sake.
 
     `on_line` sees each line of standard output as it comes; when it returns a number, the deadline
-    becomes that many seconds from now (a deadline for each phase).
+    becomes that many seconds from now (a deadline for each phase). With `merged`, standard error is among them.
     """
     started = time.monotonic()
     try:
-        child = Child(argv, env=env, cwd=cwd)
+        child = Child(argv, env=env, cwd=cwd, merged=merged)
     except OSError as error:
         return Completed(tuple(argv), None, "", "", time.monotonic() - started, error=error.strerror or str(error))
     with child:

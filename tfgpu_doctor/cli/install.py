@@ -1,0 +1,210 @@
+"""`tfgpu install`: make an environment by the plan for this machine, and prove that it works."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.plan import HARDWARE, examined
+from tfgpu_doctor.cli.progress import bar
+from tfgpu_doctor.cli.target import read_target, target_options
+from tfgpu_doctor.render.streams import guarded, say
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.install.choice import Choice
+    from tfgpu_doctor.install.failures import InstallError
+    from tfgpu_doctor.install.making import Making, Resolution
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.records.report import Report
+
+
+@click.command(
+    "install",
+    short_help="Make an environment with the TensorFlow that suits the GPU, and verify it.",
+    epilog="Examples: tfgpu install ~/tf; tfgpu install ~/tf --dry-run; for an image: "
+    'tfgpu install /opt/tf --yes --gpu H100 --driver 570 --python 3.12; tfgpu install ~/tf --tensorflow "<2.18"',
+)
+@click.argument("folder", metavar="DIR")
+@target_options
+@click.option(
+    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these versions, such as 2.15 or '>=2.12,<2.16'."
+)
+@click.option(
+    "--method",
+    type=click.Choice(["uv", "pip", "conda"]),
+    help="The program that makes it.  [default: uv if it is installed, else pip]",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before packages are downloaded; needed without a terminal.")
+@click.option("--dry-run", is_flag=True, help="Show what would be installed, and make nothing.")
+@matrix_option
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    folder: str,
+    specifier: str | None,
+    method: Any,
+    yes: bool,
+    dry_run: bool,
+    matrix_file: str | None,
+    **machine: Any,
+) -> None:
+    """Make the environment DIR with the first of the ways that `tfgpu plan` shows, and verify it.
+
+    DIR must not exist, or be empty. It becomes a virtual environment (of conda: a conda environment) with exact
+    versions in DIR/tfgpu-lock.txt and a record of all that was done in DIR/tfgpu-install.json. If anything fails, or on
+    Ctrl-C, DIR is as before, and DIR.tfgpu-install.log beside it tells why.
+
+    This command uses the network, through uv, pip or conda. It takes the index, proxies and certificates that are
+    configured for them (PIP_INDEX_URL, UV_INDEX_URL, pip.conf, HTTPS_PROXY, SSL_CERT_FILE).
+
+    Options that describe the machine are those of tfgpu plan. Without a GPU here, as where an image is built, what
+    needs one is not verified.
+
+    Exit codes: 0 made and verified, 1 not possible, or not working, 2 wrong usage, 3 the index was not reachable, 130
+    interrupted.
+    """
+    if not (yes or dry_run or (sys.stdin and sys.stdin.isatty())):
+        raise click.UsageError("without a terminal to ask at, add --yes to install, or --dry-run to see what would be")
+    from tfgpu_doctor.install.failures import InstallError
+    from tfgpu_doctor.install.folder import Folder, read_path
+    from tfgpu_doctor.install.making import Making
+    from tfgpu_doctor.records.report import EXIT_USAGE
+
+    matrix = load_matrix(matrix_file)
+    with ExitStack() as stack:
+        shown = _Shown(stack, ask=not yes, dry_run=dry_run)
+        try:
+            place = Folder(read_path(folder), shown.removing)
+            making = Making(_choose(matrix, specifier, method, machine), place, shown, method)
+        except InstallError as error:
+            if error.code == EXIT_USAGE:
+                raise click.UsageError(str(error)) from error
+            say(f"tfgpu: {error}")
+            context.exit(error.code)
+        context.exit(_run(making, matrix, shown))
+
+
+def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
+    """Make it, and show how that ended; the exit code."""
+    from tfgpu_doctor.install.failures import InstallError
+    from tfgpu_doctor.install.making import keep_log
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
+    from tfgpu_doctor.render.console import console_for
+    from tfgpu_doctor.render.terminal import install as page
+
+    prefix = making.folder.path
+    try:
+        manifest = making.run()
+    except InstallError as error:
+        shown.clear()
+        if error.code == EXIT_USAGE:
+            raise click.UsageError(str(error)) from error
+        log = keep_log(making.commands, prefix, message=f"tfgpu install: {error}")
+        page.render_failure(str(error), _explained(error, matrix), str(log) if log else None, console_for())
+        return error.code
+    except BaseException:
+        keep_log(making.commands, prefix, message="tfgpu install: interrupted")
+        raise
+    shown.clear()
+    if manifest is None:
+        say("tfgpu: nothing was installed")
+    else:
+        page.render_made(manifest, console_for())
+    return EXIT_OK
+
+
+def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
+    """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
+    from tfgpu_doctor.install.choice import choose, host_target
+    from tfgpu_doctor.install.library_paths import REPAIRED_ISSUES
+    from tfgpu_doctor.plan.constraints import PlanRequest
+    from tfgpu_doctor.plan.ranking import machine_state
+    from tfgpu_doctor.plan.target import TargetError, from_facts, read_specifier
+    from tfgpu_doctor.probes import host
+    from tfgpu_doctor.records.facts import value_or
+
+    target, state = read_target(matrix, **machine), None
+    if any(machine[name] for name in HARDWARE):
+        here = host.examine()
+    else:
+        facts = examined(matrix)
+        target, state = from_facts(facts, matrix, target.python), machine_state(facts, matrix, target.python)
+        here = facts.host
+    system, architecture = value_or(here.os, "linux"), value_or(here.machine, "x86_64")
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    try:
+        target = host_target(target, system=system, machine=architecture, libc=value_or(here.libc, None))
+        request = PlanRequest(matrix, target, read_specifier(specifier) if specifier else None)
+        return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=(own,), method=method)
+    except TargetError as error:
+        raise click.UsageError(f"--tensorflow: {error}") from error
+
+
+def _explained(error: InstallError, matrix: Matrix) -> Report | None:
+    """What the doctor says of an environment that does not work, or of what a program wrote."""
+    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.inference import text_to_facts
+    from tfgpu_doctor.install.failures import CommandError, UnprovenError
+    from tfgpu_doctor.parsers.text import lines
+
+    if isinstance(error, UnprovenError) and error.proof.report:
+        return error.proof.report
+    if not isinstance(error, CommandError):
+        return None
+    excerpt = lines.read([error.output.encode("utf-8", "replace")])
+    return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
+
+
+class _Shown:
+    """What a user sees while it works: a bar on a terminal, else a line for each phase."""
+
+    def __init__(self, stack: ExitStack, *, ask: bool, dry_run: bool) -> None:
+        self._stack, self._ask, self._dry_run = stack, ask, dry_run
+        self._told = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tell = self._stack.enter_context(bar())
+
+    def phase(self, label: str, done: float) -> None:
+        """It has come so far."""
+        self._tell(label, done)
+        if label != self._told and not sys.stderr.isatty():
+            say(f"tfgpu: {label}")
+        self._told = label
+
+    def removing(self, message: str) -> None:
+        """What was made is removed."""
+        self.clear()
+        if not self._dry_run:
+            say(f"tfgpu: {message}")
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        self._stack.close()
+
+    def agrees(self, resolution: Resolution) -> bool:
+        """Show what was resolved, and ask."""
+        from tfgpu_doctor.render.console import console_for
+        from tfgpu_doctor.render.terminal.install import render_resolution
+
+        self.clear()
+        render_resolution(resolution, console_for())
+        if self._dry_run:
+            return False
+        if self._ask and not _confirmed("Install it? [y/N] "):
+            return False
+        self._begin()
+        return True
+
+
+def _confirmed(question: str) -> bool:
+    stream = guarded(sys.stderr, may_fail=True)
+    stream.write(question)
+    stream.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,261 @@
+"""Makes an environment by a plan and proves it; when that fails or is interrupted, nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.diagnosis.reports import now
+from tfgpu_doctor.files import writing
+from tfgpu_doctor.files.reading import why
+from tfgpu_doctor.install import room, tools
+from tfgpu_doctor.install.choice import Choice
+from tfgpu_doctor.install.commands import INSTALL, Commands
+from tfgpu_doctor.install.failures import InstallError, RefusedError, UnprovenError
+from tfgpu_doctor.install.folder import Folder, log_path
+from tfgpu_doctor.install.interpreters import Interpreter, Interpreters
+from tfgpu_doctor.install.library_paths import add_library_paths
+from tfgpu_doctor.install.proof import prove
+from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, SCHEMA, Manifest, Method, Package, Proof
+from tfgpu_doctor.install.resolved import lock_text
+from tfgpu_doctor.install.variables import of_children
+from tfgpu_doctor.records.report import Tool as Program
+from tfgpu_doctor.records.units import count
+
+# The phases and how far the whole has come at the begin of each, as measured with uv and an empty cache.
+PHASES = {"interpreter": 0.0, "environment": 0.02, "packages": 0.05, "installation": 0.1, "proof": 0.85}
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What will be installed, before it is."""
+
+    choice: Choice
+    method: Method
+    prefix: Path
+    interpreter: str
+    python: str
+    requirements: tuple[str, ...]
+    packages: tuple[Package, ...]  # empty: this pip cannot say before it installs
+    sizes: room.Sizes
+
+
+class Watcher(Protocol):
+    """Whoever watches an installation."""
+
+    def phase(self, label: str, done: float) -> None:
+        """It has come so far, from 0 to 1."""
+
+    def agrees(self, resolution: Resolution) -> bool:
+        """Whether to go on with what was resolved."""
+
+    def removing(self, message: str) -> None:
+        """What was made is removed."""
+
+
+@dataclass
+class Making:
+    """One installation."""
+
+    choice: Choice
+    folder: Folder
+    watcher: Watcher
+    method: Method | None = None  # None: uv if it is here, else pip
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    clock: Callable[[], float] = time.monotonic
+    commands: Commands = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The programs get variables of their own."""
+        env = of_children(self.environ, os.getcwd(), str(self.folder.temporary))
+        self.commands = Commands(env)
+        self._interpreters = Interpreters(self.environ)
+
+    def run(self) -> Manifest | None:
+        """Make it; None: the watcher did not agree.
+
+        Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as
+        it was before.
+        """
+        try:
+            return self._run()
+        except OSError as error:
+            raise InstallError(f"{self.folder.path}: {why(error)}") from error
+
+    def _run(self) -> Manifest | None:
+        started, created = self.clock(), now()
+        tool, interpreter, python = self._tool()
+        with self.folder as folder:
+            room.require(folder.path, room.Sizes(None, None))
+            if interpreter is None and tool.method != "conda":
+                interpreter = self._get_interpreter(python)
+            resolution = self._resolve(tool, interpreter, python)
+            if not self.watcher.agrees(resolution):
+                return None
+            packages = self._install(tool, resolution)
+            manifest = self._prove(resolution, packages)
+            self._write(MANIFEST, self._finished(manifest, created, started).to_json())
+            folder.keep()
+            return self._finished(manifest, created, started)
+
+    # ------------------------------------------------------------------------------------ before anything is made
+
+    def _tool(self) -> tuple[tools.Tool, Interpreter | None, str]:
+        """The program that makes it, the interpreter that it uses (None: is to be got), and its Python."""
+        pythons, specs = self.choice.pythons, self.choice.conda
+        methods = (self.method,) if self.method else self.choice.methods
+        found = [tool for one in methods if (tool := tools.find_tool(one, self.environ, specs, pythons[0]))]
+        if not found:
+            tools.require_tool(methods[0], specs, pythons[0], self.environ)
+        for tool in found:
+            if tool.method == "conda":
+                return tool, None, pythons[0]
+            for python in pythons:
+                if interpreter := self._interpreters.find(python, venv=tool.needs_venv):
+                    return tool, interpreter, python
+        return found[0], None, pythons[0]
+
+    def _get_interpreter(self, python: str) -> Interpreter:
+        """Let uv bring a Python into the folder; uv itself comes from PATH, or from pip for the while."""
+        self.watcher.phase(f"getting Python {python}", PHASES["interpreter"])
+        uv = tools.find_uv(self.environ) or self._get_uv(python)
+        target = self.folder.path / "python"
+        argv = [uv, "python", "install", "--install-dir", str(target), python]
+        self.commands.run(f"getting Python {python}", argv, timeout=INSTALL)
+        program = next(target.glob(f"cpython-*/bin/python{python}"), None)
+        found = program and Interpreters(self.commands.env, str(program)).own
+        if not found:
+            raise RefusedError(f"uv installed Python {python}, but it does not start")
+        return found
+
+    def _get_uv(self, python: str) -> str:
+        target = self.folder.temporary / "uv"
+        argv = [sys.executable, "-I", "-m", "pip", "install", "--target", str(target), "uv"]
+        try:
+            self.commands.run("getting uv", argv)
+        except InstallError as error:
+            raise RefusedError(
+                f"Python {python} is not on this machine, and without uv it cannot be got: {error}. Install uv, or "
+                f"Python {python} with its venv module (Debian and Ubuntu: apt install python{python}-venv)"
+            ) from error
+        return str(target / "bin" / "uv")
+
+    # --------------------------------------------------------------------------------------------------- making it
+
+    def _resolve(self, tool: tools.Tool, interpreter: Interpreter | None, python: str) -> Resolution:
+        prefix = self.folder.path
+        made_with = f"Python {interpreter.version}" if interpreter else f"Python {python}"
+        self.watcher.phase(f"making the environment with {tool.method} and {made_with}", PHASES["environment"])
+        tool.create(self.commands, prefix, interpreter)
+        wanted = self.folder.temporary / "requirements.txt"
+        requirements = self.choice.requirements(python)
+        writing.replace(str(wanted), "".join(f"{one}\n" for one in requirements).encode())
+        packages: tuple[Package, ...] = ()
+        if requirements:
+            self.watcher.phase("choosing the packages", PHASES["packages"])
+            packages = tool.resolve(self.commands, prefix, wanted, lambda _line: None)
+        sizes = room.sizes_of(packages)
+        room.require(prefix, sizes)
+        path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
+        return Resolution(self.choice, tool.method, prefix, path, version, requirements, packages, sizes)
+
+    def _install(self, tool: tools.Tool, resolution: Resolution) -> tuple[Package, ...]:
+        prefix, packages = resolution.prefix, resolution.packages
+        wanted = self.folder.temporary / "requirements.txt"
+        if packages:
+            wanted = prefix / LOCK
+            self._lock(resolution, packages)
+        if resolution.requirements:
+            what = count(len(packages), "package") if packages else "the packages"
+            counted = _Counted(packages, lambda done: self._installing(what, done))
+            self._installing(what, 0.0)
+            tool.install(self.commands, prefix, wanted, packages, counted.look)
+        if not packages:
+            packages = tools.listed(self.commands, prefix)
+            self._lock(resolution, packages)
+        return packages
+
+    def _installing(self, what: str, done: float) -> None:
+        begin, end = PHASES["installation"], PHASES["proof"]
+        self.watcher.phase(f"installing {what}", begin + (end - begin) * done)
+
+    def _lock(self, resolution: Resolution, packages: tuple[Package, ...]) -> None:
+        platform = resolution.choice.release.platform
+        self._write(LOCK, lock_text(packages, python=resolution.python, platform=platform).encode())
+
+    def _prove(self, resolution: Resolution, packages: tuple[Package, ...]) -> Manifest:
+        prefix, release = resolution.prefix, resolution.choice.release
+        added = add_library_paths(prefix, release)
+        self.watcher.phase("verifying the environment", PHASES["proof"])
+        proof = prove(prefix, release, lambda name: self.watcher.phase(f"verifying: {name}", PHASES["proof"]))
+        if not proof.ok:
+            raise UnprovenError(_unproven(proof), proof)
+        if proof.report:
+            self._write(REPORT, proof.report.to_json())
+        plan = resolution.choice.plan
+        return Manifest(
+            schema=SCHEMA,
+            tool=Program(name="tfgpu", version=__version__),
+            matrix=plan.matrix,
+            created="",
+            seconds=0.0,
+            method=resolution.method,
+            prefix=str(prefix),
+            interpreter=resolution.interpreter,
+            python=resolution.python,
+            option=resolution.choice.option,
+            requirements=resolution.requirements,
+            packages=packages,
+            commands=tuple(self.commands.ran),
+            added=added,
+            steps=proof.steps,
+        )
+
+    def _finished(self, manifest: Manifest, created: str, started: float) -> Manifest:
+        import msgspec
+
+        return msgspec.structs.replace(manifest, created=created, seconds=round(self.clock() - started, 1))
+
+    def _write(self, name: str, data: bytes) -> None:
+        writing.replace(str(self.folder.path / name), data)
+
+
+class _Counted:
+    """How much of the packages has been installed, by what pip or uv prints."""
+
+    _LINE = re.compile(r"\s*(?:Downloaded|Downloading|Using cached|Collecting|Processing)\s+(\S+)")
+
+    def __init__(self, packages: tuple[Package, ...], tell: Callable[[float], None]) -> None:
+        self._sizes = {package.name: package.size or 1 for package in packages}
+        self._all = sum(self._sizes.values()) or 1
+        self._tell = tell
+
+    def look(self, line: str) -> None:
+        """A package is named in the line: all before it are done, more or less."""
+        found = self._LINE.match(line)
+        name = re.split(r"[<>=!~;\[ ]", found[1])[0].lower().replace("_", "-") if found else ""
+        if self._sizes.pop(name, None):
+            self._tell(1 - sum(self._sizes.values()) / self._all)
+
+
+def _unproven(proof: Proof) -> str:
+    failed = [f"{step.name}: {step.text}" for step in proof.steps if step.state == "failed"]
+    return f"the environment was made, but does not work ({'; '.join(failed)})"
+
+
+def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:
+    """Write what the programs wrote beside the folder; None where nothing was run, or it cannot be written."""
+    if not commands.log:
+        return None
+    with suppress(OSError):
+        writing.replace(str(log_path(prefix)), "".join([*commands.log, message, "\n"]).encode("utf-8", "replace"))
+        return log_path(prefix)
+    return None

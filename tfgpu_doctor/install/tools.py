@@ -1,0 +1,224 @@
+"""How pip, uv and conda make an environment, resolve requirements and install what was resolved."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from packaging.version import InvalidVersion, Version
+
+from tfgpu_doctor.files.reading import read_whole
+from tfgpu_doctor.install.commands import INSTALL, QUICK, RESOLVE, Commands
+from tfgpu_doctor.install.failures import InstallError, ToolError
+from tfgpu_doctor.install.interpreters import Interpreter
+from tfgpu_doctor.install.records import Method, Package
+from tfgpu_doctor.install.resolved import UnreadableError, has_hashes, of_pip_list, of_pip_report, of_pylock
+from tfgpu_doctor.probes import programs
+
+_WHEELS = ("--only-binary", ":all:")
+_REPORTS = Version("22.2")  # the first pip with --report
+_LARGEST = 64 << 20  # bytes of what a resolver writes
+
+OnLine = Callable[[str], None]
+
+
+class Tool(Protocol):
+    """A program that makes environments."""
+
+    method: Method
+    needs_venv: bool  # of the interpreter
+
+    def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
+        """Make an empty environment; conda brings its interpreter along, the others need one."""
+
+    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
+        """Choose the packages for a file of requirements; empty where this version cannot say before it installs."""
+
+    def install(
+        self, commands: Commands, prefix: Path, lock: Path, packages: tuple[Package, ...], look: OnLine
+    ) -> None:
+        """Install exactly what the lock file names."""
+
+
+def python_of(prefix: Path) -> str:
+    """The interpreter of an environment."""
+    return str(prefix / "bin" / "python")
+
+
+class Uv:
+    """uv: seconds instead of minutes, since it links what its cache has."""
+
+    method: Method = "uv"
+    needs_venv = False
+
+    def __init__(self, program: str) -> None:
+        """Use this uv."""
+        self._uv = program
+
+    def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
+        """With pip in it, since users type it; the folder is there, with our marker in it."""
+        assert interpreter
+        argv = [self._uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", interpreter.path]
+        commands.run("making the environment", [*argv, str(prefix)])
+
+    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
+        """As a pylock.toml, in which the size of each wheel stands."""
+        answer = wanted.with_name("pylock.toml")
+        argv = [self._uv, "pip", "compile", str(wanted), "--python", python_of(prefix), *_WHEELS]
+        argv += ["--format", "pylock.toml", "--no-header", "--quiet", "--output-file", str(answer)]
+        commands.run("choosing the packages", argv, timeout=RESOLVE, on_line=on_line)
+        return _read(of_pylock_text, answer)
+
+    def install(
+        self, commands: Commands, prefix: Path, lock: Path, packages: tuple[Package, ...], look: OnLine
+    ) -> None:
+        """Install the lock file."""
+        argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS]
+        hashes = ["--require-hashes"] if has_hashes(packages) else []
+        argv += [*hashes, "--requirements", str(lock)]
+        commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
+
+
+class Pip:
+    """The interpreter's own venv and pip."""
+
+    method: Method = "pip"
+    needs_venv = True
+
+    def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
+        """And a pip that can say what it would install, and knows the platform tags of today's wheels."""
+        assert interpreter
+        commands.run("making the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
+        _upgrade_pip(commands, prefix)
+
+    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
+        """By a trial run, for which pip downloads the wheels into its cache."""
+        if _pip_version(commands, prefix) < _REPORTS:
+            return ()
+        answer = wanted.with_name("report.json")
+        argv = [*_pip(prefix), "install", "--dry-run", "--ignore-installed", *_WHEELS, "--progress-bar", "off"]
+        argv += ["--report", str(answer), "--requirement", str(wanted)]
+        output = commands.run("choosing the packages", argv, timeout=RESOLVE, on_line=on_line)
+        return _read(lambda data: of_pip_report(data, output), answer)
+
+    def install(
+        self, commands: Commands, prefix: Path, lock: Path, packages: tuple[Package, ...], look: OnLine
+    ) -> None:
+        """Install the lock file; where nothing could be resolved before, it holds the requirements themselves."""
+        exact = ["--no-deps"] if packages else []
+        exact += ["--require-hashes"] if packages and has_hashes(packages) else []
+        argv = [*_pip(prefix), "install", *exact, *_WHEELS, "--progress-bar", "off", "--requirement", str(lock)]
+        commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
+
+
+class Conda(Pip):
+    """conda, mamba or micromamba for the interpreter, and for what only conda-forge has; pip for the rest."""
+
+    method: Method = "conda"
+    needs_venv = False
+
+    def __init__(self, program: str, specs: tuple[str, ...], python: str) -> None:
+        """Use this program; `specs` are what it installs besides Python."""
+        self._conda, self._specs, self._python = program, specs, python
+
+    def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
+        """The folder is there, with our marker in it: with a history it is an environment, though an empty one."""
+        del interpreter
+        history = prefix / "conda-meta" / "history"
+        history.parent.mkdir()
+        history.touch()
+        argv = [self._conda, "install", "--yes", "--prefix", str(prefix), "--channel", "conda-forge"]
+        named = any(spec.startswith("python=") for spec in self._specs)
+        specs = [*([] if named else [f"python={self._python}", "pip"]), *self._specs]
+        argv += ["--override-channels", *specs]
+        commands.run("making the environment", argv, timeout=INSTALL if self._specs else RESOLVE)
+        if not self._specs:
+            _upgrade_pip(commands, prefix)
+
+
+def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...], python: str) -> Tool | None:
+    """The tool of a method; None: its program is not here."""
+    if method == "pip":
+        return Pip()
+    if method == "uv":
+        program = find_uv(environ)
+        return Uv(program) if program else None
+    found = (programs.find(name, environ) for name in ("conda", "mamba", "micromamba"))
+    program = next((one for one in (environ.get("CONDA_EXE"), *found) if one and os.path.isabs(one)), None)
+    return Conda(program, specs, python) if program else None
+
+
+def find_uv(environ: Mapping[str, str]) -> str | None:
+    """uv on PATH, or beside the Python of tfgpu, or where its installer puts it."""
+    import sys
+
+    home = environ.get("HOME") or os.path.expanduser("~")
+    more = (os.path.dirname(sys.executable), os.path.join(home, ".local", "bin"), os.path.join(home, ".cargo", "bin"))
+    return programs.find("uv", environ, more=more)
+
+
+def require_tool(method: Method, specs: tuple[str, ...], python: str, environ: Mapping[str, str]) -> Tool:
+    """Raise ToolError: the program of --method is not here."""
+    tool = find_tool(method, environ, specs, python)
+    if tool is None:
+        raise ToolError(f"--method {method}: {programs.missing(method, environ)}")
+    return tool
+
+
+def listed(commands: Commands, prefix: Path) -> tuple[Package, ...]:
+    """What is installed, where the resolver could not say before."""
+    argv = [*_pip(prefix), "list", "--format", "json", "--disable-pip-version-check"]
+    output = commands.run("listing the packages", argv)
+    line = next((one for one in output.splitlines() if one.startswith("[")), "")
+    return _parsed(of_pip_list, line.encode())
+
+
+def _pip(prefix: Path) -> list[str]:
+    return [python_of(prefix), "-I", "-m", "pip"]
+
+
+def _pip_version(commands: Commands, prefix: Path) -> Version:
+    """ "pip 23.2.1 from /home/..."."""
+    words = re.search(r"^pip (\S+)", commands.run("asking pip for its version", [*_pip(prefix), "--version"]), re.M)
+    try:
+        return Version(words[1] if words else "0")
+    except InvalidVersion:
+        return Version("0")
+
+
+def _upgrade_pip(commands: Commands, prefix: Path) -> None:
+    """The pip of Python 3.6 does not know the platform tag of TensorFlow's wheels (manylinux2014: pip 19.3)."""
+    if _pip_version(commands, prefix) < _REPORTS:
+        argv = [*_pip(prefix), "install", "--upgrade", *_WHEELS, "--progress-bar", "off", "pip"]
+        commands.run("upgrading pip", argv, timeout=QUICK * 3)
+
+
+def of_pylock_text(data: bytes) -> tuple[Package, ...]:
+    """The packages of a pylock.toml. Raises UnreadableError."""
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return of_pylock(tomllib.loads(data.decode()))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UnreadableError(f"uv's pylock.toml cannot be read: {error}") from error
+
+
+def _read(parse: Callable[[bytes], tuple[Package, ...]], answer: Path) -> tuple[Package, ...]:
+    try:
+        return _parsed(parse, read_whole(str(answer), _LARGEST))
+    except OSError as error:
+        raise InstallError(f"the resolver left no answer: {error.strerror}") from error
+
+
+def _parsed(parse: Callable[[bytes], tuple[Package, ...]], data: bytes) -> tuple[Package, ...]:
+    try:
+        return parse(data)
+    except UnreadableError as error:
+        raise InstallError(str(error)) from error
