@@ -16,11 +16,11 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Law 1: who may touch the machine.
-DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster/peers.py")
+DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster/peers.py", "install/proof_child.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
 # Law 2: who runs in a child process and may import TensorFlow there.
-CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*")
+CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (

@@ -1,15 +1,212 @@
-"""Whether a finished environment works."""
+"""Whether a finished environment works: what pip, the files, TensorFlow, Keras, the loader and the doctor say.
+
+Everything runs in processes with bare variables, as in the shell of somebody who has set none. What dies or hangs there
+is a step that failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfgpu_doctor.install.records import Proof
-from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
+from tfgpu_doctor.install import proof_child
+from tfgpu_doctor.install.records import Proof, Step, StepState
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.probes import launch, loader, process, programs
+from tfgpu_doctor.probes.examine import examine
+from tfgpu_doctor.probes.process import Completed
+from tfgpu_doctor.records.facts import Facts, Known, Soname, Unknown
+from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.units import count
+
+PIP_CHECK, IMPORT, LIBRARIES = 120.0, 300.0, 60.0  # seconds; for the import, and again for training
+# Set by somebody for other programs, or for a TensorFlow of their own: they lead elsewhere, or change what it does.
+_DISTURBING = re.compile(r"(?:PYTHON|PIP_|UV_|VIRTUAL_ENV|CONDA_|LD_|XLA_|TF_|KERAS_|CUDA_(?!VISIBLE)|CUDNN_).*")
+# What findings of these layers are about can be repaired in the environment; the others are about the machine.
+_OF_THE_ENVIRONMENT = ("tf.", "cuda.", "cudnn.", "xla.", "compute.", "gpu.arch-")
+_CHILD = proof_child.__file__
 
 
-def prove(prefix: Path, release: Release, on_step: Callable[[str], None]) -> Proof:
-    """Check an environment in a process with bare variables; `on_step` is told the name of each check at its begin."""
-    del prefix, release, on_step
-    return Proof(())
+def python_of(prefix: Path) -> str:
+    """The interpreter of an environment."""
+    windows = prefix / "Scripts" / "python.exe"
+    return str(windows if windows.is_file() else prefix / "bin" / "python")
+
+
+def bare(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a shell in which nothing is set for Python, TensorFlow or CUDA."""
+    return {name: value for name, value in environ.items() if not _DISTURBING.fullmatch(name)}
+
+
+def prove(
+    prefix: Path,
+    release: Release,
+    on_step: Callable[[str], None],
+    *,
+    matrix: Matrix | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Proof:
+    """Check an environment in a process with bare variables; `on_step` is told the name of each check at its begin.
+
+    What cannot be verified without a GPU or its driver is a warning. Never raises for what it finds.
+    """
+    proving = _Proving(python_of(prefix), release, matrix or Matrix.load(), bare(environ), on_step)
+    proving.run()
+    return Proof(tuple(proving.steps), proving.report)
+
+
+@dataclass
+class _Proving:
+    python: str
+    release: Release
+    matrix: Matrix
+    environ: dict[str, str]
+    on_step: Callable[[str], None]
+    steps: list[Step] = field(default_factory=list)
+    report: Report | None = None
+
+    def run(self) -> None:
+        """Every check; a later one can explain why an earlier one failed."""
+        self._do("pip check", self._pip_check)
+        self._tensorflow()
+        begin = self._begin("doctor")
+        examination = examine(self.python, lambda: self.matrix, environ=self.environ)
+        report = make_report(examination.facts, self.matrix, source="live", timings=examination.timings)
+        self.report = report
+        state, text = judged(report)
+        self._end("doctor", state, text, begin)
+        self._do("files", lambda: _files(report.facts))
+        self._do("libraries", lambda: self._libraries(report.facts))
+
+    def _begin(self, name: str) -> float:
+        self.on_step(name)
+        return time.monotonic()
+
+    def _end(self, name: str, state: StepState, text: str, begin: float) -> None:
+        self.steps.append(Step(name=name, state=state, text=text, seconds=round(time.monotonic() - begin, 3)))
+
+    def _do(self, name: str, check: Callable[[], tuple[StepState, str]]) -> None:
+        begin = self._begin(name)
+        self._end(name, *check(), begin)
+
+    def _pip_check(self) -> tuple[StepState, str]:
+        """Whether every requirement is there in a version that its package allows."""
+        done = self._run(self.python, "-I", "-m", "pip", "check")
+        if "No module named pip" in done.stderr:
+            uv = programs.find("uv", os.environ)
+            if uv is None:
+                return "skipped", "neither pip nor uv is there to check the requirements with"
+            done = self._run(uv, "pip", "check", "--python", self.python)
+        if done.returncode == 0:
+            return "ok", "the requirements of all packages are satisfied"
+        return "failed", ended(done, PIP_CHECK, done.stdout)
+
+    def _run(self, *argv: str) -> Completed:
+        return process.run(argv, timeout=PIP_CHECK, env=self.environ, cwd=os.sep)
+
+    def _tensorflow(self) -> None:
+        """Import and training in one process: TensorFlow is imported once."""
+        begin = self._begin("import")
+        answers: dict[str, str] = {}
+
+        def look(line: str) -> float | None:
+            if not line.startswith(proof_child.MARK):
+                return None
+            name, _, text = line.removeprefix(proof_child.MARK).partition(" ")
+            answers[name] = text
+            if name != "import":
+                return None
+            nonlocal begin
+            self._end("import", *self._version(text), begin)
+            begin = self._begin("keras")
+            return IMPORT
+
+        environ = {**self.environ, "CUDA_VISIBLE_DEVICES": "-1"}  # of the GPUs, the doctor tells more
+        argv, environ = launch.command(environ, self.python, _CHILD, "tensorflow")
+        done = process.run(argv, timeout=IMPORT, env=environ, cwd=os.sep, on_line=look)
+        if "import" not in answers:
+            self._end("import", "failed", ended(done, IMPORT), begin)
+            self._end("keras", "skipped", "TensorFlow cannot be imported", time.monotonic())
+        elif "keras" in answers and done.returncode == 0:
+            self._end("keras", "ok", f"a tf.keras model was trained on the CPU, {answers['keras']}", begin)
+        else:
+            self._end("keras", "failed", ended(done, IMPORT), begin)
+
+    def _version(self, found: str) -> tuple[StepState, str]:
+        wanted = self.release.version
+        if found == wanted:
+            return "ok", f"TensorFlow {found}"
+        return "failed", f"TensorFlow {found} was imported, {wanted} should have been installed"
+
+    def _libraries(self, facts: Facts) -> tuple[StepState, str]:
+        """Open the file that the loader takes for each library when TensorFlow's own library asks for it."""
+        sonames = facts.loader.sonames
+        if isinstance(sonames, Unknown):
+            return "skipped", sonames.reason
+        needed = [one for one in sorted(sonames.value, key=_turn) if one.component not in OPTIONAL_COMPONENTS]
+        if absent := [one.soname for one in needed if one.winner is None]:
+            return "failed", f"{', '.join(absent)} cannot be opened from TensorFlow's own library"
+        paths = [one.winner for one in needed if one.winner]
+        argv, environ = launch.command(self.environ, self.python, _CHILD, "libraries", *paths)
+        done = process.run(argv, timeout=LIBRARIES, env=environ, cwd=os.sep)
+        if done.returncode == 0:
+            return "ok", f"{count(len(paths), 'library')} opened" if paths else "this release opens none"
+        return "failed", ended(done, LIBRARIES)
+
+
+def _turn(library: Soname) -> int:
+    return loader.ORDER.index(library.component) if library.component in loader.ORDER else len(loader.ORDER)
+
+
+def _files(facts: Facts) -> tuple[StepState, str]:
+    """Whether the files of all packages are those that were installed."""
+    damaged = facts.python.damaged
+    if isinstance(damaged, Unknown):
+        return "skipped", damaged.reason
+    if not damaged.value:
+        return "ok", "the files of all packages are there"
+    return "failed", "; ".join(
+        f"{one.name} {one.version}: {count(one.files, 'file')} missing or overwritten, such as "
+        f"{(*one.missing, *one.overwritten)[0]}"
+        for one in damaged.value
+    )
+
+
+def judged(report: Report) -> tuple[StepState, str]:
+    """What the doctor's report says about the environment, and about the machine."""
+    errors = [one for one in report.findings if one.severity is Severity.ERROR and one.root_cause and not one.possible]
+    own = [one for one in errors if one.id.startswith(_OF_THE_ENVIRONMENT)]
+    if own:
+        return "failed", _titles(own)
+    if errors:
+        return "warning", f"{_titles(errors)}: what needs a GPU was not verified"
+    checks = report.facts.tensorflow.checks
+    passed = [one.kind for one in checks.value if one.ok] if isinstance(checks, Known) else []
+    if report.verdict == "unknown" or not passed:
+        return "warning", "what needs a GPU could not be determined"
+    return "ok", f"verified on the GPU: {', '.join(dict.fromkeys(passed))}"
+
+
+def _titles(findings: list[Finding]) -> str:
+    return "; ".join(f"{one.title} ({one.id})" for one in findings)
+
+
+def ended(done: Completed, limit: float, output: str = "") -> str:
+    """How a process ended, with the last line that says why."""
+    if done.error:
+        return f"cannot be started: {done.error}"
+    if done.timed_out:
+        return f"did not end within {limit:.0f} s"
+    if done.signal_name:
+        return f"the process was ended by {done.signal_name}"
+    return next(_telling(output or done.stderr), f"exit code {done.returncode}")[:300]
+
+
+def _telling(output: str) -> Iterator[str]:
+    return (line.strip() for line in reversed(output.splitlines()) if line.strip())
