@@ -17,8 +17,9 @@ from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install import proof_child
 from tfgpu_doctor.install.records import Proof, Step, StepState
+from tfgpu_doctor.install.tools import find_uv
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.probes import launch, loader, process, programs
+from tfgpu_doctor.probes import launch, loader, process
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.process import Completed
 from tfgpu_doctor.records.facts import Facts, Known, Soname, Unknown
@@ -99,7 +100,7 @@ class _Proving:
         """Whether every requirement is there in a version that its package allows."""
         done = self._run(self.python, "-I", "-m", "pip", "check")
         if "No module named pip" in done.stderr:
-            uv = programs.find("uv", os.environ)
+            uv = find_uv(os.environ)
             if uv is None:
                 return "skipped", "neither pip nor uv is there to check the requirements with"
             done = self._run(uv, "pip", "check", "--python", self.python)
