@@ -317,12 +317,9 @@ def wsl_message(
     hooks = messages.all("container-hook-failed", "smi-no-libcuda")
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
+    steps = (_REMOVE_LINUX_DRIVER, _UPDATE_WSL) if linux_driver else (_UPDATE_WSL, _REMOVE_LINUX_DRIVER)
     return Problem(
+        cause="a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None,
         evidence=message_evidence(*linux_driver, *hooks, *answers.driver_messages(messages)),
-        fixes=(
-            *((docker,) if in_container else ()),
-            _UPDATE_WSL,
-            _REMOVE_LINUX_DRIVER,
-            _WSL_LIBRARIES_FIRST,
-        ),
+        fixes=(*((docker,) if in_container else ()), *steps, _WSL_LIBRARIES_FIRST),
     )

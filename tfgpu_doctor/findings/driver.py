@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import MISMATCH
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import parts
 
 UNRESPONSIVE = finding(
@@ -79,9 +79,10 @@ def versions_differ(
     nvidia_smi: SmiResult | None = None,
     kernel_module: str | None = None,
     libcuda: tuple[LibraryFile, ...] | None = None,
+    messages: MessageLog | None = None,
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
-    found = []
+    found: list[Evidence] = []
     if nvml_init and nvml_init.code == _NVML_MISMATCH:
         found.append(answers.returned("nvmlInit", nvml_init, "driver.nvml_init", context))
     if cuda_init and cuda_init.code == _CUDA_MISMATCH:
@@ -94,7 +95,8 @@ def versions_differ(
         library = next((file for file in libcuda or () if file.version), None)
         expected = f"{library.version}, the version of {library.path}" if library else None
         found.append(evidence(f"kernel module {kernel_module}", context.source("driver.kernel_module"), expected))
-    return Problem(evidence=tuple(found))
+    libraries = message_evidence(*messages.all("nvml-version"), need="the version of the module") if messages else ()
+    return Problem(evidence=tuple(dict.fromkeys((*found, *libraries))))
 
 
 def _differ(module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None) -> bool:

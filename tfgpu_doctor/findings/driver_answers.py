@@ -48,8 +48,9 @@ def has_code(result: CallResult | None, *codes: int) -> bool:
 
 
 def returned(call: str, result: CallResult, path: str, context: Context) -> Evidence:
-    """A failed call into the driver as evidence; `path` is that of its fact."""
-    return evidence(f"{call}: {result.message} ({result.code})", context.source(path), "success (0)")
+    """A failed call into the driver as evidence, in a text by its line; `path` is that of its fact."""
+    found = f"{call}: {result.message} ({result.code})" if context.probed else result.message
+    return evidence(found, context.source(path), "success (0)")
 
 
 def smi_works(nvidia_smi: SmiResult | None) -> bool:

@@ -42,8 +42,10 @@ def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None
 
 
 def _is_older(driver: str | None, oldest: str | None) -> bool:
-    """Whether a driver is certainly older; one whose version cannot be read is not."""
-    return oldest is not None and at_least(driver, oldest) is False
+    """Whether a driver is certainly older; a branch stands for its newest, and what cannot be read is not older."""
+    if driver is None or oldest is None or at_least(driver, oldest) is not False:
+        return False
+    return not driver_reaches(driver, oldest)
 
 
 def _problem(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.card_evidence import capabilities_of, needs, of_card
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
@@ -17,7 +18,7 @@ from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.plan.file_edits import write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
 
@@ -26,10 +27,6 @@ def _is_stated(context: Context) -> bool:
     release, gpus = context.facts.tensorflow.version, context.facts.gpus
     by_name = context.is_stated("host.pci_gpus") and not value_or(gpus, ())
     return by_name or (isinstance(release, Known) and release.grade != "observed")
-
-
-def _needs(gpu: Card, expected: str, source: str) -> Evidence:
-    return evidence(f"{gpu.name}: compute capability {gpu.compute_capability}", gpu.source, expected, source)
 
 
 def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
@@ -78,7 +75,7 @@ def below_every_kernel(
     wheel = f"TensorFlow {gpu_release.version} (wheel)"
     return Problem(
         cause=f"the wheel of TensorFlow {gpu_release.version} contains no kernel that this GPU can run",
-        evidence=tuple(_needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
+        evidence=tuple(needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
         severity=Severity.WARNING if messages is not None and messages.complains and _is_stated(context) else None,
     )
 
@@ -100,7 +97,7 @@ def _dropped_by_cudnn(
     expected = f"{lowest} or higher for cuDNN {runtime or cudnn.version}"
     return Problem(
         cause=f"TensorFlow supports this GPU, but the installed cuDNN {cudnn.version} does not support it any more",
-        evidence=tuple(_needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
+        evidence=tuple(needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
         fixes=(hold,) if bound else None,
     )
 
@@ -170,7 +167,7 @@ def left_out_message(
     """TensorFlow leaves the GPU out, or finds no kernel for it and the GPU is an old one."""
     ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
     mismatch = [m for m in messages.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
-    known = _capabilities(messages, cards)
+    known = capabilities_of(messages, cards)
     old = known and not messages.has(*_TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
     if not (ignored or mismatch or (no_kernel and old)):
         return None
@@ -185,15 +182,9 @@ def left_out_message(
         cause=None if ignored else gap,
         evidence=(
             *message_evidence(*ignored, *no_kernel, *mismatch, need=expected),
-            *(evidence(f"compute capability {one}", "the text") for one in known[:1]),
+            *of_card(messages, cards),
         ),
     )
-
-
-def _capabilities(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
-    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
-    reported = [value for kind in kinds for value in log.values(kind, "capability")]
-    return [*reported, *(gpu.compute_capability for gpu in cards or ())]
 
 
 def _is_newer(gpu: str, release: Release | None) -> bool:
@@ -243,7 +234,7 @@ def no_machine_code(
         return None
     ptx = f" and PTX {', '.join(gpu_release.ptx)}" if gpu_release.ptx else ""
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
-    found = tuple(_needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
+    found = tuple(needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
         # what is stated weighs less than what programs print beside it
         softened = messages is not None and _is_stated(context)
@@ -268,7 +259,7 @@ def no_kernels_message(
         return _compiler_too_old(compiler)
     if messages.has("ptx-too-new-for-driver") and not messages.has("no-kernels-for-gpu"):
         return None
-    known = _capabilities(messages, cards)
+    known = capabilities_of(messages, cards)
     reported, no_kernel = messages.all(*_TOO_NEW), messages.all(*_NO_KERNEL)
     rejected = (*no_kernel, *messages.all("invalid-handle"))  # an invalid handle alone is evidence for a new GPU only
     newer = any(_is_newer(one, gpu_release) for one in known)
@@ -276,7 +267,7 @@ def no_kernels_message(
     if not (reported or compiled or (rejected and newer) or (no_kernel and not known)):
         return None
     found = message_evidence(*reported, *rejected, compiled)
-    return Problem(evidence=(*found, *(evidence(f"compute capability {one}", "the text") for one in known[:1])))
+    return Problem(evidence=(*found, *of_card(messages, cards)))
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:

@@ -14,7 +14,7 @@ from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import KnownIssue
 from tfgpu_doctor.plan.file_edits import write_all
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import Package, Soname
+from tfgpu_doctor.records.facts import Package, Soname, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 KNOWN_BUG = finding(
@@ -58,7 +58,7 @@ def bug_of_this_release(
         cause=issue.symptom,
         evidence=(
             evidence(
-                f"{release.package} {release.version}",
+                f"{release.package} {value_or(context.facts.tensorflow.version, release.version)}",
                 context.source("tensorflow.version"),
                 "a release without this bug",
                 issue.source,

@@ -54,7 +54,7 @@ def other_graphics_message(
         return None
     found = message_evidence(*reported)
     if pci_gpus == ():
-        found += (evidence(context.source("host.pci_gpus"), "the text", "an NVIDIA GPU"),)
+        found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
     return Problem(evidence=found, severity=Severity.WARNING if messages.stops_import and not missing_dll else None)

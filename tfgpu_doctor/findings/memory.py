@@ -165,13 +165,21 @@ OOM = finding(
     explained_by=("memory.taken",),
     docs=GPU_GUIDE,
     cause="weights, activations and workspace of this step need more memory than the GPU has, or than is free",
-    fixes=lambda _: (
-        Fix(text="Reduce the batch size, the images or the sequences (half the batch is the quickest test)"),
-        Fix(text="Compute in half precision: tf.keras.mixed_precision.set_global_policy('mixed_float16')"),
-        Fix(text="Check whether another process uses the memory", commands=("nvidia-smi",)),
-        Fix(text="If much memory is free, but fragmented", commands=("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
+    fixes=lambda _: _less_memory(
+        "tf.keras.mixed_precision.set_global_policy('mixed_float16')", "TF_GPU_ALLOCATOR=cuda_malloc_async"
     ),
 )
+_OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to allocate")
+
+
+def _less_memory(half: str, allocator: str) -> tuple[Fix, ...]:
+    """What helps in every framework, with its own call for half precision and its own setting of the allocator."""
+    return (
+        Fix(text="Reduce the batch size, the images or the sequences (half the batch is the quickest test)"),
+        Fix(text=f"Compute in half precision: {half}"),
+        Fix(text="Check whether another process uses the memory", commands=("nvidia-smi",)),
+        Fix(text="If much memory is free, but fragmented", commands=(f"export {allocator}",)),
+    )
 
 
 def _not_allocated(log: MessageLog) -> list[Message]:
@@ -206,7 +214,17 @@ def check_ran_out_of_memory(messages: MessageLog | None = None, gpus: tuple[Gpu,
 def allocation_failed(messages: MessageLog) -> Problem | None:
     """An allocation on the GPU fails, and nothing shows that another process uses the memory."""
     failed = _not_allocated(messages)
-    return None if all(map(_is_on_host, failed)) else Problem(evidence=message_evidence(*failed))
+    if all(map(_is_on_host, failed)):
+        return None
+    of_pytorch = all(_OF_PYTORCH.search(message.text) for message in failed)
+    # PyTorch, notes on CUDA semantics: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"
+    half, allocator = "torch.autocast('cuda', dtype=torch.float16)", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    fixes = _less_memory(half, allocator) if of_pytorch else None
+    return Problem(
+        cause="PyTorch reports it: its step needs more memory than is free" if of_pytorch else None,
+        evidence=message_evidence(*failed),
+        fixes=fixes,
+    )
 
 
 @OOM.sign(unless=("memory.taken", "gpu.fault"))

@@ -137,7 +137,7 @@ def _pip_python(
     inferred = python_offered_to(context.matrix, listed, platform) if listed else None
     found = []
     if inferred and listed:
-        found.append(evidence(f"the offered versions are those for Python {inferred}", f"line {listed.line}"))
+        found.append(evidence(f"the offered versions are those for Python {inferred}", f"line {listed.line}, inferred"))
     if stated and stated != inferred:
         found.append(evidence(f"Python {stated}", context.source("python.version")))
     return inferred or stated, found

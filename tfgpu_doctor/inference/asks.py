@@ -46,7 +46,7 @@ _ASKS = {
     "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
     "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
 }
-_ON_WINDOWS = {  # None: no command there, or nothing to ask for
+_ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to ask for
     **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
     **dict.fromkeys(("driver.kernel_module", "driver.kernel_module_loaded")),
     "host.cpu_flags": "wmic cpu get name",
@@ -58,14 +58,22 @@ _ON_WINDOWS = {  # None: no command there, or nothing to ask for
     "loader.search_path": "echo %PATH%",
     "variables": "set",
 }
+# there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
+_ON_WSL2: dict[str, str | None] = {
+    **dict.fromkeys(("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")),
+    "driver.version": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
+}
 
 
 def with_asks(facts: Facts) -> Facts:
     """The facts, each open one with the command that would tell, where there is one."""
     dll = any(message.kind == "dll-load-failed" for message in value_or(facts.messages, ()))
-    windows = value_or(facts.host.os, "windows" if dll else None) == "windows"
+    system = value_or(facts.host.os, "windows" if dll else None)
+    special = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2}.get(system or "", {})
     parts: dict[str, dict[str, Unknown]] = {}
-    for path, command in {**_ASKS, **(_ON_WINDOWS if windows else {})}.items():
+    for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
             part, _, name = path.rpartition(".")

@@ -17,6 +17,8 @@ _ERAS = (
     ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
 )
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
+# packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
+_LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
 _NOTEBOOK = re.compile(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
     r"|\bpycharm\b|\bvs ?code\b",
@@ -95,6 +97,9 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
     for command in text.commands:
         if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
             yield _message(text, "tensorflow-installed", command.line)
+        drivers = command.verb == "install" and any(map(_LINUX_DRIVER.match, command.packages))
+        if drivers and text.hints.os == "wsl2":
+            yield _message(text, "linux-driver-in-wsl", command.line)
 
 
 def _jetson(text: ParsedText) -> Iterator[Message]:

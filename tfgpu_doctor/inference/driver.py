@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from tfgpu_doctor.inference.cuda import NOT_HERE
 from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, fact_from, line_of
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.tools import nvidia_smi_csv, tensorflow_devices
 from tfgpu_doctor.parsers.tools.cuda_results import CURESULTS
-from tfgpu_doctor.records.facts import CallResult, Driver, Fact, Gpu, Known, LibraryFile, Message, SmiResult
+from tfgpu_doctor.records.facts import CallResult, Driver, Fact, Gpu, Known, LibraryFile, Message, SmiResult, Unknown
 
 _APART = re.compile(r"\bindex\b")
 _LISTED = re.compile(
@@ -46,7 +47,10 @@ def _driver_version(text: ParsedText, module: str | None, kernel: Message | None
         return Known(text.smi.driver_version, text.smi_at)
     if module and kernel:
         return Known(_trimmed(module) or module, line_of(kernel))
-    return text.stated_fact("driver")
+    stated = text.stated_fact("driver")
+    if isinstance(stated, Unknown) and (named := text.find(_IN_A_SENTENCE, but=NOT_HERE)):
+        return Known(named[0]["version"], f"line {named[1]}", "stated")
+    return stated
 
 
 def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
@@ -68,11 +72,19 @@ _STATUS = {
     "OS call failed": "304",
     "unknown error": "999",
 }
+# "driver 550", "NVIDIA driver version is 535.54.03"; a number of three digits alone is a branch
+_IN_A_SENTENCE = re.compile(
+    r"^(?!\d{4}-|[EWI]\d{4} |.{0,80}\.cc:)(?:.{0,300}\b)?driver(?: version| ver\.?)?(?: is| was|:)? ?v?"
+    r"(?P<version>[2-6]\d\d(?:\.\d{1,3}){0,2})(?![\d.]*\d)",
+    re.IGNORECASE,
+)
+_OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
 
 
 def _nvml(text: ParsedText) -> Fact[CallResult]:
     for message in text.messages_of("nvml-mismatch"):
-        return Known(CallResult(code=18, message="Driver/library version mismatch"), line_of(message))
+        if _OF_NVML.search(message.text):  # CUDA has a sentence of its own
+            return Known(CallResult(code=18, message=message.text), line_of(message))
     return NOT_IN_TEXT
 
 
@@ -85,11 +97,11 @@ def _cuinit(text: ParsedText) -> Fact[CallResult]:
         code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
         if code is not None:
             words = next((n for n, c in CURESULTS.items() if c == code), None)
-            return Known(CallResult(code=code, message=message.text[-120:], name=words), line_of(message))
+            return Known(CallResult(code=code, message=message.text, name=words), line_of(message))
     if stub := text.messages_of("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
-        return Known(CallResult(code=34, message="the stub library"), line_of(stub[0]))
+        return Known(CallResult(code=34, message=stub[0].text), line_of(stub[0]))
     if compat := text.messages_of("forward-compatibility"):
-        return Known(CallResult(code=804, message="forward compatibility refused"), line_of(compat[0]))
+        return Known(CallResult(code=804, message=compat[0].text), line_of(compat[0]))
     return NOT_IN_TEXT
 
 

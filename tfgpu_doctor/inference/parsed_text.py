@@ -35,7 +35,7 @@ _IN_PASSING = {
 }
 # lines of programs, and what others say of other machines
 _NO_SENTENCE = re.compile(
-    r"\]: |\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl"
+    r"\]: |(?<!\[)\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl"
     r"|site-packages|^\s*[\w.\[\]-]+==|== "
 )
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tfgpu_doctor.inference.asks import with_asks
 from tfgpu_doctor.inference.cuda import NOT_HERE, cuda, cudnn
 from tfgpu_doctor.inference.derived_messages import derived_messages
+from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
@@ -21,11 +22,9 @@ from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
 from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
-from tfgpu_doctor.parsers.tools import tensorflow_devices
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import (
-    Build,
     Fact,
     Facts,
     Host,
@@ -35,7 +34,6 @@ from tfgpu_doctor.records.facts import (
     PciGpu,
     Python,
     TensorFlow,
-    TfDevice,
     Unknown,
     value_or,
 )
@@ -75,8 +73,7 @@ _SITE = re.compile(
     r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]",
     re.IGNORECASE,
 )
-# what print(tf.__version__) and print(tf.config.list_physical_devices("GPU")) leave in a log
-_TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
+# what print(tf.__version__) leaves in a log
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
 _PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
 _TF_PINNED = re.compile(
@@ -84,9 +81,7 @@ _TF_PINNED = re.compile(
     r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
 )
 _NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
-_SHOWN_BESIDE = re.compile(r"list_physical_devices\(['\"]GPU['\"]\).{0,20}# ?.{0,40}?(?<!\[)\[\](?!\])")
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
-_BARE_LIST = re.compile(r"^\[\]$")
 _TF_SENTENCE = re.compile(
     r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?\(?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
     re.IGNORECASE,
@@ -136,7 +131,7 @@ def _host(text: ParsedText) -> Host:
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         kernel=_of(system.kernel),
         machine=_of(system.machine),
-        distribution=Known(stated.raw[:80], stated_at(stated), "stated") if stated else _of(system.distribution),
+        distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
         distribution_id=_of(system.distribution_id) if system.distribution_id else _first_word(stated),
         distribution_version=_of(system.distribution_version),
         cpu_model=_of(system.cpu_model),
@@ -144,6 +139,13 @@ def _host(text: ParsedText) -> Host:
         container=container,
         pci_gpus=_cards(text),
     )
+
+
+def _as_written(stated: Statement) -> str:
+    """The system's name out of what may be a sentence: "Windows 11" of "windows 11, tensorflow 2.19, RTX 4060"."""
+    raw = " ".join(stated.raw.split())
+    place = raw.lower().find(stated.value)
+    return (raw[place : place + len(stated.value)] if place >= 0 else stated.value)[:80]
 
 
 def _of(seen: Seen[T] | None) -> Fact[T]:
@@ -247,7 +249,7 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     version = text.stated_fact("tensorflow")
     if isinstance(version, Unknown):
         version = _named_version(text)
-    if isinstance(version, Unknown) and text.find(_TF_LOG) and (bare := text.find(_BARE_VERSION)):
+    if isinstance(version, Unknown) and text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
         source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
         version = Known(bare[0]["version"], source, "inferred")
     if isinstance(version, Unknown) and matrix is not None:
@@ -256,8 +258,8 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     return TensorFlow(
         version=version,
         distribution=_distribution(text, value_or(version, None)),
-        build=_build(text),
-        devices=_devices(text),
+        build=build(text),
+        devices=devices(text),
     )
 
 
@@ -293,39 +295,6 @@ def _listed_version(text: ParsedText) -> Fact[str]:
         for package in packages:
             if package.name == name:
                 return Known(package.version, f"{package.location}: {name}")
-    return NOT_IN_TEXT
-
-
-def _build(text: ParsedText) -> Fact[Build]:
-    built = text.tensorflow.build
-    if built.is_cuda_build is None:
-        return NOT_IN_TEXT
-    build = Build(
-        is_cuda_build=built.is_cuda_build,
-        is_rocm_build=bool(built.is_rocm_build),
-        cuda_version=built.cuda_version,
-        cudnn_version=built.cudnn_version,
-        compute_capabilities=built.compute_capabilities,
-    )
-    return Known(build, f"line {built.line}: TensorFlow's build")
-
-
-def _devices(text: ParsedText) -> Fact[Any]:
-    listed = tensorflow_devices.device_facts(text.tensorflow)
-    source = "TensorFlow's list of devices"
-    if any(device.kind == "GPU" for device in listed) and text.tensorflow.gpu_count != 0:
-        return Known(listed, source)
-    if text.tensorflow.gpu_count:
-        counted = tuple(
-            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.tensorflow.gpu_count, 64))
-        )
-        return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
-    if text.tensorflow.gpu_count == 0:
-        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
-    if shown := text.find(_SHOWN_BESIDE):
-        return Known((), f"line {shown[1]}: what the command printed, as a remark beside it", "stated")
-    if text.find(_TF_LOG) and (bare := text.find(_BARE_LIST)):
-        return Known((), f"line {bare[1]}: an empty list beside TensorFlow's log", "inferred")
     return NOT_IN_TEXT
 
 

@@ -53,6 +53,7 @@ TEMPLATES = (
         "nvml-mismatch",
         "driver/library version mismatch|lib_rm_version_mismatch|system has unsupported display driver / cuda driver",
     ),
+    template("nvml-version", "nvml library version", r"NVML library version: *(?P<version>\d+[\d.]*)", role="context"),
     template(
         "driver-insufficient",
         "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"

@@ -101,7 +101,12 @@ def _harmless(text: str) -> str:
 
 def render(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> str:
     """The diagnosis; `only` and `skip` are the checks that were asked for, where not all were."""
-    return xml("tfgpu doctor", report.created, _suites(report, fail_on, chosen(only, skip)))
+    return xml(f"tfgpu {_command(report)}", report.created, _suites(report, fail_on, chosen(only, skip)))
+
+
+def _command(report: Report) -> str:
+    """The command that makes such a report: a pasted text is explained."""
+    return "explain" if report.source == "text" else "doctor"
 
 
 def _suites(report: Report, fail_on: FailOn, checked: Iterable[str] | None) -> tuple[Suite, ...]:
@@ -121,7 +126,9 @@ def _suites(report: Report, fail_on: FailOn, checked: Iterable[str] | None) -> t
 def _verdict(report: Report, fail_on: FailOn) -> Case:
     """Whether there is an answer; that the answer is bad, the checks say."""
     case = Case(
-        "a verdict could be reached", "tfgpu.doctor", details=(f"{report.verdict}: {verdict_sentence(report)}",)
+        "a verdict could be reached",
+        f"tfgpu.{_command(report)}",
+        details=(f"{report.verdict}: {verdict_sentence(report)}",),
     )
     code = exit_code(report, fail_on)
     if report.verdict != "unknown" or code not in (EXIT_OK, EXIT_UNKNOWN):
@@ -132,7 +139,7 @@ def _verdict(report: Report, fail_on: FailOn) -> Case:
 
 
 def _check(finding_id: str, layer: str, report: Report, fail_on: FailOn) -> Case:
-    case = Case(finding_id, f"tfgpu.doctor.{layer}")
+    case = Case(finding_id, f"tfgpu.{_command(report)}.{layer}")
     finding = next((finding for finding in report.findings if finding.id == finding_id), None)
     if finding is not None:
         return _found(case, finding, report, fail_on)

@@ -110,7 +110,7 @@ def _version(key: str, number: str) -> list[tuple[str, str]]:
     version = values.tensorflow(number) if key == "tensorflow" else number
     if not version or not low <= int(major(version)) <= high:
         return []
-    return [(key, version)] if "." in version or key in ("cudnn", "cuda") else []
+    return [(key, version)] if "." in version or key in ("cudnn", "cuda", "driver") else []
 
 
 def _card(part: str) -> list[tuple[str, str]]:

@@ -1,0 +1,80 @@
+"""What `tfgpu explain` says of a text: its evidence stands there, and its advice changes something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tests.findings import rows_cuda, rows_import, rows_machine, rows_runtime
+from tests.healthy import MATRIX
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.report import Evidence, Report
+
+CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
+# what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"
+_OWN_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "bit capability compute contains cuda cudnn driver free gpu in kernel library mac macos module no nvidia of "
+        "offered on os python tensorflow the use version versions windows",
+    )
+)
+# evidence that names another place than the text
+_ELSEWHERE = re.compile(r"\(wheel\)|compat_matrix|wheels|get_build_info|inferred|^one of ")
+_WORD = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)*")
+
+
+@cache
+def texts() -> dict[str, str]:
+    """The collected reports, and the texts on which signs fire."""
+    found = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["text"] for path in CASES}
+    for table in (rows_machine, rows_cuda, rows_import, rows_runtime):
+        for finding, rows in table.FIRES.items():
+            found |= {f"{finding}: {name}": text for name, text in rows.items()}
+    return found
+
+
+@cache
+def report_of(text: str) -> Report:
+    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
+    return make_report(facts, MATRIX, source="text", timings={})
+
+
+def _evidence() -> Iterator[tuple[str, str, str, Evidence]]:
+    for name, text in texts().items():
+        for finding in report_of(text).findings:
+            for one in finding.evidence:
+                yield name, text, finding.id, one
+
+
+def _not_in(text: str, evidence: Evidence) -> list[str]:
+    """The words and numbers of evidence that the text does not have; a quoted line is there as a whole."""
+    if evidence.saw.endswith(("MiB free", "MiB in use")):
+        return []  # converted
+    found, whole = " ".join(evidence.saw.split()), " ".join(text.split())
+    if found in whole or found.removesuffix("...").rstrip() in whole or _ELSEWHERE.search(evidence.source):
+        return []
+    there = set(_WORD.findall(whole.lower()))
+    flat = re.sub(r"\W", "", whole.lower())
+    words = _WORD.findall(found.lower())
+    return [one for one in words if one not in there | _OWN_WORDS and not _is_spelled(one, flat)]
+
+
+def _is_spelled(word: str, flat: str) -> bool:
+    """Whether a number stands in the text in another spelling: 8.6 as compute_86, or as "major: 8 minor: 6"."""
+    return word[0].isdigit() and (word.replace(".", "") in flat or f"major{word.replace('.', 'minor')}" in flat)
+
+
+def test_evidence_stands_in_the_text() -> None:
+    invented = [
+        f"{name}, {finding}: {one.saw} ({', '.join(missing)}) from {one.source}"
+        for name, text, finding, one in _evidence()
+        if (missing := _not_in(text, one))
+    ]
+    assert not invented, "\n".join(invented)

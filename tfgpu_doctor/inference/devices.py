@@ -1,0 +1,63 @@
+"""TensorFlow's build and devices in a pasted text: as it lists them, or as somebody puts it in a sentence."""
+
+from __future__ import annotations
+
+import re
+
+from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText
+from tfgpu_doctor.parsers.tools import tensorflow_devices
+from tfgpu_doctor.records.facts import Build, Fact, Known, TfDevice
+
+TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
+# "list_physical_devices('GPU') returns []", "TensorFlow does not see my GPU", "no GPU found"
+_NO_GPU_STATED = re.compile(
+    r"list_physical_devices\([^()]{0,20}\)(?=[^\[\]]{0,60}(?<!\[)(?:\[\](?!\])|\bempty list\b)).{0,70}"
+    r"|(?:^|[.,;:] )\[\] is\b|\b(?:returns?|gets?|gives?|prints?|shows?|lists?) (?:only )?(?:an? )?(?:\[\]|empty list)"
+    r"|\b(?:tensor ?flow|tf|it|that|which|but)\b[\w ]{0,20}(?:\b(?:not|never|cannot|cant|doesnt|no longer)|n't)"
+    r" (?:\w+ )?(?:see|find|detect|recogni[sz]e|use|using|list|pick up|work with)"
+    r" (?:my |the |any |a |our )?(?:\w+ )?GPUs?\b"
+    r"|\bno GPUs? (?:\w+ )?(?:found|detected|listed|available|visible|seen)\b"
+    r"|\bGPUs? (?:is |are |was |were )?not (?:\w+ )?(?:found|detected|recogni[sz]ed|used|visible|seen|listed)\b",
+    re.IGNORECASE,
+)
+_OF_A_PROGRAM = re.compile(r"^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )")
+_TF_INSTALLED = re.compile(
+    r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
+)
+_BARE_LIST = re.compile(r"^\[\]$")
+
+
+def build(text: ParsedText) -> Fact[Build]:
+    """What tf.sysconfig.get_build_info() prints."""
+    built = text.tensorflow.build
+    if built.is_cuda_build is None:
+        return NOT_IN_TEXT
+    found = Build(
+        is_cuda_build=built.is_cuda_build,
+        is_rocm_build=bool(built.is_rocm_build),
+        cuda_version=built.cuda_version,
+        cudnn_version=built.cudnn_version,
+        compute_capabilities=built.compute_capabilities,
+    )
+    return Known(found, f"line {built.line}: TensorFlow's build")
+
+
+def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
+    """What TensorFlow lists, or what somebody says that it does not list."""
+    listed = tensorflow_devices.device_facts(text.tensorflow)
+    source = "TensorFlow's list of devices"
+    if any(device.kind == "GPU" for device in listed) and text.tensorflow.gpu_count != 0:
+        return Known(listed, source)
+    if text.tensorflow.gpu_count:
+        counted = tuple(
+            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.tensorflow.gpu_count, 64))
+        )
+        return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
+    if text.tensorflow.gpu_count == 0:
+        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
+    if shown := text.find(_NO_GPU_STATED, but=_OF_A_PROGRAM):
+        return Known((), f"line {shown[1]}, as stated", "stated")
+    about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
+    if about_tensorflow and (bare := text.find(_BARE_LIST)):
+        return Known((), f"line {bare[1]}: an empty list", "inferred")
+    return NOT_IN_TEXT
