@@ -240,7 +240,12 @@ def not_opened(
     if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
     cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else "TensorFlow uses the CUDA of the system"
+    without_extra = (
+        messages.has("tensorflow-installed") and not messages.has("asked-for-extra") and cause == _WITHOUT_EXTRA
+    )
+    certain = without_extra or requested_in_vain(messages, cuda, gpu_release)
     return Problem(
+        title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,

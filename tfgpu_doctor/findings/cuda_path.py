@@ -6,7 +6,7 @@ import re
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, finding
+from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.libraries import (
     NO_GPU_SIDE,
     NOT_THE_DRIVER,
@@ -18,9 +18,15 @@ from tfgpu_doctor.findings.libraries import (
 )
 from tfgpu_doctor.findings.library_fixes import fix_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import ReportedCuda, from_pip, known_to_be_installed, requested_in_vain
+from tfgpu_doctor.findings.reported_libraries import (
+    ReportedCuda,
+    from_pip,
+    known_to_be_installed,
+    pip_libraries,
+    requested_in_vain,
+)
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Soname, TfDevice
+from tfgpu_doctor.records.facts import Package, Soname, TfDevice
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import minor
 
@@ -130,12 +136,10 @@ def installed_but_not_opened(
     messages: MessageLog,
     reported_cuda: ReportedCuda,
     gpu_release: Release | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """Something of CUDA cannot be opened, although the right version is installed."""
     cuda = reported_cuda
-    fails = cuda.fails or (devices is not None and _misses_its_extra(messages, gpu_release))
-    if not fails or requested_in_vain(messages, cuda, gpu_release):
+    if not cuda.fails or requested_in_vain(messages, cuda, gpu_release):
         return None
     if not cuda.matching and not known_to_be_installed(messages, gpu_release):
         return None
@@ -146,13 +150,37 @@ def installed_but_not_opened(
     name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
-        evidence=cuda.evidence or message_evidence(*messages.all("asked-for-extra")),
+        evidence=cuda.evidence,
         fixes=(*((_PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
     )
 
 
-def _misses_its_extra(messages: MessageLog, release: Release | None) -> bool:
-    """No GPU, no reason given, and a release that is known not to find what its own extra installs."""
-    if release is None or messages.complains or not messages.has("asked-for-extra"):
-        return False
-    return any(issue.condition.extra and "runpath" in issue.id for issue in release.known_issues)
+_UNNAMED = ("gpu-libraries-not-opened", "no-gpu-registered")
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def extra_not_found_by_release(
+    context: Context,
+    messages: MessageLog,
+    gpu_release: Release,
+    packages: tuple[Package, ...] | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """A release that is known not to find what its own extra installs, and no other reason for it."""
+    known = context.matrix.issues_for(gpu_release, extra=True)
+    bug = next((one for one in known if one.condition.extra and one.affects == "run"), None)
+    wheels = pip_libraries(packages or ())
+    no_gpu = devices is not None and not any(device.kind == "GPU" for device in devices)
+    failed = messages.all("gpu-libraries-not-opened")
+    by_extra = messages.all("asked-for-extra")
+    if bug is None or not (by_extra or wheels) or not (failed or no_gpu) or not messages.speaks_only_of(*_UNNAMED):
+        return None
+    listed = (evidence(f"{one.name} {one.version}", one.location or "installed packages") for one in wheels[:2])
+    python = f"{context.remedies.python} -m pip"
+    commands = tuple(command.replace("python3 -m pip", python) for command in bug.commands)
+    return Problem(
+        title=f"TensorFlow {gpu_release.version}: {bug.title}",
+        cause=bug.symptom,
+        evidence=(*message_evidence(*failed, *by_extra, most=2), *listed),
+        fixes=(Fix(text=bug.fix, commands=commands), _PIP_FOLDERS),
+    )

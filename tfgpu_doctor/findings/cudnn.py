@@ -199,9 +199,19 @@ def not_opened(
     lines = (*reported_cudnn.not_opened, *(() if other_cuda else reported_cudnn.unnamed))
     if not lines or (messages.stops_import and not messages.has("loader-error", "self-check")):
         return None
+    cuda = next((kit for kit in toolkits or () if serves(kit.version or "", wanted_cuda or "")), None)
+    beside = f". CUDA {cuda.version}, which is installed, does not contain cuDNN" if cuda else ""
     return Problem(
-        cause=f"{_DISABLES}. The text does not show that it is installed: it is missing, or not on the loader path",
-        evidence=message_evidence(*lines),
+        title=f"cuDNN is {'' if reported_cudnn.not_opened else 'probably '}missing, or not on the loader path",
+        cause=f"{_DISABLES}. The text does not show that it is installed{beside}",
+        evidence=(
+            *message_evidence(*lines, most=3),
+            *(
+                (evidence(f"CUDA {cuda.version}", cuda.source, f"CUDA {wanted_cuda}, for which it serves"),)
+                if cuda
+                else ()
+            ),
+        ),
         fixes=(*install_libraries(context), tell_apart(context)),
     )
 
@@ -252,8 +262,26 @@ def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: t
     )
 
 
-@LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", *NO_GPU_SIDE))
-def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
+def _unnamed_although_installed(context: Context, cudnn: ReportedCudnn) -> Problem:
+    """TensorFlow does not say which library it does not find, and cuDNN is listed."""
+    python = context.remedies.python
+    name_it = (
+        f"TF_CPP_VMODULE=dso_loader=1 {python} -c \"import tensorflow as tf; tf.config.list_physical_devices('GPU')\""
+    )
+    return Problem(
+        title="A CUDA library is not found, although cuDNN is installed",
+        cause="TensorFlow does not name the library that it cannot open: cuDNN is probably not on the loader path, or "
+        "one of the other CUDA libraries is missing",
+        evidence=(
+            *message_evidence(*cudnn.unnamed, most=2),
+            *(evidence(f"cuDNN {version}", where) for version, where in cudnn.same_major[:1]),
+        ),
+        fixes=(Fix(text="Let TensorFlow name the library", commands=(name_it,)), *install_libraries(context)),
+    )
+
+
+@LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
+def installed_but_not_opened(context: Context, messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
     named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
     parts = [message for name, message in named if CUDNN_PART.search(name)]
@@ -261,6 +289,8 @@ def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     somewhere = bool(installed) or messages.has("started-elsewhere", "said-to-be-there")
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
+    if not (main or parts) and reported_cudnn.unnamed and reported_cudnn.same_major:
+        return _unnamed_although_installed(context, reported_cudnn)
     if not ((main and somewhere) or parts) or (messages.stops_import and not messages.has("loader-error")):
         return None
     return Problem(

@@ -278,6 +278,11 @@ def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool
     return found or from_pip(messages, release) or messages.has("started-elsewhere", "restricted-program")
 
 
+def pip_libraries(packages: tuple[Package, ...]) -> tuple[Package, ...]:
+    """NVIDIA's wheels of CUDA's libraries, as the extra and-cuda installs them."""
+    return tuple(one for one in packages if re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name))
+
+
 def from_pip(messages: MessageLog, release: Release | None) -> bool:
     """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
     return messages.has("asked-for-extra") and (release is None or release.extra is not None)

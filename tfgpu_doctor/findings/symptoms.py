@@ -128,5 +128,7 @@ LOW_UTILIZATION = Symptom(
     lambda messages: () if messages.has("slow") else messages.all("low-utilization"),
 )
 NO_REASON = Symptom(
-    "TensorFlow lists no GPU, and the text gives no reason; this is the commonest one", _no_gpu_and_no_reason
+    "TensorFlow lists no GPU, and the text gives no reason; this is the commonest one",
+    _no_gpu_and_no_reason,
+    (*_NO_GPU_SIDE, "cuda.lib-path", "cuda.version-mismatch", "cudnn.lib-path"),
 )

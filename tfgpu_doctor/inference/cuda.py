@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, fact_from, stated_at
+from tfgpu_doctor.inference.parsed_text import ParsedText, fact_from, stated_at
 from tfgpu_doctor.parsers.text.lines import Line
-from tfgpu_doctor.records.facts import Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
 from tfgpu_doctor.records.versions import minor
 
 _INSTALLED_BY = re.compile(

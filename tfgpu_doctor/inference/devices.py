@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText
+from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.parsers.tools import tensorflow_devices
-from tfgpu_doctor.records.facts import Build, Fact, Known, TfDevice
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Build, Fact, Known, TfDevice
 
 TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
 # "list_physical_devices('GPU') returns []", "TensorFlow does not see my GPU", "no GPU found"

@@ -9,11 +9,22 @@ from functools import partial
 from typing import Any
 
 from tfgpu_doctor.inference.cuda import NOT_HERE
-from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, fact_from, line_of
+from tfgpu_doctor.inference.parsed_text import ParsedText, fact_from, line_of
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.tools import nvidia_smi_csv, tensorflow_devices
 from tfgpu_doctor.parsers.tools.cuda_results import CURESULTS
-from tfgpu_doctor.records.facts import CallResult, Driver, Fact, Gpu, Known, LibraryFile, Message, SmiResult, Unknown
+from tfgpu_doctor.records.facts import (
+    NOT_IN_TEXT,
+    CallResult,
+    Driver,
+    Fact,
+    Gpu,
+    Known,
+    LibraryFile,
+    Message,
+    SmiResult,
+    Unknown,
+)
 
 _APART = re.compile(r"\bindex\b")
 _LISTED = re.compile(

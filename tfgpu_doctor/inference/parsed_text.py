@@ -21,9 +21,8 @@ from tfgpu_doctor.parsers.tools import (
     tensorflow_devices,
     toolkit_outputs,
 )
-from tfgpu_doctor.records.facts import Fact, Known, Message, Unknown
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
 
-NOT_IN_TEXT = Unknown("the text does not say")
 _IN_PASSING = {
     "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
     "gpu": re.compile(

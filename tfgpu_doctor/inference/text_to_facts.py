@@ -16,7 +16,7 @@ from tfgpu_doctor.inference.cuda import NOT_HERE, cuda, cudnn
 from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
-from tfgpu_doctor.inference.parsed_text import NOT_IN_TEXT, ParsedText, stated_at
+from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.lines import Excerpt
@@ -25,6 +25,7 @@ from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import (
+    NOT_IN_TEXT,
     Fact,
     Facts,
     Host,

@@ -62,6 +62,7 @@ class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown
 Fact: TypeAlias = Union[Known[T], Unknown]  # noqa: UP007 - `Known[T] | Unknown` is no generic alias at run time on 3.10
 
 NOT_EXAMINED = Unknown("not examined")
+NOT_IN_TEXT = Unknown("the text does not say")
 NOT_ASKED = Unknown("not asked for")  # a question that nobody put is no open one
 
 

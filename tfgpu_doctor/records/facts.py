@@ -11,7 +11,17 @@ from functools import cache
 from typing import Annotated, Any
 
 from tfgpu_doctor.records.about import About, described, inner_records, private
-from tfgpu_doctor.records.fact import NOT_ASKED, NOT_EXAMINED, Fact, Known, Record, Unknown, map_fact, value_or
+from tfgpu_doctor.records.fact import (
+    NOT_ASKED,
+    NOT_EXAMINED,
+    NOT_IN_TEXT,
+    Fact,
+    Known,
+    Record,
+    Unknown,
+    map_fact,
+    value_or,
+)
 from tfgpu_doctor.records.machine import (
     CallResult,
     Driver,
@@ -48,7 +58,8 @@ from tfgpu_doctor.records.software import (
 )
 
 __all__ = [
-    "NOT_ASKED", "NOT_EXAMINED", "Build", "CallResult", "Candidate", "ComputeCheck", "Cuda", "Cudnn", "CudnnFile",
+    "NOT_ASKED", "NOT_EXAMINED", "NOT_IN_TEXT",
+    "Build", "CallResult", "Candidate", "ComputeCheck", "Cuda", "Cudnn", "CudnnFile",
     "DamagedPackage", "Driver", "Fact", "Facts", "Gpu", "GpuProcess", "Host", "Kernel", "Known", "LibraryFile",
     "Loader", "Message", "NvLink", "Nvcc", "OtherPython", "Package", "PciGpu", "PeerLink", "Phase", "Python", "Record",
     "SmiResult", "Soname", "TensorFlow", "TfDevice", "Toolkit", "Unknown", "XlaFile", "about", "fact_paths", "look_up",

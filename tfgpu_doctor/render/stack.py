@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, value_or
+from tfgpu_doctor.records.facts import NOT_EXAMINED, NOT_IN_TEXT, Fact, Facts, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.records.units import memory_size
 
@@ -41,12 +41,15 @@ def layers_of(report: Report) -> tuple[Layer, ...]:
 
 def _layer(name: str, facts: Facts, findings: tuple[Finding, ...]) -> Layer:
     text, mark = _DESCRIBE[name](facts)
+    named = mark != "unknown"
     # a report of another version may hold an id that this one does not know
     severities = {one.severity for one in findings if one.id in DECLARATIONS and DECLARATIONS[one.id].layer == name}
     if Severity.ERROR in severities:
         mark = "error"
     elif Severity.WARNING in severities and mark == "ok":
         mark = "warning"
+    if not named and mark != "unknown" and text == NOT_IN_TEXT.reason:
+        text = "see below: the text does not name it"
     return Layer(name, mark, text)
 
 
@@ -114,6 +117,8 @@ def _cuda(facts: Facts) -> tuple[str, Mark]:
         return _libraries(wanted, installed) if wanted else (installed, "ok")
     if any(kit.via == "stated" for kit in value_or(toolkits, ())):
         return f"{versions} (as stated)", "ok"
+    if any(kit.source.startswith("line ") for kit in value_or(toolkits, ())):
+        return installed, "ok"  # what a text shows of it
     return f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown"
 
 
