@@ -62,7 +62,7 @@ REFUSED = [
 def test_an_edit_keeps_the_syntax_around_it(
     path: str, text: str, line: int, old: str, new: str, beside: bool, expected: str
 ) -> None:
-    made = apply(path, text, [Edit(path, line, old, new, beside)], shell=path == DOCKER)
+    made = apply(path, text, [Edit(path, line, old, new, beside)], in_shell=path == DOCKER)
     assert made == (expected, [])
 
 
@@ -70,7 +70,7 @@ def test_an_edit_keeps_the_syntax_around_it(
 def test_what_is_not_sure_is_refused_and_the_text_stays(
     path: str, text: str, line: int, old: str, new: str, reason: str
 ) -> None:
-    made, refused = apply(path, text, [Edit(path, line, old, new)], shell=path == DOCKER)
+    made, refused = apply(path, text, [Edit(path, line, old, new)], in_shell=path == DOCKER)
     assert made == text
     assert reason in refused[0].reason
 
@@ -83,4 +83,4 @@ def test_several_edits_of_a_file_do_not_move_each_other() -> None:
         Edit(REQUIREMENTS, 2, "old"),
         Edit(REQUIREMENTS, 3, "k==1", "k==2"),
     ]
-    assert apply(REQUIREMENTS, "tf==1\nold\nk==1\n", edits, shell=False) == ("tf==2\nnp<2\nk==2\n", [])
+    assert apply(REQUIREMENTS, "tf==1\nold\nk==1\n", edits, in_shell=False) == ("tf==2\nnp<2\nk==2\n", [])

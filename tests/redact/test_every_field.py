@@ -31,7 +31,13 @@ TEXTS = {
     "name in a version": f"2.15.0+{USER}",
     "all": f"in {HOME} of {USER}@{HOST}:~/ with {TOKEN}, hostname: {HOST}",
 }
-KINDS = {"Report": "report", "Smoke": "smoke", "Comparison": "report comparison", "BenchComparison": "bench comparison"}
+KINDS = {
+    "Report": "report",
+    "Checked": "check",
+    "Smoke": "smoke",
+    "Comparison": "report comparison",
+    "BenchComparison": "bench comparison",
+}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.__name__)

@@ -54,13 +54,13 @@ class _Spot(NamedTuple):
         )
 
 
-def apply(path: str, text: str, edits: Iterable[Edit], *, shell: bool) -> tuple[str, list[Refused]]:
+def apply(path: str, text: str, edits: Iterable[Edit], *, in_shell: bool) -> tuple[str, list[Refused]]:
     """Make the edits of one file.
 
     Args:
         path: of the file; a lock file is not changed.
         edits: those of this file. Of several for one text, the first is made.
-        shell: whether commands stand on the lines, as in a Dockerfile.
+        in_shell: whether commands stand on the lines, as in a Dockerfile.
 
     Returns:
         The new text, and the edits that were not made.
@@ -73,13 +73,13 @@ def apply(path: str, text: str, edits: Iterable[Edit], *, shell: bool) -> tuple[
         try:
             if _LOCKS.fullmatch(path.replace("\\", "/").rsplit("/", 1)[-1].lower()):
                 raise _RefusedError("a lock file is made by its program: change the file that it is made from")
-            _edit(lines, edit, shell)
+            _edit(lines, edit, in_shell)
         except _RefusedError as reason:
             refused.append(Refused(edit, str(reason)))
     return "\n".join(lines), refused
 
 
-def _edit(lines: list[str], edit: Edit, shell: bool) -> None:
+def _edit(lines: list[str], edit: Edit, in_shell: bool) -> None:
     index = edit.line - 1
     if not 0 <= index < len(lines):
         raise _RefusedError("the file has no such line")
@@ -88,11 +88,11 @@ def _edit(lines: list[str], edit: Edit, shell: bool) -> None:
     ending = "\r" if lines[index].endswith("\r") else ""
     line = lines[index].removesuffix("\r")
     if edit.beside:
-        made = _beside(line, edit, shell)
+        made = _beside(line, edit, in_shell)
     elif edit.new:
-        made = [_replaced(line, edit, shell)]
+        made = [_replaced(line, edit, in_shell)]
     else:
-        made = _removed(lines, index, edit, shell)
+        made = _removed(lines, index, edit, in_shell)
     lines[index : index + 1] = [one + ending for one in made]
 
 
@@ -115,22 +115,22 @@ def _find(line: str, old: str) -> _Spot | None:
     return _Spot(head, "", tail)
 
 
-def _written(new: str, spot: _Spot, shell: bool) -> str:
+def _written(new: str, spot: _Spot, in_shell: bool) -> str:
     """The new text with the quotes that it needs there."""
     if spot.quote:
         other = "'" if spot.quote == '"' else '"'
         return spot.quote + new.replace(spot.quote, other) + spot.quote
-    return shlex.quote(new) if shell else new
+    return shlex.quote(new) if in_shell else new
 
 
-def _replaced(line: str, edit: Edit, shell: bool) -> str:
+def _replaced(line: str, edit: Edit, in_shell: bool) -> str:
     spot = _find(line, edit.old)
     if spot is None:
         return _replaced_key(line, edit)
-    return spot.head + _written(edit.new, spot, shell) + spot.tail
+    return spot.head + _written(edit.new, spot, in_shell) + spot.tail
 
 
-def _beside(line: str, edit: Edit, shell: bool) -> list[str]:
+def _beside(line: str, edit: Edit, in_shell: bool) -> list[str]:
     spot = _find(line, edit.old)
     if spot is None:
         if _key(edit.old) and _table_of(line, edit.old):
@@ -138,29 +138,29 @@ def _beside(line: str, edit: Edit, shell: bool) -> list[str]:
         raise _RefusedError(_ABSENT)
     if _key(edit.old):
         return [line, spot.head + edit.new]
-    new = _written(edit.new, spot, shell)
+    new = _written(edit.new, spot, in_shell)
     old = spot.quote + edit.old + spot.quote
     if spot.is_member and not spot.head.strip():
         comma = "" if spot.tail.lstrip().startswith(",") else ","
         return [f"{spot.head}{old}{comma}{spot.tail}", f"{spot.head}{new},"]
     if spot.is_member:
         return [f"{spot.head}{old}, {new}{spot.tail}"]
-    if spot.is_whole_line and not shell:
+    if spot.is_whole_line and not in_shell:
         return [line, spot.head + new]
     if key := re.fullmatch(r"(\s*(?:-\s+)?)image:\s*", spot.head):
         return [line, *(" " * len(key[1]) + one for one in edit.new.split("\n"))]
-    if shell:
+    if in_shell:
         return [f"{spot.head}{old} {new}{spot.tail}"]
     raise _RefusedError("the line has more than this requirement")
 
 
-def _removed(lines: list[str], index: int, edit: Edit, shell: bool) -> list[str]:
+def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[str]:
     """What is left of the line; none where nothing is."""
     line = lines[index].removesuffix("\r")
     spot = _find(line, edit.old)
     if spot is None or re.match(r"\s*[:=]", spot.tail):
         return _without_setting(lines, index, edit.old)
-    if spot.is_whole_line and not shell:
+    if spot.is_whole_line and not in_shell:
         return []
     if spot.is_member:
         rest = spot.tail.lstrip()
@@ -169,7 +169,7 @@ def _removed(lines: list[str], index: int, edit: Edit, shell: bool) -> list[str]
         if rest.startswith(","):
             return [spot.head + rest[1:].lstrip()]
         return [re.sub(r",\s*$", "", spot.head) + rest]
-    if not shell:
+    if not in_shell:
         raise _RefusedError("the line has more than this requirement")
     left = f"{spot.head.rstrip()} {spot.tail.lstrip()}".rstrip()
     if left.strip() == "\\":

@@ -101,7 +101,7 @@ def _next(python: str) -> str:
 
 
 def _version_at_the_end(text: str) -> str:
-    found = re.search(r"\d+(?:\.\d+)+$", text)
+    found = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", text)
     return found[0] if found else ""
 
 

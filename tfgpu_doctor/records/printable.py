@@ -25,7 +25,9 @@ _HASHES = rf"#(?:{_SKIP})*#(?:{_SKIP}|\w)*(?=\[)"
 _COLONS = rf"^(?:[^\S\n]|{_SKIP})*:(?:{_SKIP})*(?=:)"
 _MARK, _PAIR = re.compile(_HASHES), re.compile(rf":(?=(?:{_SKIP})*:)")
 _COMMAND = re.compile(f"{_HASHES}|{_COLONS}", re.MULTILINE)
-_COMMAND_OF_OTHERS = re.compile(rf"{_HASHES}|(?!::(?:error|warning|notice) title=){_COLONS}", re.MULTILINE)
+_COMMAND_OF_OTHERS = re.compile(
+    rf"{_HASHES}|(?!::(?:error|warning|notice) (?:file=[^,\n]*,line=\d+,)?title=){_COLONS}", re.MULTILINE
+)
 
 
 def clean(text: str) -> str:

@@ -213,11 +213,16 @@ def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
     return "degraded" if Severity.WARNING in severities else "ok"
 
 
+def fails(finding: Finding, fail_on: FailOn) -> bool:
+    """Whether a finding makes the exit code 1."""
+    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
+    return fail_on != "never" and finding.severity in failing
+
+
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """Map a report to the exit code of the contract."""
     if fail_on == "never":
         return EXIT_OK
-    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
-    if any(finding.severity in failing for finding in report.findings):
+    if any(fails(finding, fail_on) for finding in report.findings):
         return EXIT_PROBLEM
     return EXIT_UNKNOWN if report.verdict == "unknown" else EXIT_OK

@@ -28,6 +28,7 @@ _ROWS = (
         "text",
         {
             "report": "terminal.report",
+            "check": "terminal.check",
             "smoke": "terminal.smoke",
             "report comparison": "terminal.compare",
             "bench comparison": "terminal.bench_compare",
@@ -36,14 +37,29 @@ _ROWS = (
     Format("json", ending=".json"),  # of every result: its own to_json
     Format(
         "markdown",
-        {"report": "markdown.report", "smoke": "markdown.smoke", "bench comparison": "markdown.bench_compare"},
+        {
+            "report": "markdown.report",
+            "check": "markdown.check",
+            "smoke": "markdown.smoke",
+            "bench comparison": "markdown.bench_compare",
+        },
         shared=True,
         ending=".md",
     ),
-    Format("junit", {"report": "ci.junit", "smoke": "ci.smoke_junit"}, shared=True, ending=".xml"),
     Format(
-        "github", {"report": "ci.github", "smoke": "ci.smoke_github"}, shared=True, is_commands=True, summary="markdown"
+        "junit",
+        {"report": "ci.junit", "check": "ci.check_junit", "smoke": "ci.smoke_junit"},
+        shared=True,
+        ending=".xml",
     ),
+    Format(
+        "github",
+        {"report": "ci.github", "check": "ci.check_github", "smoke": "ci.smoke_github"},
+        shared=True,
+        is_commands=True,
+        summary="markdown",
+    ),
+    Format("sarif", {"check": "ci.check_sarif"}, shared=True, ending=".sarif"),
     Format("html", {"report": "html.doctor"}, shared=True, ending=".html"),
 )
 FORMATS = {row.name: row for row in _ROWS}

@@ -15,7 +15,7 @@ from tfgpu_doctor.render.ci.plain import line, lines_of
 
 Level = Literal["error", "warning", "notice"]
 
-_LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 _LONGEST = 4000  # characters of a message
 _LONGEST_TITLE = 200
 
@@ -26,14 +26,22 @@ class Annotation(NamedTuple):
     level: Level
     title: str
     lines: tuple[str, ...]
+    place: tuple[str, int] | None = None  # a file and a line of it
 
 
 def commands(annotations: Iterable[Annotation]) -> str:
     """The workflow commands, one a line."""
     return "".join(
-        f"::{annotation.level} title={_property(annotation.title)}::{_message(annotation)}\n"
+        f"::{annotation.level} {_where(annotation)}title={_property(annotation.title)}::{_message(annotation)}\n"
         for annotation in annotations
     )
+
+
+def _where(annotation: Annotation) -> str:
+    if annotation.place is None:
+        return ""
+    path, number = annotation.place
+    return f"file={_property(path)},line={number},"
 
 
 def _message(annotation: Annotation) -> str:
@@ -61,11 +69,11 @@ def render(report: Report, fail_on: FailOn = "error") -> str:
 def of_report(report: Report, fail_on: FailOn = "error") -> Iterator[Annotation]:
     """One for each root cause, the gravest first; one more where there is no verdict."""
     titles = {finding.id: finding.title for finding in report.findings}
-    order = list(_LEVELS)
+    order = list(LEVELS)
     for finding in sorted(report.findings, key=lambda finding: order.index(finding.severity)):
         if finding.root_cause:
             name = f"{finding.title} ({finding.id})"
-            yield Annotation(_LEVELS[finding.severity], name, tuple(lines_of(finding, titles)))
+            yield Annotation(LEVELS[finding.severity], name, tuple(lines_of(finding, titles)))
     if report.verdict == "unknown":
         reasons = dict.fromkeys(item.reason for item in report.undetermined)
         level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"

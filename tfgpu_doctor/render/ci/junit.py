@@ -20,7 +20,7 @@ from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.printable import escape_xml
-from tfgpu_doctor.records.report import EXIT_OK, EXIT_UNKNOWN, FailOn, Finding, Report, Severity, exit_code
+from tfgpu_doctor.records.report import EXIT_OK, EXIT_UNKNOWN, FailOn, Finding, Report, exit_code, fails
 from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.render.ci.plain import line, lines_of
 
@@ -159,8 +159,7 @@ def _found(case: Case, finding: Finding, report: Report, fail_on: FailOn) -> Cas
         above = next((cause.id for cause in report.findings if finding.id in cause.consequences), "another finding")
         message = f"follows from {above}: {finding.title}"
         return case._replace(outcome="skipped", kind="consequence", message=message, details=lines)
-    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
-    if fail_on != "never" and finding.severity in failing:
+    if fails(finding, fail_on):
         return case._replace(outcome="failure", kind=finding.severity.value, message=finding.title, details=lines)
     return case._replace(details=(f"{finding.severity.value}: {finding.title}", *lines))
 

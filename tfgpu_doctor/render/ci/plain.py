@@ -27,6 +27,15 @@ def lines_of(finding: Finding, titles: Mapping[str, str]) -> Iterator[str]:
         yield line(f"{'see':{LABEL_WIDTH}} {outline.docs}")
 
 
+def place_of(finding: Finding) -> tuple[str, int] | None:
+    """The file and the line that a finding of `tfgpu check` is about."""
+    for item in finding.evidence:
+        path, colon, number = item.source.rpartition(":")
+        if colon and number.isascii() and number.isdecimal() and len(number) < 8:
+            return path, int(number)
+    return None
+
+
 def line(text: str) -> str:
     """One line of text from outside: control characters made visible, cut off where nobody reads on."""
     cleaned = clean(text)

@@ -72,7 +72,7 @@ def render(report: Report) -> str:
     left_out = []
     windows = value_or(report.facts.host.os, "") == "windows"
     for block in blocks(report):
-        text = _block(block, "bat" if windows else "sh")
+        text = show_block(block, "bat" if windows else "sh")
         if len(text) + 2 > room:
             left_out.append(", ".join(block.ids) or block.title)
             continue
@@ -101,7 +101,8 @@ def _stack(report: Report) -> str:
     return table(("", "Layer", "Found"), rows)
 
 
-def _block(block: Block, language: str) -> str:
+def show_block(block: Block, language: str = "sh") -> str:
+    """A heading, the evidence, the fixes."""
     named = _sub(block.ids[0]) if len(block.ids) == 1 else ""
     parts = [f"### {MARKS[block.mark].markdown} {escape(block.title, 200)}{named}"]
     items = [_item(line) for line in block.lines if line.label != "fix"]

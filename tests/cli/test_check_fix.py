@@ -1,0 +1,49 @@
+"""`tfgpu check --fix`: the advice, made in the files, passes the check that gave it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.cli.runner import tfgpu
+
+def test_without_it_nothing_is_written_and_the_difference_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_bytes(b"# mine\r\ntensorflow-gpu  # old\r\n")
+    done = tfgpu("check", str(file))
+    assert file.read_bytes() == b"# mine\r\ntensorflow-gpu  # old\r\n"
+    assert "tfgpu check --fix would change" in done.stdout
+    assert "+tensorflow[and-cuda]==2.20.0  # old" in done.stdout
+    fixed = tfgpu("check", str(file), "--fix")
+    assert (fixed.returncode, fixed.stderr) == (0, f"tfgpu: changed {file}\n")
+    assert file.read_bytes() == b"# mine\r\ntensorflow[and-cuda]==2.20.0  # old\r\n"
+
+
+def test_an_included_file_is_changed_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "gpu.txt").write_text("\ufefftensorflow-gpu\n", encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text("-r base/gpu.txt\n", encoding="utf-8")
+    done = tfgpu("check", "requirements.txt", "--fix", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "tfgpu: changed base/gpu.txt\n")
+    assert (tmp_path / "base" / "gpu.txt").read_text(encoding="utf-8") == "\ufefftensorflow[and-cuda]==2.20.0\n"
+
+
+def test_a_file_of_powershell_keeps_its_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_bytes("tensorflow-gpu\r\n".encode("utf-16"))
+    assert tfgpu("check", str(file), "--fix").returncode == 0
+    assert file.read_bytes() == "tensorflow[and-cuda]==2.20.0\r\n".encode("utf-16")
+
+
+def test_what_cannot_be_changed_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("tensorflow-gpu==2.12.0 \\\n    --hash=sha256:00\n", encoding="utf-8")
+    done = tfgpu("check", str(file), "--fix")
+    assert done.returncode == 1
+    assert "it has hashes" in " ".join(done.stdout.split())
+    assert "2.12.0" in file.read_text(encoding="utf-8")
+    away = tmp_path / "inside"
+    away.mkdir()
+    os.symlink(file, away / "requirements.txt")
+    assert "not changed" in " ".join(tfgpu("check", str(away / "requirements.txt"), "--fix").stdout.split())
+    assert tfgpu("check", "-", "--kind", "requirements", "--fix").returncode == 2

@@ -1,0 +1,81 @@
+"""Manifests → manifests: the edits that their findings advise, until no finding has one that can be made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import NamedTuple
+
+from tfgpu_doctor.manifests import ManifestError
+from tfgpu_doctor.manifests.editing import Refused, apply
+from tfgpu_doctor.records.report import Edit, Fix, Report, Severity
+
+_MOST = 50  # fixes that are tried
+_MOST_READ = 5_000_000  # characters that are read again; every file is read after each fix
+
+
+class Repair(NamedTuple):
+    """What was changed, and what could not be."""
+
+    texts: dict[str, str]  # by path, those of changed files
+    refused: tuple[Refused, ...]
+    report: Report  # of the files as they are then
+    is_complete: bool  # no fix is left that was not tried
+
+
+def repair(
+    report: Report,
+    text: Callable[[str], str | None],
+    judge: Callable[[Mapping[str, str]], Report],
+    shells: Container[str],
+) -> Repair:
+    """Make the first fix of each problem, the gravest first, as long as there is one that was not tried.
+
+    Args:
+        report: of the files as they are.
+        text: of a file, by its path; None for one that must not be changed.
+        judge: the report with other texts in place of some files. Raises ManifestError: one of them is no manifest.
+        shells: paths of files whose lines are commands.
+    """
+    texts: dict[str, str] = {}
+    refused: list[Refused] = []
+    tried: set[tuple[Edit, ...]] = set()
+    read = 0
+    while (fix := next(_open(report, tried), None)) and len(tried) < _MOST and read < _MOST_READ:
+        tried.add(fix.edits)
+        made, reasons = _made(fix, texts, text, shells)
+        if not reasons:
+            try:
+                report, texts = judge(made), made
+                read += sum(map(len, made.values()))
+                continue
+            except ManifestError as error:
+                reasons = [Refused(fix.edits[0], f"the file could not be read then: {error}")]
+        refused += reasons
+    return Repair(texts, tuple(refused), report, fix is None)
+
+
+def _open(report: Report, tried: Container[tuple[Edit, ...]]) -> Iterator[Fix]:
+    """The fixes that the reader would take first, where they are edits of files."""
+    for finding in report.findings:
+        if finding.root_cause and finding.severity is not Severity.NOTE and finding.fixes:
+            first = finding.fixes[0]
+            if first.edits and first.edits not in tried:
+                yield first
+
+
+def _made(
+    fix: Fix, texts: Mapping[str, str], text: Callable[[str], str | None], shells: Container[str]
+) -> tuple[dict[str, str], list[Refused]]:
+    """The texts after a fix; as they were where a part of it cannot be made."""
+    made, refused = dict(texts), list[Refused]()
+    for path in dict.fromkeys(edit.path for edit in fix.edits):
+        edits = [edit for edit in fix.edits if edit.path == path]
+        now = made.get(path) or text(path)
+        if now is None:
+            refused += [
+                Refused(edit, "this file is not changed: it is no file, or a link out of its folder") for edit in edits
+            ]
+            continue
+        made[path], reasons = apply(path, now, edits, in_shell=path in shells)
+        refused += reasons
+    return made, refused
