@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.cli.runner import tfgpu
 
+
 def test_without_it_nothing_is_written_and_the_difference_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_bytes(b"# mine\r\ntensorflow-gpu  # old\r\n")
