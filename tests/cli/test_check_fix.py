@@ -48,3 +48,9 @@ def test_what_cannot_be_changed_is_said(tmp_path: Path) -> None:
     os.symlink(file, away / "requirements.txt")
     assert "not changed" in " ".join(tfgpu("check", str(away / "requirements.txt"), "--fix").stdout.split())
     assert tfgpu("check", "-", "--kind", "requirements", "--fix").returncode == 2
+
+
+def test_a_path_below_the_current_directory_is_named_from_there(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-8")
+    done = tfgpu("check", str(tmp_path / "requirements.txt"), "--format", "github", cwd=tmp_path)
+    assert done.stdout.startswith("::error file=requirements.txt,line=1,title=")

@@ -37,6 +37,10 @@ class ManifestFiles:
     kind: Kind | None = None
     _read: dict[str, _Source] = field(default_factory=dict)  # by the path in messages
 
+    def __post_init__(self) -> None:
+        """Name files from here: CI systems know no other paths, and the folders above are nobody's business."""
+        self.named = tuple(map(_from_here, self.named))
+
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """What the files describe, or would describe with other texts in place of some.
 
@@ -109,6 +113,15 @@ class ManifestFiles:
             return edited.get(key, sources[file].text).removeprefix(_MARK)
 
         return include
+
+
+def _from_here(path: str) -> str:
+    """A path relative to the current directory, where it is below it."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        return path
+    return os.path.relpath(path, here) if os.path.isabs(path) and _is_below(here, path) else path
 
 
 def _key(path: str) -> str:
