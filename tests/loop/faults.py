@@ -1,0 +1,116 @@
+"""What can be broken in an environment. Files are hard links into a cache: removed or replaced, never changed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.loop.environments import Fault, Patient
+from tfgpu_doctor.plan.install_commands import EXPORTS
+
+
+def delete(*patterns: str) -> Fault:
+    """Remove files or folders of site-packages."""
+
+    def fault(patient: Patient) -> None:
+        for pattern in patterns:
+            found = list(patient.site.glob(pattern))
+            assert found, f"nothing is called {pattern}"
+            for path in found:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    return fault
+
+
+def cut(pattern: str, size: int) -> Fault:
+    """Leave only the beginning of files of site-packages, as an interrupted copy does."""
+
+    def fault(patient: Patient) -> None:
+        found = list(patient.site.glob(pattern))
+        assert found, f"nothing is called {pattern}"
+        for path in found:
+            with path.open("rb") as file:
+                beginning = file.read(size)
+            path.unlink()
+            path.write_bytes(beginning)
+
+    return fault
+
+
+def rename(old: str, new: str) -> Fault:
+    """Rename in site-packages."""
+
+    def fault(patient: Patient) -> None:
+        (path,) = patient.site.glob(old)
+        path.rename(patient.site / new)
+
+    return fault
+
+
+def uninstall(*names: str) -> Fault:
+    """Uninstall distributions."""
+    return lambda patient: patient.uninstall(*names)
+
+
+def put_over(*requirements: str) -> Fault:
+    """Install without a look at dependencies, over what is there."""
+    return lambda patient: patient.install(*requirements, options=("--no-deps",))
+
+
+def put_elsewhere(folder: str, *requirements: str) -> Fault:
+    """Install into another folder, such as that of the user's own packages; {home} and {folder} are the row's."""
+
+    def fault(patient: Patient) -> None:
+        target = folder.format(home=patient.home, folder=patient.folder)
+        patient.install(*requirements, options=("--no-deps", "--target", target))
+
+    return fault
+
+
+def plant(path: str, text: str = "") -> Fault:
+    """Write a file; {home}, {work}, {site}, {folder} and {prefix} begin its path."""
+
+    def fault(patient: Patient) -> None:
+        file = Path(_filled(path, patient))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        file.write_text(_filled(text, patient))
+
+    return fault
+
+
+def _filled(text: str, patient: Patient) -> str:
+    names = {"home": patient.home, "work": patient.cwd, "site": patient.site, "folder": patient.folder}
+    for name, value in {**names, "prefix": patient.prefix}.items():
+        text = text.replace("{" + name + "}", str(value))
+    return text
+
+
+def empty_library(path: str) -> Fault:
+    """A shared library without any function; the lab's libcurand is one."""
+
+    def fault(patient: Patient) -> None:
+        file = Path(_filled(path, patient))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(patient.machine.libraries.parent / "cuda" / "libcurand.so.10", file)
+
+    return fault
+
+
+def another_environment(path: str) -> Fault:
+    """A virtual environment with nothing in it."""
+    return lambda patient: patient.new(Path(_filled(path, patient)))
+
+
+def base_is_gone(patient: Patient) -> None:
+    """The interpreter that the virtual environment was made with has been removed."""
+    program = patient.prefix / "bin" / "python"
+    program.unlink()
+    program.symlink_to(patient.folder / "removed" / "bin" / "python3")
+
+
+def exports_its_libraries(patient: Patient) -> None:
+    """Nothing broken: activating the environment puts the folders of pip's CUDA on LD_LIBRARY_PATH, as plan has it."""
+    activate = patient.prefix / "bin" / "activate"
+    done = patient.run(f"{patient.python} -c '{EXPORTS}' >> {activate}")
+    assert done.code == 0, done.errors

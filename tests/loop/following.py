@@ -1,0 +1,174 @@
+"""Round the loop: the doctor, its first fix executed as printed, the doctor in another shell."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.loop.environments import Patient, Row
+from tests.loop.machine import Machine
+
+LIMIT_OF_THE_STAND_IN = "API call is not supported"
+# commands that make an environment of their own, and those that say which interpreter to look at next
+NEW_ENVIRONMENT = re.compile(r"(?:-m venv|uv venv)\b.* (\S+)$")
+EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)")
+
+
+@dataclass
+class Outcome:
+    """What came of one row."""
+
+    row: str
+    found: list[str] = field(default_factory=list)  # problems of the first run: root causes, without notes
+    titles: list[str] = field(default_factory=list)
+    rank: int | None = None  # of the expected finding among them
+    rounds: list[list[str]] = field(default_factory=list)  # the commands of each round
+    advice: list[str] = field(default_factory=list)  # the sentence above them
+    cured: bool = False
+    why: str = ""  # what is left, when it is not
+    seconds: float = 0.0
+
+    def as_expected(self, row: Row) -> bool:
+        """Whether the fault was named first of all, and its advice led to a working environment in time."""
+        named = self.rank == 1 and len(self.found) <= row.problems if row.finding else not self.found
+        return named and self.cured and len(self.rounds) <= row.rounds
+
+
+def problems(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The root causes that are errors or warnings, less the limit of the stand-in for the driver."""
+    return [
+        one
+        for one in report["findings"]
+        if one["root_cause"] and one["severity"] != "note" and not one.get("possible") and not _stand_in(one)
+    ]
+
+
+def _stand_in(finding: Mapping[str, Any]) -> bool:
+    return finding["id"] == "tf.run-failed" and all(
+        LIMIT_OF_THE_STAND_IN in one["saw"] for one in finding["evidence"] if one["source"] == "the child process"
+    )
+
+
+def lists_a_gpu(report: Mapping[str, Any]) -> bool:
+    """Whether TensorFlow lists a GPU."""
+    devices = report["facts"]["tensorflow"]["devices"].get("value") or ()
+    return any(one["kind"] == "GPU" for one in devices)
+
+
+def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -> Outcome:
+    """Make the environment of a row, follow the advice, and say what came of it."""
+    patient = Patient(row, folder, machine, index)
+    outcome = Outcome(row.name)
+    begin = time.monotonic()
+    _rounds(row, patient, outcome)
+    outcome.seconds = time.monotonic() - begin
+    outcome.why = shown(outcome.why, patient)
+    outcome.rounds = [[shown(one, patient) for one in commands] for commands in outcome.rounds]
+    return outcome
+
+
+def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
+    examined = patient.examined
+    for number in range(row.rounds + 2):  # further rounds tell whether it is slow or useless
+        begins = row.begins.format(python=patient.python) if row.begins and number == 0 else None
+        report, trouble = _explained(patient, begins) if begins else _examined(patient, examined)
+        left = problems(report) if report else []
+        if number == 0:
+            outcome.found, outcome.titles = [one["id"] for one in left], [one["title"] for one in left]
+            outcome.rank = next((n for n, one in enumerate(outcome.found, 1) if row.expects(one)), None)
+        if report is None:
+            outcome.why = trouble
+            return
+        if not left:
+            healthy = not begins and lists_a_gpu(report)
+            outcome.why = "" if healthy else "no problem is named, and TensorFlow lists no GPU"
+            if healthy:
+                outcome.why = _works(row, patient, examined)
+                outcome.cured = not outcome.why
+            return
+        outcome.why = f"{left[0]['id']}: {left[0]['title']}"
+        fix = next((one for one in left[0]["fixes"] if one["commands"]), None)
+        if fix is None or fix["commands"] in outcome.rounds or number > row.rounds:
+            outcome.why += "; no commands" if fix is None else "; the same again" if number <= row.rounds else ""
+            return
+        outcome.rounds.append(fix["commands"])
+        outcome.advice.append(fix["text"])
+        ended = _execute(patient, fix["commands"])
+        if ended:
+            outcome.why += f"; {ended}"
+        if following := _next_examined(fix["commands"], patient):
+            examined = following
+            patient.activated = Path(following).parent / "activate"
+
+
+def _examined(patient: Patient, python: str) -> tuple[dict[str, Any] | None, str]:
+    return _report(patient, f"tfgpu doctor --format json --python {shlex.quote(python)}")
+
+
+def _explained(patient: Patient, command: str) -> tuple[dict[str, Any] | None, str]:
+    """What the tool makes of the output of a command that fails."""
+    pasted = f"$ {command}\n" + (done := patient.run(f"{command} 2>&1")).output
+    assert done.code, f"{command} does not fail"
+    (patient.cwd / "pasted.txt").write_text(pasted)
+    return _report(patient, "tfgpu explain pasted.txt --format json")
+
+
+def _report(patient: Patient, command: str) -> tuple[dict[str, Any] | None, str]:
+    done = patient.run(command, limit=240)
+    try:
+        report: dict[str, Any] = json.loads(done.output)
+    except ValueError:
+        return None, f"no report: {(done.errors or done.output).strip()[-300:]}"
+    return report, ""
+
+
+def _execute(patient: Patient, commands: list[str]) -> str:
+    """Paste the commands into one fresh shell. What they unset stays unset: nobody sets it again."""
+    mark = "tfgpu-loop-variables"
+    done = patient.run("\n".join([*commands, "code=$?", f"echo; echo {mark}", "env -0", "exit $code"]))
+    left = {one.partition("=")[0] for one in done.output.rpartition(mark + "\n")[2].split("\0")}
+    for name in [name for name in patient.variables if name not in left]:
+        del patient.variables[name]
+    return f"the commands ended with {done.code}: {done.errors.strip()[-300:]}" if done.code else ""
+
+
+def _next_examined(commands: list[str], patient: Patient) -> str | None:
+    """The interpreter that the commands lead to, when that is another one."""
+    for command in reversed(commands):
+        if found := EXAMINED.search(command):
+            return shlex.split(found[1])[0].replace("~", str(patient.home), 1)
+        if found := NEW_ENVIRONMENT.search(command):
+            return shlex.split(found[1])[0].replace("~", str(patient.home), 1) + "/bin/python"
+    return None
+
+
+def _works(row: Row, patient: Patient, python: str) -> str:
+    """What fails of importing, training with Keras and the check of all requirements; empty when all is well."""
+    quoted = shlex.quote(python)
+    fit = f"CUDA_VISIBLE_DEVICES=-1 {quoted} -c {shlex.quote(row.check)}"
+    check = f"{quoted} -m pip check" if _has_pip(Path(python)) else f"{patient.uv} pip check --python {quoted}"
+    done = patient.run(f"{fit} || exit 3\n{check}", limit=300)
+    if not done.code:
+        return ""
+    return (
+        f"training fails: {_last(done.errors)}" if done.code == 3 else f"pip check: {_last(done.errors or done.output)}"
+    )
+
+
+def _has_pip(python: Path) -> bool:
+    return any(python.parents[1].glob("lib/python3*/site-packages/pip/__init__.py"))
+
+
+def _last(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1][:200]
+
+
+def shown(text: str, patient: Patient) -> str:
+    """Without the paths of this run."""
+    return text.replace(str(patient.prefix), "ENV").replace(str(patient.folder), "ROW")
