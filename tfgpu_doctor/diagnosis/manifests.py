@@ -54,8 +54,10 @@ def facts_of(one: PlannedEnvironment) -> Facts:
     }
     facts = replace(facts, variables=Known(variables, where)) if variables else facts
     row = one.release
-    if row is None or one.conda or not one.wants_gpu:
-        return facts  # a build without CUDA is no problem where no GPU is meant
+    if row is None or one.conda or not one.wants_gpu or not row.gpu:
+        return (
+            facts  # a build without CUDA is no problem where no GPU is meant, and a question to the file where one is
+        )
     installed = replace(
         facts.tensorflow,
         version=Known(row.version, one.where, "inferred"),

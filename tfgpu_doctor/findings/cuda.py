@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, DECIDED_BY_PACKAG
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import replacement, with_extra, write_tensorflow
+from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda as PlannedCuda
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit
@@ -156,11 +156,26 @@ def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCu
         yield write_tensorflow(view.tensorflow, better)
     if view.base and view.base.cuda == other.version and view.base.flavour:
         yield Fix(f"Change the tag in {view.base.image.place}: {_image_for(release)}")
+    if view.tensorflow and (near := _nearest(view, release, other.major)):
+        by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
+        better = with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}"
+        edit = write(view.tensorflow, better or "", f": it loads CUDA {minor(near.cuda)}")
+        yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
+
+
+def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
+    """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
     rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
-    older = next((row for row in rows if row.cuda and not row.prerelease and major(row.cuda) == other.major), None)
-    if view.tensorflow and older:
-        text = f"{older.package}=={older.version}"
-        yield Fix(f"Keep that CUDA: in {view.tensorflow.place}, write {text}, which loads CUDA {minor(older.cuda)}")
+    fitting = [
+        row
+        for row in rows
+        if row.cuda
+        and not row.prerelease
+        and major(row.cuda) == cuda
+        and (view.python is None or view.python in row.python)
+    ]
+    newer = [row for row in fitting if at_least(row.version, release.version)]
+    return newer[-1] if newer else next(iter(fitting), None)
 
 
 def _image_for(release: Release) -> str:

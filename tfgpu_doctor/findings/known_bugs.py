@@ -10,9 +10,10 @@ from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import KnownIssue
-from tfgpu_doctor.plan.file_edits import write_all
+from tfgpu_doctor.plan.file_edits import with_extra, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Package, Soname, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -125,9 +126,16 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
                 evidence=(Evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(Fix(issue.fix, issue.commands), *write_all(view, view.tensorflow)),
+                fixes=(*_without_bug(view, row), Fix(issue.fix, issue.commands)),
                 severity=Severity(issue.severity),
             )
+
+
+def _without_bug(view: PlannedEnvironment, row: Release) -> Iterator[Fix]:
+    """The line of TensorFlow with a release that has no such bug: the nearest, where there is one."""
+    better = with_extra(view, row) if view.tensorflow else None
+    if view.tensorflow and better and better != requirement(row):
+        yield write_tensorflow(view.tensorflow, better)
 
 
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:

@@ -1,0 +1,88 @@
+"""The advice of `tfgpu check`, made in the files, passes the check that gave it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.diagnosis.manifests import judge
+from tfgpu_doctor.diagnosis.repairing import repair
+from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.records.report import Report, Severity
+
+PYTHONS = ("3.9", "3.11", "3.13")
+TENSORFLOWS = (
+    *("tensorflow", "tensorflow==2.20.0", "tensorflow[and-cuda]==2.20.0", "tensorflow[and-cuda]==2.21.0"),
+    *("tensorflow==2.15.1", "tensorflow[and-cuda]==2.16.1", "tensorflow==2.12.1", "tensorflow-gpu==2.10.1"),
+    *("tensorflow-gpu", "tensorflow-cpu==2.17.1", "tensorflow>=2.10,<2.14", "tensorflow==2.15.7", "tensorflow<2.12"),
+)
+OTHERS = (
+    *("", "numpy>=2", "numpy==1.21.0", "numpy<2", "keras==3.1.0", "keras<3", "protobuf==3.20.3", "protobuf>=6"),
+    *("tensorflow-cpu==2.15.1", "tf-keras==2.15.0", "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12==8.9.7.29"),
+    *("tensorflow-text==2.10.0", "ml-dtypes==0.2.0", "tensorflow-probability==0.20.0"),
+)
+
+
+def poetry(python: str, lines: list[str]) -> str:
+    """[tool.poetry.dependencies] of the same requirements."""
+    page = ["[tool.poetry]", 'name = "a"', "[tool.poetry.dependencies]", f'python = "~{python}"']
+    for line in lines:
+        one = Requirement(line)
+        version = f'"{one.specifier or "*"}"'
+        page.append(f"{one.name} = " + (f'{{ version = {version}, extras = ["and-cuda"] }}' if one.extras else version))
+    return "\n".join(page) + "\n"
+
+
+def files(form: str, python: str, lines: list[str]) -> tuple[str, str]:
+    """A file of a form, with a Python and requirements."""
+    if form == "Dockerfile":
+        quoted = " ".join(f"'{line}'" for line in lines)
+        return form, f"FROM python:{python}-slim\nRUN pip install --no-cache-dir {quoted} && rm -rf /tmp/x\n"
+    if form == "environment.yml":
+        items = "".join(f"    - {line}\n" for line in lines)
+        return form, f"name: a\ndependencies:\n  - python={python}\n  - pip\n  - pip:\n{items}"
+    if form == "pyproject.toml":
+        listed = "".join(f'  "{line}",\n' for line in lines)
+        return form, f'[project]\nname = "a"\nrequires-python = "=={python}.*"\ndependencies = [\n{listed}]\n'
+    return "pyproject.toml", poetry(python, lines)
+
+
+CASES = [
+    (form, python, tensorflow, other)
+    for form, python, tensorflow, other in itertools.product(
+        ("Dockerfile", "environment.yml", "pyproject.toml", "poetry"), PYTHONS, TENSORFLOWS, OTHERS
+    )
+]
+
+
+def remaining(form: str, python: str, tensorflow: str, other: str, **machine: object) -> list[str]:
+    """What is still found after the repair, and the file then; nothing where all is well."""
+    name, text = files(form, python, [line for line in (tensorflow, other) if line])
+    target = describe(MATRIX, **machine)  # type: ignore[arg-type]
+
+    def judged(texts: Mapping[str, str]) -> Report:
+        environments = read(name, texts.get(name, text), None, lambda _: "", quote=True)
+        return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
+
+    done = repair(judged({}), lambda _: text, judged, {"Dockerfile"})
+    found = [f"{one.severity.value}: {one.title}" for one in done.report.findings if one.severity is not Severity.NOTE]
+    found += [f"{one.edit.old} -> {one.edit.new}: {one.reason}" for one in done.refused]
+    return [f"{form} {python} {tensorflow} {other}", *found, done.texts.get(name, text)] if found else []
+
+
+def test_the_advice_applied_passes_the_check() -> None:
+    """A spread of the combinations; `-m full` goes through all of them."""
+    assert [one for case in CASES[::97] if (one := remaining(*case, gpu=("A100",)))] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {"gpu": ("RTX 5090",)}, {}]
+)
+def test_all_advice_applied_passes_the_check(target: dict[str, object]) -> None:
+    assert [one for case in CASES if (one := remaining(*case, **target))] == []
