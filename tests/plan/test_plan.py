@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +15,12 @@ import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
+from tfgpu_doctor.plan.dead_ends import lifts
+from tfgpu_doctor.plan.install_commands import list_gpus
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import TargetError, describe, from_facts, read_specifier
-from tfgpu_doctor.records.facts import Facts, Unknown, value_or
+from tfgpu_doctor.records.facts import Facts, Unknown
 
 
 def plan(specifier: str | None = None, **described: Any) -> Plan:
@@ -125,23 +129,69 @@ def test_a_driver_that_does_not_know_the_card_yet() -> None:
     assert found.options[0].kind == "driver"
 
 
-def test_windows() -> None:
-    found = plan(gpu="RTX 3060", os="windows", python="3.10")
-    assert brief(found.options)[0] == "as-is 2.10.1"
-    assert found.options[0].commands == {
+@pytest.mark.parametrize(
+    ("python", "kinds"),
+    [
+        ("3.10", ["as-is 2.10.1", "wsl2 2.20.0"]),
+        ("3.12", ["wsl2 2.20.0", "python 2.10.1"]),
+        (None, ["wsl2 2.20.0", "as-is 2.10.1"]),
+    ],
+)
+def test_windows(python: str | None, kinds: list[str]) -> None:
+    found = plan(gpu="RTX 3060", os="windows", python=python)
+    assert [brief(found.options)[0], *(one for one in brief(found.options) if one in kinds[1:])] == kinds
+    native = next(option for option in found.options if option.tensorflow == "2.10.1")
+    assert native.commands == {
         "conda": (
             'conda create -y -n tf -c conda-forge python=3.10 pip cudatoolkit=11.2 "cudnn>=8.1,<9"',
             'conda run -n tf python -m pip install tensorflow==2.10.1 "numpy<2"',
         )
     }
     wsl = next(option for option in found.options if option.kind == "wsl2")
-    assert (wsl.tensorflow, wsl.first[0].commands) == ("2.20.0", ("wsl --install",))
+    assert (wsl.first[0].commands, next(iter(wsl.commands))) == (("wsl --install",), "uv")
+    assert (found.options[-1].kind, found.options[-1].tensorflow) == ("cpu", "2.21.0")
 
 
-def test_macos_has_no_cuda() -> None:
+@pytest.mark.parametrize(
+    ("described", "first"),
+    [
+        ({"gpu": "GTX 1060", "driver": "390"}, "driver 2.20.0"),  # not 1.12.0, which fits as it is
+        ({"gpu": "V100", "driver": "535", "python": "3.6"}, "python 2.20.0"),  # not 2.6.2 of 2021
+        ({"gpu": "GTX 580", "driver": "390", "python": "3.6"}, None),
+    ],
+)
+def test_a_release_of_more_than_five_years_ago_is_not_the_first(described: dict[str, Any], first: str | None) -> None:
+    found = brief(plan(**described).options)
+    assert found[:1] == ([first] if first else found[:1])
+
+
+@pytest.mark.parametrize(
+    ("python", "options"),
+    [
+        ("3.14", ["2.21.0 3.13"]),
+        ("3.7", ["2.11.0 3.7", "2.21.0 3.13"]),
+        ("3.5", ["2.21.0 3.13", "2.3.1 3.5"]),
+        ("2.7", ["2.21.0 3.13", "2.1.0 2.7"]),
+    ],
+)
+def test_pythons_without_a_wheel_on_a_machine_without_a_gpu(python: str, options: list[str]) -> None:
+    facts = spoil(healthy(), {"gpus": known(()), "host.pci_gpus": known(())})
+    found = plan_of(facts, python=python).options
+    assert [f"{one.tensorflow} {one.python}" for one in found] == options
+    for one in found:
+        row = MATRIX.tensorflow(one.tensorflow, "linux_x86_64")
+        assert row and one.python in row.python
+        assert str(one.python) in one.commands["pip"][0]  # never python3
+
+
+def test_macos() -> None:
     found = plan(os="macos", python="3.11")
-    assert found.options == ()
+    assert brief(found.options) == ["metal 2.18.1", "cpu 2.21.0"]
+    assert pip(found.options[0]).endswith("install tensorflow==2.18.1 tensorflow-metal==1.2.0")
     assert "macOS has no CUDA" in found.problems[0]
+    # tensorflow-metal has no wheel for 3.13, and TensorFlow none for Intel Macs after 2.16
+    assert brief(plan(os="macos", python="3.13").options) == ["cpu 2.21.0"]
+    assert brief(plan(os="macos", machine="x86_64").options) == ["cpu 2.16.2"]
 
 
 def test_a_jetson_is_sent_to_jetpack_and_a_grace_hopper_to_the_images_for_arm() -> None:
@@ -172,8 +222,25 @@ def test_only_the_versions_asked_for() -> None:
 def test_what_would_have_to_give_way() -> None:
     found = plan("2.15", gpu="RTX 3090", driver="535", python="3.12")
     assert found.options[0].kind == "python"  # one cheap change, not a dead end
-    mac = plan("2.15", os="macos", python="3.10")
-    assert mac.lift is None or mac.lift.constraint == "build"
+    assert found.lifts == ()
+    blackwell = plan("2.15", gpu="RTX 5090", driver="550")
+    assert blackwell.options == ()
+    assert [lift.constraints for lift in blackwell.lifts] == [("tensorflow",), ("gpu",)]
+    assert "TensorFlow 2.19.1 from conda-forge" in blackwell.lifts[0].text
+
+
+def test_two_constraints_that_must_be_given_up_together() -> None:
+    """All pairs are tried where no single one is enough, and none that has more than it takes."""
+    target = describe(MATRIX, gpu=("RTX 4090",), driver="470", python="3.7")
+    request = PlanRequest(MATRIX, target, read_specifier("1.15"))
+    way = plan(gpu="RTX 4090").options[0]
+
+    def best(other: PlanRequest) -> Option | None:
+        return way if other.specifier is None and None in (other.target.driver, other.target.python) else None
+
+    found = list(lifts(request, best))
+    assert [one.constraints for one in found] == [("python", "tensorflow"), ("tensorflow", "driver")]
+    assert found[1].text == "another TensorFlow than ==1.15.* and driver 525.60.13 or newer: TensorFlow 2.20.0"
 
 
 DEMANDING = (
@@ -217,10 +284,16 @@ def test_specifiers(text: str, inside: str, outside: str) -> None:
 # -------------------------------------------------------------------------------------------- this machine
 
 
-def test_this_machine_installs_into_its_own_environment() -> None:
+def test_this_machines_environment_is_never_installed_into() -> None:
     best = plan_of(healthy()).options[0]
-    assert best.commands["pip"] == ("/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'",)
-    assert best.commands["uv"] == ("uv pip install --python /env/bin/python 'tensorflow[and-cuda]==2.20.0'",)
+    assert best.commands["pip"] == (
+        "/env/bin/python -m venv ~/tf",
+        "~/tf/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'",
+    )
+    for commands in (plan_of(healthy(), python=python).options[0].commands for python in (None, "3.13", "3.8")):
+        installs = [line for lines in commands.values() for line in lines if " install " in line]
+        assert installs and all("/env/bin/python" not in line for line in installs)
+    assert best.then[0].commands == ("tfgpu doctor --python ~/tf/bin/python",)
 
 
 def test_another_python_needs_another_environment() -> None:
@@ -248,13 +321,6 @@ def test_without_a_driver_the_bus_tells_the_card_and_the_driver_comes_first() ->
     assert "driver" in found.options[0].first[0].text
 
 
-def test_packages_in_the_way_are_removed_first() -> None:
-    installed = value_or(healthy().python.packages, ())
-    other = msgspec.structs.replace(installed[0], name="tensorflow-cpu")
-    best = plan_of(spoil(healthy(), {"python.packages": known((*installed, other))})).options[0]
-    assert best.first[-1].commands == ("/env/bin/python -m pip uninstall -y tensorflow-cpu",)
-
-
 def test_an_unknown_machine_is_no_reason_to_fail() -> None:
     found = plan_of(Facts())
     assert found.options[0].tensorflow == "2.20.0"
@@ -265,25 +331,125 @@ def test_json_and_back() -> None:
     assert msgspec.json.decode(found.to_json(), type=Plan) == found
 
 
-def test_activating_adds_to_what_the_variables_hold(tmp_path: Path) -> None:
-    """A cluster may give the driver through LD_LIBRARY_PATH alone; --xla_gpu_cuda_data_dir may be set on purpose."""
-    folder = tmp_path / "with a blank"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "nvidia" / "cudnn" / "lib").mkdir(parents=True)
-    line = pip(plan(gpu="T4", driver="525.60.13", python="3.8").options[0], -2)
-    line = line.replace("~/tf", str(folder).replace(" ", "\\ "))
-    show = '. "$0" && echo "$LD_LIBRARY_PATH" && echo "$XLA_FLAGS"'
-    outside = {"PATH": os.environ["PATH"]}
-    subprocess.run(["sh", "-c", line], check=True, env=outside, timeout=60)
+@pytest.mark.parametrize(
+    ("described", "specifier", "line"),
+    [
+        ({"gpu": "T4", "driver": "525", "python": "3.8"}, None, "cd ~/tf/lib/python3.8/site-packages/tensorflow &&"),
+        ({"gpu": "A100", "python": "3.12"}, "2.21", "cd ~/tf/lib/python3.12/site-packages/nvidia/cuda_runtime/lib &&"),
+        ({"gpu": "A100", "python": "3.12"}, "2.16.1", "cd ~/tf/lib/python3.12/site-packages/nvidia/cuda_runtime/lib"),
+        ({"gpu": "A100", "python": "3.12"}, "2.20", None),
+    ],
+)
+def test_libraries_that_tensorflow_does_not_find_are_linked(
+    described: dict[str, Any], specifier: str | None, line: str | None
+) -> None:
+    best = plan(specifier, **described).options[0]
+    assert best.kind == "as-is"
+    for manager in ("pip", "uv"):
+        linked = [command for command in best.commands[manager] if "ln -s" in command]
+        assert [command.startswith(f"({line}") for command in linked] == ([True] if line else [])
+    assert not any("LD_LIBRARY_PATH" in command for lines in best.commands.values() for command in lines)
 
-    def activated(**environ: str) -> list[str]:
-        command = ["sh", "-c", show, str(folder / "bin" / "activate")]
+
+def test_the_links_lead_to_the_libraries_and_stay_as_they_are(tmp_path: Path) -> None:
+    """Executed twice, as printed, over folders like those of pip; XLA's variable is set where it was not."""
+    home = tmp_path / "home"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / "tf")], check=True, timeout=60)
+    (site,) = home.glob("tf/lib/python*/site-packages")
+    for folder in ("tensorflow", "nvidia/cudnn/lib", "nvidia/cuda_runtime/lib", "nvidia/cusolver/lib"):
+        (site / folder).mkdir(parents=True)
+    for library in ("cudnn/lib/libcudnn.so.8", "cuda_runtime/lib/libcudart.so.11.0", "cusolver/lib/libcusolver.so.11"):
+        (site / "nvidia" / library).touch()
+    old = plan(gpu="T4", driver="525.60.13", python="3.8").options[0].commands["pip"][-2:]
+    broken = plan("2.21", gpu="T4", python="3.12").options[0].commands["pip"][-1:]
+    lines = [re.sub(r"/python3\.\d+/", f"/{site.parent.name}/", line) for line in (*old, *broken)]
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    for _ in range(2):
+        for line in lines:
+            subprocess.run(["sh", "-c", line], check=True, env=environ, timeout=60)
+    linked = {one.name: one.resolve() for one in (site / "tensorflow").iterdir()}
+    assert linked == {
+        name: (site / "nvidia" / folder / "lib" / name).resolve()
+        for name, folder in {
+            "libcudnn.so.8": "cudnn", "libcudart.so.11.0": "cuda_runtime", "libcusolver.so.11": "cusolver"
+        }.items()
+    }  # fmt: skip
+    runtime = site / "nvidia" / "cuda_runtime" / "lib"
+    assert sorted(one.name for one in runtime.iterdir() if one.is_symlink()) == ["libcudnn.so.8", "libcusolver.so.11"]
+    show = [str(home / "tf" / "bin" / "python"), "-c", "import os; print(os.environ['XLA_FLAGS'])"]
+    for own, expected in ((None, f"--xla_gpu_cuda_data_dir={site}/nvidia/cuda_nvcc"), ("--own", "--own")):
         done = subprocess.run(
-            command, check=True, env={**outside, **environ}, capture_output=True, text=True, timeout=60
+            show, check=True, env={**environ, **({"XLA_FLAGS": own} if own else {})}, stdout=subprocess.PIPE, timeout=60
         )
-        return done.stdout.splitlines()
+        assert done.stdout.decode().strip() == expected
 
-    ours, flag = f"{site}/nvidia/cudnn/lib", f"--xla_gpu_cuda_data_dir={site}/nvidia/cuda_nvcc"
-    assert activated() == [ours, flag]
-    assert activated(LD_LIBRARY_PATH="/drv", XLA_FLAGS="--own") == [f"{ours}:/drv", "--own"]
+
+def test_condas_activation_adds_to_the_variable_and_deactivation_takes_it_back(tmp_path: Path) -> None:
+    """With a stand-in for conda that prints the prefix."""
+    prefix = tmp_path / "envs" / "tf"
+    prefix.mkdir(parents=True)
+    program = tmp_path / "conda"
+    program.write_text(f"#!/bin/sh\necho {prefix}\n")
+    program.chmod(0o755)
+    options = plan("2.3", gpu="V100", python="3.8").options
+    conda = next(one.commands["conda"] for one in options if "cudatoolkit" in one.commands.get("conda", ("",))[0])
+    lines = [line for line in conda if "/activate.d" in line or "/deactivate.d" in line]
+    assert len(lines) == 3
+    scripts = f"""{chr(10).join(lines)}
+    export CONDA_PREFIX={prefix}
+    for before in "" /drv; do
+      export LD_LIBRARY_PATH="$before"
+      . "$E/activate.d/cuda.sh"; echo "$LD_LIBRARY_PATH"
+      . "$E/deactivate.d/cuda.sh"; echo "$LD_LIBRARY_PATH"
+    done"""
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-e", "-c", scripts], env=environ, stdout=subprocess.PIPE, check=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [f"{prefix}/lib", "", f"{prefix}/lib:/drv", "/drv"]
+
+
+def test_what_pip_delivers_and_what_a_lock_names() -> None:
+    best = plan(gpu="RTX 4090", python="3.12").options[0]
+    assert best.delivered is not None
+    assert (best.cuda, best.cudnn, best.delivered.cuda) == ("12.5.1", "9.3", "12.9")
+    # each is the newest within the range of the extra
+    row = MATRIX.tensorflow(best.tensorflow, "linux_x86_64")
+    assert row is not None
+    assert best.delivered.packages.keys() == {name for name in row.pip_nvidia if name.startswith("nvidia-")}
+    old = plan(gpu="GTX 1080", python="3.12").options[0].delivered
+    assert old and old.cudnn == "9.10"  # the command's own bound
+    locked = make_plan(MATRIX, describe(MATRIX, gpu=("RTX 4090",), python="3.12"), lock=True).options[0]
+    words = shlex.split(pip(locked))[4:]
+    assert "nvidia-cudnn-cu12==9.3.0.75" in words and "nvidia-cuda-runtime-cu12==12.5.82" in words
+    assert locked.delivered is None and all("==" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("described", "commands"),
+    [
+        ({"python": "3.12"}, ["pipx install uv", "uv python install 3.12", "deadsnakes", "python3.12-venv"]),
+        ({}, ["pipx install uv", "python3-venv"]),  # any of several: python3, or uv that brings one
+        ({"python": "3.6"}, ["uv python install 3.13"]),
+    ],
+)
+def test_how_to_get_what_is_missing(described: dict[str, Any], commands: list[str]) -> None:
+    best = plan(gpu="V100", driver="535", **described).options[0]
+    told = " | ".join(command for fix in best.missing for command in fix.commands)
+    assert all(command in told for command in commands), told
+    assert next(iter(best.commands)) == ("pip" if described.get("python") == "3.12" else "uv")
+    assert best.commands["pip"][0] == f"python{best.python if described else '3'} -m venv ~/tf"
+
+
+def test_a_pip_that_does_not_know_the_wheels_is_updated_first() -> None:
+    for python, specifier in (("3.6", "2.6"), ("3.7", "2.11"), ("3.8", "2.13"), ("3.9", "2.20")):
+        lines = plan(specifier, gpu="T4", driver="535", python=python).options[0].commands["pip"]
+        assert lines[1] == "~/tf/bin/python -m pip install --upgrade pip", python
+
+
+@pytest.mark.parametrize(
+    ("version", "call"),
+    [("1.15.5", "is_gpu_available"), ("2.0.4", "is_gpu_available"), ("2.1.0", "list_physical_devices")],
+)
+def test_a_release_is_checked_with_what_it_has(version: str, call: str) -> None:
+    assert call in list_gpus(version)

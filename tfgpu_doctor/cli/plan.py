@@ -36,6 +36,7 @@ HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
     type=click.Path(),
     help="Plan for the machine of a saved doctor report; - is standard input.",
 )
+@click.option("--lock", is_flag=True, help="Name exact versions of NVIDIA's packages: those of TensorFlow's own build.")
 @matrix_option
 @output_options()
 @click.pass_context
@@ -43,6 +44,7 @@ def command(
     context: click.Context,
     /,
     specifier: str | None,
+    lock: bool,
     saved: str | None,
     matrix_file: str | None,
     formats: tuple[str, ...],
@@ -71,7 +73,8 @@ def command(
     from tfgpu_doctor.plan.target import TargetError, read_specifier
 
     try:
-        plan = make_plan(matrix, target, specifier=read_specifier(specifier) if specifier else None, state=state)
+        wanted = read_specifier(specifier) if specifier else None
+        plan = make_plan(matrix, target, specifier=wanted, state=state, lock=lock)
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
     for output in targets:

@@ -26,6 +26,7 @@ _WHY_NOT = {
     "container": "it is a container image",
     "wsl2": "it is for WSL2",
     "pre-release": "it is no stable release",
+    "metal": "it is for a Mac",
     "cpu": "it cannot use a GPU",
 }
 
@@ -71,7 +72,7 @@ def choose(
             if option.kind not in MADE_HERE:
                 refused.append(f"{option.title}: {_WHY_NOT[option.kind]}")
                 continue
-            found = _made_by(replace(request, repaired_issues=avoided), option, plan, first_pythons)
+            found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
             if isinstance(found, Choice) and method and method not in found.methods:
                 found = f"it can be made with {' or '.join(found.methods)}, not with {method}"
             if isinstance(found, Choice):
@@ -134,8 +135,8 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
         )
     if refused:
         return f"none of the ways that tfgpu plan shows can be made here. {'; '.join(refused)}"
-    lift = f": {plan.lift.text}" if plan.lift else ""
-    return f"no release of TensorFlow matches{lift}. tfgpu plan with the same options says more"
+    lifts = f". What would help: {'; or '.join(lift.text for lift in plan.lifts)}" if plan.lifts else ""
+    return f"no release of TensorFlow matches{lifts}. tfgpu plan with the same options says more"
 
 
 def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:

@@ -13,6 +13,7 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to, first_branch, last_branch
+from tfgpu_doctor.plan.install_commands import check_conda, list_gpus
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
@@ -21,7 +22,6 @@ from tfgpu_doctor.records.versions import capability, major, numbers
 _DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|l40s)", re.IGNORECASE)
 PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
 TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
-_LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
 
 
 def alternatives(request: PlanRequest) -> list[Option]:
@@ -125,7 +125,7 @@ def _container(request: PlanRequest, row: Container) -> Option:
         first=(_docker(request),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
         notes=tuple(_branch_note(request, row)),
-        then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{_LIST_GPUS}"',)),),
+        then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
         see=TOOLKIT_GUIDE,
         sources=(request.matrix.data.sources[row.source].title,),
     )
@@ -185,7 +185,7 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
         cudnn=row.cudnn,
         min_driver=max([one for one in (oldest, first_branch(request)) if one], key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
-        then=(Fix("Check it", ("conda activate tf", "tfgpu doctor --python python")),),
+        then=(check_conda("tf"),),
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),
         sources=(request.matrix.data.sources[row.source].title,),
     )

@@ -13,7 +13,7 @@ from tfgpu_doctor.matrix.compatibility import cudnn_floor, driver_branches, driv
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target, from_facts
 from tfgpu_doctor.records.facts import Facts, Record
-from tfgpu_doctor.records.versions import capability
+from tfgpu_doctor.records.versions import capability, major
 
 
 class Violation(Record, frozen=True):
@@ -77,8 +77,11 @@ def _cudnn(request: PlanRequest, row: Release) -> Violation | None:
 
 def _driver(request: PlanRequest, row: Release) -> Violation | None:
     """The driver runs its CUDA, and drives the cards at all."""
-    need = driver_needed(request, row)
+    need, last = driver_needed(request, row), last_branch(request)
     have = request.target.driver
+    if need and last and int(major(need)) > int(last):
+        why = f"driver {need} or newer, for CUDA {row.cuda}"
+        return Violation("driver", f"driver branch {last} is the last that supports this GPU", why, source(row, "cuda"))
     if have is None:
         return None
     if need and not driver_reaches(have, need):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, extra_fails, numpy_bound, requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.delivered import locked
+from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV
+from tfgpu_doctor.plan.library_links import conda_library_path, link_commands
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import capability, major, minor
+from tfgpu_doctor.records.versions import at_least, capability, major, minor
 
 # The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
 # 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.
@@ -29,7 +33,7 @@ CU11 = {
 _CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
 CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_COMPILER}
 _SOLVER_OF_CU11 = "libcusolver.so.11"
-OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
+OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
@@ -43,6 +47,8 @@ class Installation:
     row: Release
     python: str
     name: str = "tf"  # of the environment
+    interpreter: str | None = None  # the program that makes the environment; None: python3, or pythonX.Y
+    lock: bool = False  # name exact versions of NVIDIA's packages
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -110,32 +116,33 @@ class Installation:
 
     @property
     def commands(self) -> dict[str, tuple[str, ...]]:
-        """Package manager → the commands that make a new environment with this release and its CUDA."""
-        found: dict[str, tuple[str, ...]] = {}
-        if self.target.os == "windows":
-            found["conda"] = self._conda()
-            return found
-        if self.self_contained or self.cuda_from_pip:
-            found["pip"] = (
-                f"python{self.python} -m venv ~/{self.name}",
-                *self._pip(f"~/{self.name}/bin/python -m pip install"),
-            )
-            if capability(self.python) >= OLDEST_OF_UV:
-                uv = f"uv pip install --python ~/{self.name}/bin/python"
-                found["uv"] = (f"uv venv --python {self.python} ~/{self.name}", *self._pip(uv))
-            found["conda"] = (
-                f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
-                *self._conda_pip(),
-            )
-        elif self.cuda_by_hand:
-            packages = " ".join(shlex.quote(one) for one in self.requirements)
-            found["conda"] = (
-                f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
-                f"conda run -n {self.name} python -m pip install {packages}",
-            )
-        else:
-            found["conda"] = self._conda()
-        return found
+        """Package manager → the commands that make a new environment with this release and its CUDA.
+
+        uv comes first where the Python is not the target's own: it brings that Python along.
+        """
+        if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip or self.cuda_by_hand):
+            return {"conda": self._conda()}
+        conda = (f"conda create -y -n {self.name} -c conda-forge python={self.python} pip", *self._conda_pip())
+        if self.cuda_by_hand:
+            return {"conda": conda}
+        found = {"pip": (f"{self.starts_python} -m venv ~/{self.name}", *self._pip())}
+        if capability(self.python) >= OLDEST_OF_UV:
+            install = f"uv pip install --python ~/{self.name}/bin/python {self._packages}"
+            uv = {"uv": (f"uv venv --python {self.python} ~/{self.name}", install, *self._links())}
+            found = {**found, **uv} if self.target.python == self.python else {**uv, **found}
+        return {**found, "conda": conda}
+
+    @property
+    def starts_python(self) -> str:
+        """The program that makes the environment with pip."""
+        if self.interpreter:
+            return self.interpreter
+        return f"python{self.python}" if self.target.python or not self.self_contained else "python3"
+
+    @property
+    def _packages(self) -> str:
+        asked = self.requirements
+        return " ".join(map(shlex.quote, locked(self.matrix, self.row, asked) if self.lock else asked))
 
     @property
     def cuda_by_hand(self) -> bool:
@@ -143,24 +150,26 @@ class Installation:
         elsewhere = self.self_contained or self.cuda_from_pip
         return not elsewhere and minor(self.row.cuda) not in CONDA_TOOLKITS
 
-    def _pip(self, install: str) -> tuple[str, ...]:
-        packages = " ".join(shlex.quote(one) for one in self.requirements)
-        return (f"{install} {packages}", *self._loader_path(f"~/{self.name}/bin/python"))
+    def _pip(self) -> Iterator[str]:
+        pip = f"~/{self.name}/bin/python -m pip install"
+        if capability(self.python) <= OLD_PIP:
+            yield f"{pip} --upgrade pip"
+        yield f"{pip} {self._packages}"
+        yield from self._links()
+
+    def _links(self) -> tuple[str, ...]:
+        site = f"~/{self.name}/lib/python{self._folder}/site-packages"
+        return link_commands(self.row, site, cuda_from_pip=self.cuda_from_pip)
+
+    @property
+    def _folder(self) -> str:
+        return "3.*" if self.starts_python == "python3" else self.python
 
     def _conda_pip(self) -> tuple[str, ...]:
-        packages = " ".join(shlex.quote(one) for one in self.requirements)
-        install = f"conda run -n {self.name} python -m pip install {packages}"
-        if not self.cuda_from_pip:
-            return (install,)
-        folder = f"$(conda run -n {self.name} python -c {shlex.quote(_FOLDERS)})"
-        return (install, f'conda env config vars set -n {self.name} LD_LIBRARY_PATH="{folder}"')
-
-    def _loader_path(self, python: str) -> tuple[str, ...]:
-        """Releases without the extra have no RUNPATH to pip's folders, so the environment has to name them."""
-        if not self.cuda_from_pip:
-            return ()
-        line = f"{python} -c {shlex.quote(EXPORTS)} >> ~/{self.name}/bin/activate"
-        return (line, f". ~/{self.name}/bin/activate")
+        run = f"conda run -n {self.name}"
+        site = f'"$CONDA_PREFIX"/lib/python{self.python}/site-packages'
+        links = link_commands(self.row, site, cuda_from_pip=self.cuda_from_pip, inside=run)
+        return (f"{run} python -m pip install {self._packages}", *links)
 
     def _conda(self) -> tuple[str, ...]:
         """CUDA and cuDNN from conda-forge, TensorFlow from pip.
@@ -177,27 +186,28 @@ class Installation:
             f"conda run -n {self.name} python -m pip install {packages}",
         ]
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH
-            folder = f"$(conda info --base)/envs/{self.name}/lib"
-            steps.append(f'conda env config vars set -n {self.name} LD_LIBRARY_PATH="{folder}"')
+            steps += conda_library_path(self.name)
         return tuple(steps)
 
     @property
     def check(self) -> Fix:
-        """How to see that it worked."""
-        interpreter = f"~/{self.name}/bin/python"
-        if self.target.os == "windows" or list(self.commands) == ["conda"]:
-            return Fix("Check it", (f"conda activate {self.name}", "tfgpu doctor --python python"))
-        return Fix("Check it", (f"tfgpu doctor --python {interpreter}",))
+        """How to see that it worked; the tool itself is not in that environment."""
+        if self.target.os == "windows":
+            return Fix("Check it", (f'conda run -n {self.name} python -c "{list_gpus(self.row.version)}"',))
+        if "pip" in self.commands:
+            return Fix("Check it", (f"tfgpu doctor --python ~/{self.name}/bin/python",))
+        return check_conda(self.name)
 
 
-# Prints what an environment's `activate` has to add: the folders of pip's CUDA before what the variable holds already
-# (the driver of some clusters is found through it alone), and where XLA finds libdevice and ptxas.
-EXPORTS = (
-    'import glob, sysconfig; n = sysconfig.get_path("purelib") + "/nvidia"; found = ":".join(glob.glob(n + "/*/lib")); '
-    'print("export LD_LIBRARY_PATH=\\"" + found + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\\""); '
-    'print("export XLA_FLAGS=\\"${XLA_FLAGS:---xla_gpu_cuda_data_dir=" + n + "/cuda_nvcc}\\"")'
-)
-_FOLDERS = 'import glob, sysconfig; print(":".join(glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib")))'
+def check_conda(name: str) -> Fix:
+    """The doctor of this shell, on the Python of a conda environment, with the variables that activation sets."""
+    return Fix("Check it", (f'conda run -n {name} "$(command -v tfgpu)" doctor --python python',))
+
+
+def list_gpus(version: str) -> str:
+    """Python code that prints what a release sees; tf.config.list_physical_devices came with 2.1."""
+    call = "tf.config.list_physical_devices('GPU')" if at_least(version, "2.1") else "tf.test.is_gpu_available()"
+    return f"import tensorflow as tf; print({call})"
 
 
 def _windows_quote(word: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,64 +10,69 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import (
     PlanRequest,
-    Violation,
     branch_to_go_back_to,
     candidates,
     driver_needed,
-    first_branch,
     last_branch,
     violations,
 )
+from tfgpu_doctor.plan.dead_ends import lifts
+from tfgpu_doctor.plan.delivered import delivered, older_than_five_years
 from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.getting_python import what_may_be_missing
 from tfgpu_doctor.plan.install_commands import Installation
-from tfgpu_doctor.plan.records import SCHEMA, Kind, Lift, Option, Plan, RuledOut
+from tfgpu_doctor.plan.library_links import forgets_folders
+from tfgpu_doctor.plan.problems import problems
+from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target, TargetError
-from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
 from tfgpu_doctor.records.versions import major, minor
 
-# What costs least to give way comes first; the card and the operating system come last.
-LIFTS = ("python", "tensorflow", "glibc", "driver", "known-issue", "cudnn", "gpu", "build")
 CHANGES: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("python", frozenset({"python"})),
     ("driver", frozenset({"driver"})),
     ("python+driver", frozenset({"python", "driver"})),
 )
-# distributions that put their own files into the folder tensorflow/
-IN_THE_WAY = frozenset(TENSORFLOW) - {"tensorflow"}
-_ON_CPU = frozenset({"build", "gpu", "cudnn", "driver", "known-issue"})  # what does not matter without a GPU
+_FROM_PIP = frozenset({"as-is", *(kind for kind, _ in CHANGES)})
 _WSL = Fix("Install WSL2 (the NVIDIA driver stays in Windows; install none inside WSL)", ("wsl --install",))
 
 
 @dataclass(frozen=True)
 class MachineState:
-    """What is known of a real machine beyond the target, so that the commands fit its environment."""
+    """What is known of a real machine beyond the target, so that the commands fit it."""
 
-    fixes: Fixes | None = None
+    fixes: Fixes | None = None  # None: for another Python than that of the facts
     no_gpu: bool = False
     driver_missing: bool = False
     driver_hangs: bool = False
-    in_the_way: tuple[str, ...] = ()  # distributions to be removed first
+
+    @property
+    def interpreter(self) -> str | None:
+        """The Python of the target on this machine; its environment is never installed into."""
+        return self.fixes.python if self.fixes and value_or(self.fixes.facts.python.executable, None) else None
+
+    @property
+    def installers(self) -> tuple[str, ...]:
+        """uv, conda, ... that are there."""
+        return value_or(self.fixes.facts.python.installers, ()) if self.fixes else ()
 
 
 def machine_state(facts: Facts, matrix: Matrix, python: str | None = None) -> MachineState:
-    """What a plan has to know of a real machine; with another Python, its environment does not serve."""
+    """What a plan has to know of a real machine; with another Python, its interpreter does not serve."""
     gpus, plugged = value_or(facts.gpus, None), value_or(facts.host.pci_gpus, None)
     no_gpu = not gpus and plugged == () and not value_or(facts.host.dxg_device, False)
     own = minor(value_or(facts.python.version, ""))
-    installed = {package.name for package in value_or(facts.python.packages, ())}
     return MachineState(
         fixes=Fixes(facts, matrix) if python in (None, own) else None,
         no_gpu=no_gpu,
         driver_missing=not no_gpu and value_or(facts.driver.libcuda, None) == (),
         driver_hangs=bool(value_or(facts.driver.unresponsive, ())),
-        in_the_way=tuple(sorted(installed & IN_THE_WAY)),
     )
 
 
@@ -79,6 +83,7 @@ def make_plan(
     specifier: SpecifierSet | None = None,
     state: MachineState | None = None,
     repaired_issues: frozenset[str] = frozenset(),
+    lock: bool = False,
 ) -> Plan:
     """Rank the ways to a TensorFlow that uses the target's GPUs.
 
@@ -86,6 +91,7 @@ def make_plan(
         specifier: the TensorFlow versions that are asked for; None: any.
         state: the real machine that the target was taken from; None: it was described.
         repaired_issues: ids of known issues that whoever installs it repairs, so that they rule nothing out.
+        lock: name exact versions of NVIDIA's packages in the commands.
 
     Raises TargetError: no release that the matrix knows matches the specifier.
     """
@@ -94,8 +100,9 @@ def make_plan(
     ):
         newest = next(row.version for row in matrix.releases() if not row.prerelease)
         raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
-    planner = Planner(PlanRequest(matrix, target, specifier, repaired_issues), state or MachineState())
-    options = tuple(planner.options())
+    planner = Planner(PlanRequest(matrix, target, specifier, repaired_issues), state or MachineState(), lock)
+    options = planner.options()
+    known = planner.state
     return Plan(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -103,10 +110,10 @@ def make_plan(
         target=target,
         described=state is None,
         tensorflow=None if specifier is None else str(specifier),
-        problems=tuple(planner.problems()),
+        problems=tuple(problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)),
         options=options,
-        ruled_out=tuple(planner.ruled_out(options)),
-        lift=None if options else planner.lift(),
+        ruled_out=() if known.no_gpu or target.os == "macos" else tuple(planner.ruled_out(options)),
+        lifts=tuple(lifts(planner.request, planner.best_way)) if planner.is_dead_end(options) else (),
     )
 
 
@@ -116,30 +123,61 @@ class Planner:
 
     request: PlanRequest
     state: MachineState = MachineState()
+    lock: bool = False
 
     @property
     def target(self) -> Target:
         """The machine."""
         return self.request.target
 
-    def options(self) -> Iterator[Option]:
-        """What works as things are, what one cheap change brings, images, WSL2, and what is not yet released."""
+    def options(self) -> tuple[Option, ...]:
+        """Every way, the best first."""
         if self.state.no_gpu:
-            yield from self._on_cpu()
-            return
+            return tuple(on_cpu(self.request, self.state.interpreter))
+        if self.target.os == "macos":
+            return tuple(on_macos(self.request, self.state.interpreter))
+        ways = tuple(self._ways())
+        if self.request.specifier and not any(one.kind in _FROM_PIP for one in ways):
+            ways = tuple(self._with_links()._ways())
+        return tuple(sorted(ways, key=self._rank))
+
+    def is_dead_end(self, options: tuple[Option, ...]) -> bool:
+        """Whether there is no way to use a GPU, although there may be one."""
+        without_gpu = all(option.kind == "cpu" for option in options)
+        return without_gpu and not self.state.no_gpu and self.target.os != "macos"
+
+    def best_way(self, request: PlanRequest) -> Option | None:
+        """The best way to use the GPU for another request."""
+        found = replace(self, request=request).options()
+        return found[0] if found and found[0].kind != "cpu" else None
+
+    def _rank(self, option: Option) -> int:
+        """As things are; WSL2 before another Python on Windows; what is older than five years behind all others."""
+        if option.kind == "cpu":
+            return 4
+        if older_than_five_years(self.request.matrix, option.released):
+            return 3
+        if self.target.os == "windows" and option.kind != "wsl2":
+            return 0 if option.kind == "as-is" and self.target.python else 2
+        return 1
+
+    def _ways(self) -> Iterator[Option]:
+        """What works as things are, what one cheap change brings, images, WSL2, and what is not yet released."""
         best = self.best()
         if best:
             yield self.option("as-is", best)
         newest = best
         for kind, given_up in CHANGES:
-            row = self.best(given_up) if kind != "python+driver" or newest is None else None
-            if row and (best is None or Version(row.version) > Version(best.version)):
+            enough = newest and not older_than_five_years(self.request.matrix, newest.released)
+            row = None if enough and kind == "python+driver" else self.best(given_up)
+            if row and row is not newest and (best is None or Version(row.version) > Version(best.version)):
                 yield self.option(kind, row)
-                newest = newest or row
-        if self.target.os == "windows":
-            yield from self._in_wsl()
+                newest = max(newest or row, row, key=lambda one: Version(one.version))
         others = alternatives(self.request)
         yield from others or (after_a_driver_change(self.request) if newest is None else ())
+        if self.target.os == "windows":
+            yield from self._in_wsl()
+            yield from on_cpu(self.request, None)
         if best is None and (row := self.best(pre=True)):
             yield self.option("pre-release", row)
 
@@ -150,6 +188,11 @@ class Planner:
             if broken <= given_up and self._can_change(row, broken) and self.installation(row).commands:
                 return row
         return None
+
+    def _with_links(self) -> Planner:
+        """Of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work."""
+        issues = {one.id for one in self.request.matrix.data.known_issues if forgets_folders(one)}
+        return replace(self, request=replace(self.request, repaired_issues=self.request.repaired_issues | issues))
 
     def _can_change(self, row: Release, broken: set[str]) -> bool:
         """A driver goes up to the last branch for the cards; under another Python the release may be broken."""
@@ -163,9 +206,10 @@ class Planner:
         return True
 
     def installation(self, row: Release) -> Installation:
-        """The installation for the target's Python, or for the release's newest."""
+        """The installation for the target's Python, or for the newest that is not the release's very last."""
         python = self.target.python if self.target.python in row.python else row.python[-1]
-        return Installation(self.request.matrix, self.target, row, python)
+        interpreter = self.state.interpreter if python == self.target.python else None
+        return Installation(self.request.matrix, self.target, row, python, interpreter=interpreter, lock=self.lock)
 
     def option(self, kind: Kind, row: Release) -> Option:
         """One release from pip, with all that belongs to it."""
@@ -187,7 +231,11 @@ class Planner:
             cudnn=row.cudnn,
             min_driver=need,
             first=tuple(self._first(kind, need, installation)),
-            commands=self._commands(kind, installation),
+            released=row.released,
+            pythons=() if installation.python == self.target.python else row.python,
+            delivered=None if self.lock else delivered(self.request.matrix, row, installation.requirements),
+            commands=installation.commands,
+            missing=tuple(self._missing(installation)),
             then=(installation.check,),
             notes=tuple(self._notes(row, installation)),
             sources=tuple(dict.fromkeys(row.sources[key] for key in keys if key in row.sources)),
@@ -208,21 +256,16 @@ class Planner:
             archives = "https://developer.nvidia.com/cuda-toolkit-archive and /rdp/cudnn-archive"
             libraries = f"CUDA {installation.row.cuda} and cuDNN {installation.row.cudnn}"
             yield Fix(f"Install {libraries} from NVIDIA's archives ({archives}): no package manager has them")
-        if self.state.in_the_way and fixes and kind in ("as-is", "driver"):
-            yield Fix("Uninstall the conflicting packages", (fixes.pip_uninstall(*self.state.in_the_way),))
 
-    def _commands(self, kind: Kind, installation: Installation) -> dict[str, tuple[str, ...]]:
-        """The environment under test serves where its Python fits; else a new one is made."""
-        commands = installation.commands
-        if kind in ("as-is", "driver") and self.state.fixes and installation.self_contained:
-            packages = " ".join(map(shlex.quote, installation.requirements))
-            python = self.state.fixes.python
-            own = {
-                "pip": self.state.fixes.pip_install(*installation.requirements),
-                "uv": (f"uv pip install --python {python} {packages}",),
-            }
-            return {**commands, **own}
-        return commands
+    def _missing(self, installation: Installation) -> Iterator[Fix]:
+        if self.target.os in ("linux", "wsl2"):
+            yield from what_may_be_missing(
+                tuple(installation.commands),
+                installation.python,
+                installation.starts_python,
+                installers=self.state.installers,
+                there=installation.interpreter is not None,
+            )
 
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
         if installation.holds_cudnn_back:
@@ -234,7 +277,9 @@ class Planner:
         if installation.self_contained:
             yield "CUDA and cuDNN come from pip: no CUDA toolkit is needed, and an installed one does not interfere"
         elif installation.cuda_from_pip:
-            yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages and the path to them"
+            yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
+        if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
+            yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
         if (last := last_branch(self.request)) is not None:
             yield f"Driver branch {last} is the last that supports this GPU: do not update beyond it"
         found = self.request.matrix.issues_for(
@@ -248,64 +293,17 @@ class Planner:
                 yield f"{issue.title}. {issue.fix}"
 
     def _in_wsl(self) -> Iterator[Option]:
-        """Native Windows ends with 2.10; the same machine under WSL2 runs today's releases."""
-        inside = Planner(replace(self.request, target=msgspec.structs.replace(self.target, os="wsl2", glibc=None)))
-        row = inside.best() or inside.best(frozenset({"python"}))
-        if row:
-            option = inside.option("wsl2", row)
-            title = f"TensorFlow {row.version} in WSL2, with Python {option.python}"
-            yield msgspec.structs.replace(option, title=title, first=(_WSL, *option.first))
-
-    def _on_cpu(self) -> Iterator[Option]:
-        """Without a GPU, the newest release for this Python."""
-        for row in self.request.matrix.releases(platform=self.target.platform, package="tensorflow"):
-            broken = {one.constraint for one in violations(self.request, row)}
-            if broken <= _ON_CPU and not Version(row.version).is_prerelease:
-                plain = f"tensorflow=={row.version}"
-                fixes = self.state.fixes
-                yield Option(
-                    kind="cpu",
-                    title=f"TensorFlow {row.version} on the CPU",
-                    tensorflow=row.version,
-                    package="tensorflow",
-                    python=self.target.python,
-                    cuda=None,
-                    cudnn=None,
-                    min_driver=None,
-                    commands={"pip": fixes.pip_install(plain) if fixes else (f"python3 -m pip install {plain}",)},
-                )
-                return
-
-    def problems(self) -> Iterator[str]:
-        """What is wrong whatever the release."""
-        first, last, have = first_branch(self.request), last_branch(self.request), self.target.driver
-        names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in self.target.gpus)
-        cards = " and ".join(dict.fromkeys(names))
-        if self.state.no_gpu:
-            yield "This machine has no NVIDIA GPU. To plan for another GPU, name it: tfgpu plan --gpu 'RTX 4090'"
-        if self.state.driver_hangs:
-            yield "The NVIDIA driver does not respond, so the GPU and the driver version are unknown: run tfgpu doctor"
-        if self.target.os == "macos":
-            yield "macOS has no CUDA; for Apple GPUs, install tensorflow-metal"
-        if any(map(is_tegra, self.target.capabilities)):
-            yield "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t)"
-        for card in self.target.capabilities:
-            if not self._any_kernels(card):
-                yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
-        if have and first and not driver_reaches(have, first):
-            yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
-        if have and not drives(have, None, last):
-            yield f"Driver {have} no longer supports {cards}: driver branch {last} is the last that does"
-
-    def _any_kernels(self, card: str) -> bool:
-        platforms = ("linux_x86_64", "windows_amd64")
-        rows = (row for platform in platforms for row in candidates(self.request.matrix, platform))
-        return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
+        """Native Windows ends with 2.10; under WSL2, with a Python of its own, the machine runs today's releases."""
+        inside = msgspec.structs.replace(self.target, os="wsl2", glibc=None, python=None)
+        planner = Planner(replace(self.request, target=inside), lock=self.lock)
+        kinds = ("as-is", "driver", "conda-forge")
+        if option := next((one for one in planner.options() if one.kind in kinds), None):
+            plain = f"TensorFlow {option.tensorflow}"
+            title = option.title.replace(plain, f"{plain} in WSL2", 1)
+            yield msgspec.structs.replace(option, kind="wsl2", title=title, first=(_WSL, *option.first))
 
     def ruled_out(self, options: tuple[Option, ...]) -> Iterator[RuledOut]:
         """Every release newer than that of the best option; neighbours with the same reasons together."""
-        if self.state.no_gpu:
-            return
         floor = Version(options[0].tensorflow) if options else None
         rows = candidates(self.request.matrix, self.target.platform)
         judged = [
@@ -320,20 +318,3 @@ class Planner:
             ]:
                 yield RuledOut(versions=tuple(versions), violations=found)
                 versions = []
-
-    def lift(self) -> Lift | None:
-        """The one constraint whose loss costs least and lets a release fit."""
-        judged = [(row, violations(self.request, row)) for row in candidates(self.request.matrix, self.target.platform)]
-        for constraint in LIFTS:
-            for row, found in judged:
-                if {one.constraint for one in found} == {constraint}:
-                    return Lift(constraint=constraint, text=self._dead_end(row, found[0]), tensorflow=row.version)
-        return None
-
-    def _dead_end(self, row: Release, broken: Violation) -> str:
-        match broken.constraint:
-            case "gpu":
-                return f"no wheel has kernels for {broken.saw}"
-            case "build":
-                return f"no wheel for {row.platform} has CUDA support"
-        return f"{broken.saw}, but TensorFlow {row.version} needs {broken.need}"

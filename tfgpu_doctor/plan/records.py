@@ -15,8 +15,16 @@ from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
 SCHEMA = "tfgpu.plan/1"
 # as-is: nothing has to change; python, driver: that has to; the others are other ways to install it
 Kind: TypeAlias = Literal[
-    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "cpu"
+    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "metal", "cpu"
 ]
+
+
+class Delivered(Record, frozen=True, kw_only=True):
+    """What pip brings on the day of the matrix's revision."""
+
+    cuda: str  # "12.9"
+    cudnn: str | None
+    packages: dict[str, str]  # distribution of NVIDIA's → version
 
 
 class Option(Record, frozen=True, kw_only=True):
@@ -27,10 +35,14 @@ class Option(Record, frozen=True, kw_only=True):
     tensorflow: str
     package: str  # distribution, or what brings it ("nvcr.io/nvidia/tensorflow", "conda-forge")
     python: str | None
-    cuda: str | None
+    cuda: str | None  # that it is built with
     cudnn: str | None
     min_driver: str | None  # for the target's operating system; None: unknown
+    released: str | None = None  # "2025-08-13"; None: unknown
+    pythons: tuple[str, ...] = ()  # that would do as well
+    delivered: Delivered | None = None  # by pip; None: unknown, or not from pip
     first: tuple[Fix, ...] = ()  # what has to be done before
+    missing: tuple[Fix, ...] = ()  # how to get the programs that the commands start
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # "pip", "uv", "conda", "docker" → commands
     then: tuple[Fix, ...] = ()
     notes: tuple[str, ...] = ()
@@ -46,11 +58,11 @@ class RuledOut(Record, frozen=True, kw_only=True):
 
 
 class Lift(Record, frozen=True, kw_only=True):
-    """The single constraint that, given up, lets a release fit."""
+    """The fewest constraints that, given up, let a release fit."""
 
-    constraint: str  # "python", "driver", "gpu" ...
+    constraints: tuple[str, ...]  # "tensorflow", "driver", "python", "glibc", "os", "gpu"
     text: str
-    tensorflow: str  # the newest release that would fit
+    option: Option  # what is then possible
 
 
 class Plan(Document, frozen=True, kw_only=True):
@@ -65,4 +77,4 @@ class Plan(Document, frozen=True, kw_only=True):
     problems: tuple[str, ...]  # what is wrong whatever the release
     options: tuple[Option, ...]  # best first
     ruled_out: tuple[RuledOut, ...]  # every release newer than that of the best option, newest first
-    lift: Lift | None  # only where there is no option
+    lifts: tuple[Lift, ...]  # only where there is no option: what to give up, the cheapest first

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.plan.constraints import Violation
+from tfgpu_doctor.plan.constraints import Violation, span
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.versions import minor
 from tfgpu_doctor.render.console import marks
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
 
@@ -21,21 +23,12 @@ _WHY: dict[Kind, str] = {
     "python+driver": "with another Python and a newer driver",
     "container": "",
     "conda-forge": "",
-    "wsl2": "GPU support on Windows since 2.11",
+    "wsl2": "since 2.11 the GPU works on Windows through WSL2 alone",
     "pre-release": "not released yet",
+    "metal": "",
     "cpu": "without a GPU",
 }
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
-_INSTEAD = {
-    "python": "another Python",
-    "tensorflow": "another TensorFlow than the one asked for",
-    "glibc": "a newer Linux distribution, or a container",
-    "driver": "another driver",
-    "known-issue": "a release that is known to be broken",
-    "cudnn": "another card",
-    "gpu": "another card",
-    "build": "another platform",
-}
 GROUPS_SHOWN = 6  # of what is ruled out; JSON has all
 
 
@@ -47,9 +40,10 @@ def render(plan: Plan, console: Console) -> None:
     hanging(Text("for  ", "dim"), Text(target_line(plan.target) + asked, "bold"), console)
     for problem in plan.problems:
         conclude("error", Text(problem, "bold red"), console)
+    shown: set[str] = set()
     for number, option in enumerate(plan.options, 1):
         console.print()
-        _option(number, option, plan, console)
+        _option(number, option, plan, console, shown)
     if plan.ruled_out:
         console.print()
         _ruled_out(plan, console)
@@ -74,27 +68,60 @@ def target_line(target: Target) -> str:
     return ", ".join(parts)
 
 
-def _option(number: int, option: Option, plan: Plan, console: Console) -> None:
+def _option(number: int, option: Option, plan: Plan, console: Console, shown: set[str]) -> None:
+    """The best option in full; of the others what differs from what stands above (`shown`). JSON has all of each."""
     title = Text.assemble((option.title, "bold green"), (f"  {_why(option, plan)}", "dim"))
     hanging(Text(f"{number}  ", "bold"), title, console)
-    parts = (("CUDA", option.cuda), ("cuDNN", option.cudnn), ("Python", option.python))
-    needs = f"; needs driver {option.min_driver} or newer" if option.min_driver else ""
-    if option.cuda:
-        has = ", ".join(f"{name} {version}" for name, version in parts if version)
-        _labelled("has", Text(f"{has}{needs}"), console)
+    for label, line in _facts(option, plan.matrix.revision):
+        _labelled(label, Text(line), console)
     for fix in option.first:
-        _fix("first", fix, console)
-    for manager, commands in option.commands.items():
-        for index, command in enumerate(commands):
-            # never wrapped by us: a command must survive being copied
-            label = Text(f"   {manager if index == 0 else '':6} ", "dim")
-            console.print(Text.assemble(label, (command, "bold cyan")), soft_wrap=True)
-    for fix in option.then:
-        _fix("then", fix, console)
+        if fix.text not in shown:
+            _fix("first", fix, console)
+    for manager in list(option.commands) if number == 1 else list(option.commands)[:1]:
+        for index, command in enumerate(option.commands[manager]):
+            _command(manager if index == 0 else "", command, console)
+    if option.kind not in shown:  # that of another image differs in its name alone
+        for command in (command for fix in option.then for command in fix.commands):
+            _command("check", command, console)
+    for fix in option.missing if number == 1 else ():
+        for index, command in enumerate(fix.commands):
+            reason = "       or: " if index else f"   if     {fix.text}: "
+            told = Text.assemble((reason, "dim"), (command, "bold cyan"))
+            console.print(told, soft_wrap=True)
     for note in option.notes:
-        _labelled("note", Text(note), console)
-    if option.see:
+        if note not in shown:
+            _labelled("note", Text(note), console)
+    if option.see and option.see not in shown:
         console.print(Text(f"   see    {option.see}", "dim"), soft_wrap=True)  # a link must survive, too
+    shown.update((option.kind, option.see or "", *option.notes, *(fix.text for fix in option.first)))
+
+
+def _command(label: str, command: str, console: Console) -> None:
+    """Never wrapped by us: a command must survive being copied."""
+    console.print(Text.assemble(Text(f"   {label:6} ", "dim"), (command, "bold cyan")), soft_wrap=True)
+
+
+def _facts(option: Option, day: str) -> Iterator[tuple[str, str]]:
+    built = " and ".join(_versions_of(option.cuda, option.cudnn))
+    if option.delivered and (option.delivered.cuda, option.delivered.cudnn) != (minor(option.cuda), option.cudnn):
+        brought = " and ".join(_versions_of(option.delivered.cuda, option.delivered.cudnn))
+        yield "has", f"{brought} from pip ({day}); built with {built}"
+    elif built:
+        yield "has", built
+    needs = [f"driver {option.min_driver} or newer"] if option.min_driver else []
+    if option.pythons:
+        needs.append(f"Python {span(option.pythons)}")
+    elif option.python and option.kind != "container":
+        needs.append(f"Python {option.python}")
+    if needs:
+        yield "needs", ", ".join(needs)
+
+
+def _versions_of(cuda: str | None, cudnn: str | None) -> Iterator[str]:
+    if cuda:
+        yield f"CUDA {cuda}"
+    if cudnn:
+        yield f"cuDNN {cudnn}"
 
 
 def _why(option: Option, plan: Plan) -> str:
@@ -162,13 +189,12 @@ def _clause(violation: Violation) -> str:
 
 
 def _answer(plan: Plan, console: Console) -> None:
-    if plan.options and plan.options[0].kind == "cpu":
-        conclude("error", Text("No GPU to plan for", "bold red"), console)
-    elif plan.options:
+    if plan.lifts:
+        conclude("error", Text.assemble(("no match", "bold red"), ". What would help, one of:"), console)
+        for lift in plan.lifts:
+            hanging(Text("   - "), Text(lift.text), console)
+    elif plan.options and plan.options[0].kind != "cpu":
         best = Text.assemble(("recommended", "bold green"), f": option 1, {plan.options[0].title}")
         conclude("ok", best, console)
     else:
-        why = ", whichever single constraint is lifted"
-        if plan.lift:
-            why = f": {plan.lift.text}. What would help: {_INSTEAD[plan.lift.constraint]}"
-        conclude("error", Text.assemble(("no match", "bold red"), why), console)
+        conclude("error", Text("No NVIDIA GPU to plan for", "bold red"), console)

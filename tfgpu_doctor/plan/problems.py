@@ -1,0 +1,36 @@
+"""What is wrong with a machine whatever the release. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, is_tegra, runs_on
+from tfgpu_doctor.plan.constraints import PlanRequest, candidates, first_branch, last_branch
+
+
+def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Iterator[str]:
+    """What is wrong whatever the release."""
+    first, last, have = first_branch(request), last_branch(request), request.target.driver
+    names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in request.target.gpus)
+    cards = " and ".join(dict.fromkeys(names))
+    if no_gpu:
+        yield "This machine has no NVIDIA GPU. To plan for another GPU, name it: tfgpu plan --gpu 'RTX 4090'"
+    if driver_hangs:
+        yield "The NVIDIA driver does not respond, so the GPU and the driver version are unknown: run tfgpu doctor"
+    if request.target.os == "macos":
+        yield "macOS has no CUDA: TensorFlow runs on the CPU, or with tensorflow-metal on the GPU of Apple silicon"
+    if any(map(is_tegra, request.target.capabilities)):
+        yield "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t)"
+    for card in request.target.capabilities:
+        if not _any_kernels(request, card):
+            yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
+    if have and first and not driver_reaches(have, first):
+        yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
+    if have and not drives(have, None, last):
+        yield f"Driver {have} no longer supports {cards}: driver branch {last} is the last that does"
+
+
+def _any_kernels(request: PlanRequest, card: str) -> bool:
+    platforms = ("linux_x86_64", "windows_amd64")
+    rows = (row for platform in platforms for row in candidates(request.matrix, platform))
+    return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
