@@ -128,6 +128,8 @@ def _pythons(request: PlanRequest, release: Release, option: Option, preferred: 
 def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
     if plan.target.os == "macos":
         return "TensorFlow has no CUDA on macOS: use a virtual environment and python -m pip install tensorflow"
+    if plan.target.os == "windows":
+        return "on Windows, TensorFlow uses a GPU only in WSL2: install there; tfgpu plan --os windows shows how"
     if plan.options and plan.options[0].kind == "cpu":
         return (
             "this machine has no NVIDIA GPU; to make an environment for another one, name it: --gpu 'RTX 4090' "

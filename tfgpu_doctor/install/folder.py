@@ -40,8 +40,9 @@ def read_path(text: str) -> Path:
 
 
 def log_path(prefix: Path) -> Path:
-    """Where the log of a failed installation is kept."""
-    return prefix.parent / f"{prefix.name}.tfgpu-install.log"
+    """Where the log of a failed installation is kept: beside the folder, or in the nearest one above that exists."""
+    above = next(one for one in prefix.parents if one.is_dir())
+    return above / f"{prefix.name}.tfgpu-install.log"
 
 
 class Folder:
@@ -89,8 +90,12 @@ class Folder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._kept:
-            shutil.rmtree(self.temporary, ignore_errors=True)
-            (self.path / MARKER).unlink()
+            try:
+                shutil.rmtree(self.temporary, ignore_errors=True)
+                (self.path / MARKER).unlink()
+            except BaseException:
+                self._remove()
+                raise
             if self._claim:
                 self._claim.release()
             return

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import structs
+
 from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.reports import now
 from tfgpu_doctor.files import writing
@@ -20,18 +22,20 @@ from tfgpu_doctor.install import room, tools
 from tfgpu_doctor.install.choice import Choice
 from tfgpu_doctor.install.commands import INSTALL, Commands
 from tfgpu_doctor.install.failures import InstallError, RefusedError, UnprovenError
-from tfgpu_doctor.install.folder import Folder, log_path
+from tfgpu_doctor.install.folder import TEMPORARY, Folder, log_path
 from tfgpu_doctor.install.interpreters import Interpreter, Interpreters
 from tfgpu_doctor.install.library_paths import add_library_paths
 from tfgpu_doctor.install.proof import prove
 from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, SCHEMA, Manifest, Method, Package, Proof
 from tfgpu_doctor.install.resolved import lock_text
-from tfgpu_doctor.install.variables import of_children
+from tfgpu_doctor.install.variables import dropped, of_children
+from tfgpu_doctor.records.printable import clean_lines, without_commands
 from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import count
 
 # The phases and how far the whole has come at the begin of each, as measured with uv and an empty cache.
 PHASES = {"interpreter": 0.0, "environment": 0.02, "packages": 0.05, "installation": 0.1, "proof": 0.85}
+_WANTED = f"{TEMPORARY}/requirements.txt"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Resolution:
     requirements: tuple[str, ...]
     packages: tuple[Package, ...]  # empty: this pip cannot say before it installs
     sizes: room.Sizes
+    dropped: tuple[str, ...]  # variables that the programs do not get
 
 
 class Watcher(Protocol):
@@ -75,8 +80,7 @@ class Making:
 
     def __post_init__(self) -> None:
         """The programs get variables of their own."""
-        env = of_children(self.environ, os.getcwd(), str(self.folder.temporary))
-        self.commands = Commands(env)
+        self.commands = Commands(of_children(self.environ, os.getcwd(), str(self.folder.temporary)))
         self._interpreters = Interpreters(self.environ)
 
     def run(self) -> Manifest | None:
@@ -85,16 +89,11 @@ class Making:
         Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as
         it was before.
         """
-        try:
-            return self._run()
-        except OSError as error:
-            raise InstallError(f"{self.folder.path}: {why(error)}") from error
-
-    def _run(self) -> Manifest | None:
         started, created = self.clock(), now()
         tool, interpreter, python = self._tool()
         with self.folder as folder:
-            room.require(folder.path, room.Sizes(None, None))
+            if tool.method != "uv":  # which says how large the packages are before it downloads them
+                room.require(folder.path, room.Sizes(None, None))
             if interpreter is None and tool.method != "conda":
                 interpreter = self._get_interpreter(python)
             resolution = self._resolve(tool, interpreter, python)
@@ -102,9 +101,10 @@ class Making:
                 return None
             packages = self._install(tool, resolution)
             manifest = self._prove(resolution, packages)
-            self._write(MANIFEST, self._finished(manifest, created, started).to_json())
+            manifest = structs.replace(manifest, created=created, seconds=round(self.clock() - started, 1))
+            self._write(MANIFEST, manifest.to_json())
             folder.keep()
-            return self._finished(manifest, created, started)
+            return manifest
 
     # ------------------------------------------------------------------------------------ before anything is made
 
@@ -155,9 +155,8 @@ class Making:
         made_with = f"Python {interpreter.version}" if interpreter else f"Python {python}"
         self.watcher.phase(f"making the environment with {tool.method} and {made_with}", PHASES["environment"])
         tool.create(self.commands, prefix, interpreter)
-        wanted = self.folder.temporary / "requirements.txt"
         requirements = self.choice.requirements(python)
-        writing.replace(str(wanted), "".join(f"{one}\n" for one in requirements).encode())
+        wanted = self._write(_WANTED, "".join(f"{one}\n" for one in requirements).encode())
         packages: tuple[Package, ...] = ()
         if requirements:
             self.watcher.phase("choosing the packages", PHASES["packages"])
@@ -165,14 +164,13 @@ class Making:
         sizes = room.sizes_of(packages)
         room.require(prefix, sizes)
         path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
-        return Resolution(self.choice, tool.method, prefix, path, version, requirements, packages, sizes)
+        return Resolution(
+            self.choice, tool.method, prefix, path, version, requirements, packages, sizes, dropped(self.environ)
+        )
 
     def _install(self, tool: tools.Tool, resolution: Resolution) -> tuple[Package, ...]:
         prefix, packages = resolution.prefix, resolution.packages
-        wanted = self.folder.temporary / "requirements.txt"
-        if packages:
-            wanted = prefix / LOCK
-            self._lock(resolution, packages)
+        wanted = self._lock(resolution, packages) if packages else prefix / _WANTED
         if resolution.requirements:
             what = count(len(packages), "package") if packages else "the packages"
             counted = _Counted(packages, lambda done: self._installing(what, done))
@@ -187,15 +185,17 @@ class Making:
         begin, end = PHASES["installation"], PHASES["proof"]
         self.watcher.phase(f"installing {what}", begin + (end - begin) * done)
 
-    def _lock(self, resolution: Resolution, packages: tuple[Package, ...]) -> None:
+    def _lock(self, resolution: Resolution, packages: tuple[Package, ...]) -> Path:
         platform = resolution.choice.release.platform
-        self._write(LOCK, lock_text(packages, python=resolution.python, platform=platform).encode())
+        return self._write(LOCK, lock_text(packages, python=resolution.python, platform=platform).encode())
 
     def _prove(self, resolution: Resolution, packages: tuple[Package, ...]) -> Manifest:
         prefix, release = resolution.prefix, resolution.choice.release
-        added = add_library_paths(prefix, release)
-        self.watcher.phase("verifying the environment", PHASES["proof"])
-        proof = prove(prefix, release, lambda name: self.watcher.phase(f"verifying: {name}", PHASES["proof"]))
+        try:
+            added = add_library_paths(prefix, release)
+            proof = prove(prefix, release, lambda name: self.watcher.phase(f"verifying: {name}", PHASES["proof"]))
+        except OSError as error:
+            raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
         if not proof.ok:
             raise UnprovenError(_unproven(proof), proof)
         if proof.report:
@@ -219,19 +219,18 @@ class Making:
             steps=proof.steps,
         )
 
-    def _finished(self, manifest: Manifest, created: str, started: float) -> Manifest:
-        import msgspec
-
-        return msgspec.structs.replace(manifest, created=created, seconds=round(self.clock() - started, 1))
-
-    def _write(self, name: str, data: bytes) -> None:
-        writing.replace(str(self.folder.path / name), data)
+    def _write(self, name: str, data: bytes) -> Path:
+        try:
+            writing.replace(str(self.folder.path / name), data)
+        except OSError as error:
+            raise InstallError(f"{self.folder.path / name} cannot be written: {why(error)}") from error
+        return self.folder.path / name
 
 
 class _Counted:
     """How much of the packages has been installed, by what pip or uv prints."""
 
-    _LINE = re.compile(r"\s*(?:Downloaded|Downloading|Using cached|Collecting|Processing)\s+(\S+)")
+    _LINE = re.compile(r"\s*(?:Downloaded|Collecting)\s+(\S+)")  # of uv, of pip
 
     def __init__(self, packages: tuple[Package, ...], tell: Callable[[float], None]) -> None:
         self._sizes = {package.name: package.size or 1 for package in packages}
@@ -255,7 +254,8 @@ def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:
     """Write what the programs wrote beside the folder; None where nothing was run, or it cannot be written."""
     if not commands.log:
         return None
+    text = without_commands(clean_lines("".join([*commands.log, message, "\n"])))
     with suppress(OSError):
-        writing.replace(str(log_path(prefix)), "".join([*commands.log, message, "\n"]).encode("utf-8", "replace"))
+        writing.replace(str(log_path(prefix)), text.encode("utf-8", "replace"))
         return log_path(prefix)
     return None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 _FAMILY = re.compile(r"(?:PIP|UV|CONDA|MAMBA|VIRTUALENV)_.*|(?:PYTHON|VIRTUAL_ENV|_CE_|__PYVENV).*")
+_DISTURBING = re.compile(r"PYTHON(?:PATH|HOME)|(?:PIP|UV)_(?!(?:DISABLE_PIP_VERSION_CHECK|NO_INPUT|NO_PROGRESS)$).*")
 _KEPT = re.compile(
     r"PIP_(?:INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|TRUSTED_HOST|CERT|CLIENT_CERT|PROXY|TIMEOUT"
     r"|DEFAULT_TIMEOUT|RETRIES|CACHE_DIR|NO_CACHE_DIR|CONFIG_FILE|KEYRING_PROVIDER|USE_FEATURE|USE_DEPRECATED)"
@@ -54,8 +55,8 @@ def of_children(environ: Mapping[str, str], folder: str, temporary: str) -> dict
 
 
 def dropped(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the variables that the programs do not get."""
-    return tuple(sorted(name for name in environ if _FAMILY.fullmatch(name) and not _KEPT.fullmatch(name)))
+    """The variables that would send packages elsewhere, or bring others, and that the programs do not get."""
+    return tuple(sorted(name for name in environ if _DISTURBING.fullmatch(name) and not _KEPT.fullmatch(name)))
 
 
 def _absolute(value: str, folder: str) -> str:

@@ -32,6 +32,7 @@ def render_resolution(resolution: Resolution, console: Console) -> None:
             ("has", f"CUDA {option.cuda}, cuDNN {option.cudnn}; needs driver {option.min_driver} or newer"),
             *(("before", fix.text) for fix in option.first),
             *(("note", note) for note in option.notes),
+            *((("ignored", ", ".join(resolution.dropped)),) if resolution.dropped else ()),
         ),
         console,
     )
