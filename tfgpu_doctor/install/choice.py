@@ -57,30 +57,25 @@ def choose(
     Args:
         request: the machine and what is asked for.
         state: of the machine, where it is this one.
-        repaired: known issues that the installation repairs; they count only where nothing else fits.
+        repaired: ids of known issues that the installation repairs.
         first_pythons: the versions to be preferred where several will do.
         method: that was asked for; None: any.
 
     Raises RefusedError: there is none; the message says why. Raises TargetError: no such release.
     """
     refused: list[str] = []
-    for avoided in (frozenset[str](), repaired):
-        plan = make_plan(
-            request.matrix, request.target, specifier=request.specifier, state=state, repaired_issues=avoided
-        )
-        for option in plan.options:
-            if option.kind not in MADE_HERE:
-                refused.append(f"{option.title}: {_WHY_NOT[option.kind]}")
-                continue
-            found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
-            if isinstance(found, Choice) and method and method not in found.methods:
-                found = f"it can be made with {' or '.join(found.methods)}, not with {method}"
-            if isinstance(found, Choice):
-                return found
-            refused.append(f"{option.title}: {found}")
-        if request.specifier is None:
-            break
-    raise RefusedError(_refusal(plan, tuple(dict.fromkeys(refused))))
+    plan = make_plan(request.matrix, request.target, specifier=request.specifier, state=state)
+    for option in plan.options:
+        if option.kind not in MADE_HERE:
+            refused.append(f"{option.title}: {_WHY_NOT[option.kind]}")
+            continue
+        found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
+        if isinstance(found, Choice) and method and method not in found.methods:
+            found = f"it can be made with {' or '.join(found.methods)}, not with {method}"
+        if isinstance(found, Choice):
+            return found
+        refused.append(f"{option.title}: {found}")
+    raise RefusedError(_refusal(plan, tuple(refused)))
 
 
 def _made_by(request: PlanRequest, option: Option, plan: Plan, preferred: tuple[str, ...]) -> Choice | str:
@@ -137,8 +132,12 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
         )
     if refused:
         return f"none of the ways that tfgpu plan shows can be made here. {'; '.join(refused)}"
+    asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
+    row = next(asked, None)
+    what = f"TensorFlow {row.versions[0]} cannot be used" if row else "no release of TensorFlow matches"
+    why = "".join(f"; {one.saw}, needed is {one.need}" for one in row.violations) if row else ""
     lifts = f". What would help: {'; or '.join(lift.text for lift in plan.lifts)}" if plan.lifts else ""
-    return f"no release of TensorFlow matches{lifts}. tfgpu plan with the same options says more"
+    return f"{what}{why.replace(';', ':', 1)}{lifts}. tfgpu plan with the same options says more"
 
 
 def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:

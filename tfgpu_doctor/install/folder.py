@@ -113,8 +113,10 @@ class Folder:
     def _remove(self) -> None:
         """Remove what this run has made, the marker last, so that a second interrupt leaves it to the next run."""
         if self._claim:
-            _empty(self.path)
-            self._claim.release()
+            try:
+                _empty(self.path)
+            finally:
+                self._claim.release()
         for folder in self._made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -19,41 +18,85 @@ class UnreadableError(ValueError):
     """The answer of a resolver is not what it is known to write."""
 
 
-def of_pylock(document: Mapping[str, Any]) -> tuple[Package, ...]:
-    """The packages of a pylock.toml (PEP 751) that was made for one interpreter.
+class _Wheel(msgspec.Struct):
+    url: str = ""
+    path: str = ""
+    size: int | None = None
+    hashes: dict[str, str] = {}
+
+
+class _Locked(msgspec.Struct):
+    name: str
+    version: str
+    wheels: list[_Wheel] = []
+
+
+class _Lock(msgspec.Struct):
+    packages: list[_Locked] = []
+
+
+class _Archive(msgspec.Struct):
+    hashes: dict[str, str] = {}
+
+
+class _Download(msgspec.Struct):
+    url: str
+    archive_info: _Archive = msgspec.field(default_factory=_Archive)
+
+
+class _Named(msgspec.Struct):
+    name: str
+    version: str
+
+
+class _Reported(msgspec.Struct):
+    metadata: _Named
+    download_info: _Download
+
+
+class _Report(msgspec.Struct):
+    install: list[_Reported]
+
+
+def of_pylock(document: object) -> tuple[Package, ...]:
+    """The packages of a pylock.toml (PEP 751) that was made for one interpreter, parsed.
 
     Of the wheels listed, the first is what the interpreter prefers.
     """
-    return tuple(map(_locked, document.get("packages", ())))
-
-
-def _locked(row: Mapping[str, Any]) -> Package:
-    wheels = row.get("wheels") or [row.get("archive") or {}]
-    place = wheels[0].get("url") or wheels[0].get("path") or ""
-    hashes = (f"{kind}:{value}" for wheel in wheels for kind, value in sorted(wheel.get("hashes", {}).items()))
     try:
-        name, version = canonicalize_name(row["name"]), str(row["version"])
-    except KeyError as error:
-        raise UnreadableError(f"pylock.toml without {error}") from error
-    return Package(name, version, place.rpartition("/")[2] or None, wheels[0].get("size"), tuple(hashes))
+        return tuple(map(_locked, msgspec.convert(document, _Lock).packages))
+    except msgspec.ValidationError as error:
+        raise UnreadableError(f"uv's pylock.toml cannot be read: {error}") from error
+
+
+def _locked(row: _Locked) -> Package:
+    first = row.wheels[0] if row.wheels else _Wheel()
+    hashes = tuple(one for wheel in row.wheels for one in _hashes(wheel.hashes))
+    return Package(canonicalize_name(row.name), row.version, _file(first.url or first.path), first.size, hashes)
+
+
+def _hashes(found: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{kind}:{value}" for kind, value in sorted(found.items()))
+
+
+def _file(place: str) -> str | None:
+    return place.partition("#")[0].rpartition("/")[2] or None
 
 
 def of_pip_report(data: bytes, output: str = "") -> tuple[Package, ...]:
     """The packages of `pip install --report`; sizes stand only in what pip printed on the way."""
     try:
-        rows = msgspec.json.decode(data)["install"]
-        sizes = dict(_sizes(output))
-        return tuple(sorted((_reported(row, sizes) for row in rows), key=lambda one: one.name))
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        rows = msgspec.json.decode(data, type=_Report).install
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableError(f"pip's report cannot be read: {error}") from error
+    sizes = dict(_sizes(output))
+    return tuple(sorted((_reported(row, sizes) for row in rows), key=lambda one: one.name))
 
 
-def _reported(row: Mapping[str, Any], sizes: Mapping[str, int]) -> Package:
-    file = row["download_info"]["url"].rpartition("/")[2].partition("#")[0]
-    found = row["download_info"].get("archive_info", {}).get("hashes", {})
-    hashes = tuple(f"{kind}:{value}" for kind, value in sorted(found.items()))
-    metadata = row["metadata"]
-    return Package(canonicalize_name(metadata["name"]), metadata["version"], file, sizes.get(file), hashes)
+def _reported(row: _Reported, sizes: Mapping[str, int]) -> Package:
+    named, file = row.metadata, _file(row.download_info.url)
+    hashes = _hashes(row.download_info.archive_info.hashes)
+    return Package(canonicalize_name(named.name), named.version, file, sizes.get(file or ""), hashes)
 
 
 def _sizes(output: str) -> Iterator[tuple[str, int]]:
@@ -66,11 +109,11 @@ def _sizes(output: str) -> Iterator[tuple[str, int]]:
 def of_pip_list(data: bytes) -> tuple[Package, ...]:
     """The packages of `pip list --format json`, for a pip that writes no report."""
     try:
-        rows = msgspec.json.decode(data, type=list[dict[str, str]])
-        found = (Package(canonicalize_name(row["name"]), row["version"]) for row in rows)
-        return tuple(sorted(found, key=lambda one: one.name))
-    except (msgspec.DecodeError, KeyError) as error:
+        rows = msgspec.json.decode(data, type=list[_Named])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableError(f"pip's list cannot be read: {error}") from error
+    found = (Package(canonicalize_name(row.name), row.version) for row in rows)
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def has_hashes(packages: Iterable[Package]) -> bool:

@@ -82,7 +82,6 @@ def make_plan(
     *,
     specifier: SpecifierSet | None = None,
     state: MachineState | None = None,
-    repaired_issues: frozenset[str] = frozenset(),
     lock: bool = False,
 ) -> Plan:
     """Rank the ways to a TensorFlow that uses the target's GPUs.
@@ -90,7 +89,6 @@ def make_plan(
     Args:
         specifier: the TensorFlow versions that are asked for; None: any.
         state: the real machine that the target was taken from; None: it was described.
-        repaired_issues: ids of known issues that whoever installs it repairs, so that they rule nothing out.
         lock: name exact versions of NVIDIA's packages in the commands.
 
     Raises TargetError: no release that the matrix knows matches the specifier.
@@ -100,7 +98,7 @@ def make_plan(
     ):
         newest = next(row.version for row in matrix.releases() if not row.prerelease)
         raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
-    planner = Planner(PlanRequest(matrix, target, specifier, repaired_issues), state or MachineState(), lock)
+    planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState(), lock)
     options = planner.options()
     known = planner.state
     return Plan(

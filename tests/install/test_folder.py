@@ -1,0 +1,159 @@
+"""The folder that becomes an environment: what is refused, and that only what a run has made is removed again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.install.fakes import left_in
+from tfgpu_doctor.install.failures import FolderError
+from tfgpu_doctor.install.folder import MARKER, Folder, log_path, read_path
+
+
+def fill(folder: Folder) -> None:
+    (folder.path / "lib").mkdir()
+    (folder.path / "lib" / "a.so").write_text("")
+    (folder.path / "bin").symlink_to("lib")
+
+
+NAMES = ("env", "two words", "größe 测试", "-dash", "%s;$HOME'`x`\"")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path, name: str, exists: bool) -> None:
+    path = tmp_path / name
+    if exists:
+        path.mkdir()
+    before = left_in(tmp_path)
+    with pytest.raises(RuntimeError), Folder(path) as folder:
+        fill(folder)
+        raise RuntimeError
+    assert left_in(tmp_path) == before
+
+
+def test_folders_above_that_were_made_are_removed_too(tmp_path: Path) -> None:
+    with Folder(tmp_path / "a" / "b" / "env") as folder:
+        fill(folder)
+    assert left_in(tmp_path) == []
+    with Folder(tmp_path / "a" / "b" / "env"):
+        (tmp_path / "a" / "mine").write_text("of somebody else")
+    assert left_in(tmp_path) == ["a", "a/mine"]
+    assert log_path(tmp_path / "x" / "y" / "env") == tmp_path / "env.tfgpu-install.log"
+
+
+def test_what_is_finished_stays_without_marker(tmp_path: Path) -> None:
+    with Folder(tmp_path / "env") as folder:
+        fill(folder)
+        folder.keep()
+    assert left_in(tmp_path) == ["env", "env/bin", "env/lib", "env/lib/a.so"]
+
+
+def test_folders_that_cannot_be_written_to_are_removed(tmp_path: Path) -> None:
+    with Folder(tmp_path / "env") as folder:
+        fill(folder)
+        (folder.path / "lib").chmod(0o500)
+    assert left_in(tmp_path) == []
+
+
+REFUSED = {
+    "is not empty": lambda path: (path.mkdir(), (path / "mine").write_text("")),
+    "is an environment already": lambda path: (path.mkdir(), (path / "pyvenv.cfg").write_text("")),
+    "is a file": lambda path: path.write_text(""),
+    "is a symbolic link to .*nowhere: name the folder itself": lambda path: path.symlink_to("/nowhere"),
+    "is a symbolic link to .*: name": lambda path: path.symlink_to(path.parent),
+    "not a folder": lambda path: (path.parent.rmdir(), path.parent.write_text("")),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
+    path = tmp_path / "above" / "env"
+    path.parent.mkdir()
+    REFUSED[message](path)
+    before = left_in(tmp_path)
+    with pytest.raises(FolderError, match=message):
+        Folder(path)
+    assert left_in(tmp_path) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_above_that_cannot_be_written_to(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(FolderError, match="is not writable"):
+        Folder(tmp_path / "env")
+
+
+@pytest.mark.parametrize("text", ["", " ", "a:b", "a\nb", "a\0b"])
+def test_names_that_no_environment_can_have(text: str) -> None:
+    with pytest.raises(FolderError):
+        read_path(text)
+
+
+def test_what_a_name_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert read_path("x/../env") == tmp_path / "env"
+    assert read_path("-env") == tmp_path / "-env"
+    assert read_path("~/env") == Path("/home/somebody/env")
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from tfgpu_doctor.install.folder import Folder
+with Folder(Path(sys.argv[1])) as folder:
+    (folder.path / "half").mkdir()
+    print("ready", flush=True)
+    time.sleep(300)
+"""
+
+
+def test_one_that_was_killed_is_recognised_and_one_that_runs_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    try:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(FolderError, match="another tfgpu install makes an environment there just now"):
+            Folder(path)
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    assert left_in(tmp_path) == ["env", "env/.tfgpu-temporary", f"env/{MARKER}", "env/half"]
+    said: list[str] = []
+    with Folder(path, said.append) as folder:
+        assert left_in(tmp_path) == ["env", "env/.tfgpu-temporary", f"env/{MARKER}"]
+        folder.keep()
+    assert said == [f"removing the unfinished environment in {path}"]
+
+
+@pytest.mark.parametrize("content", ["", "of another program\n"])
+def test_a_marker_of_others_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / MARKER).write_text(content)
+    with pytest.raises(FolderError, match="is not empty"):
+        Folder(tmp_path / "env")
+
+
+def test_a_second_interrupt_leaves_the_marker_to_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "env"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), Folder(path) as folder:
+        fill(folder)
+        patch.setattr("shutil.rmtree", _interrupted)
+        raise RuntimeError
+    assert (path / MARKER).exists()
+    with Folder(path) as folder:
+        assert folder.was_unfinished
+    assert left_in(tmp_path) == ["env"]
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
