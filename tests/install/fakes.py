@@ -32,7 +32,11 @@ case "$1 $2" in
 esac
 for last; do :; done
 moment() {
-    if [ "$TFGPU_TEST_WAIT" = "$phase $1" ]; then : > "$TFGPU_TEST_READY"; while :; do sleep 60; done; fi
+    if [ "$TFGPU_TEST_WAIT" = "$phase $1" ]; then
+        echo $$ > "$TFGPU_TEST_READY.new"
+        mv "$TFGPU_TEST_READY.new" "$TFGPU_TEST_READY"
+        exec sleep 300
+    fi
     if [ "$TFGPU_TEST_FAIL" = "$phase $1" ]; then printf '%b\\n' "$TFGPU_TEST_SAYS" >&2; exit 1; fi
 }
 moment begin

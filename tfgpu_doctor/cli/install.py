@@ -68,7 +68,7 @@ def command(
     Exit codes: 0 made and verified, 1 not possible, or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
-    if not (yes or dry_run or (sys.stdin and sys.stdin.isatty())):
+    if not (yes or dry_run or _can_ask()):
         raise click.UsageError("without a terminal to ask at, add --yes to install, or --dry-run to see what would be")
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import Folder, read_path
@@ -108,7 +108,8 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
         page.render_failure(str(error), _explained(error, matrix), str(log) if log else None, console_for())
         return error.code
     except BaseException:
-        keep_log(making.commands, prefix, message="tfgpu install: interrupted")
+        if log := keep_log(making.commands, prefix, message="tfgpu install: interrupted"):
+            say(f"tfgpu: the log is {log}")
         raise
     shown.clear()
     if manifest is None:
@@ -201,6 +202,10 @@ class _Shown:
             return False
         self._begin()
         return True
+
+
+def _can_ask() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _confirmed(question: str) -> bool:

@@ -41,11 +41,12 @@ class Commands:
             if on_line:
                 on_line(line)
 
+        self.log.append(f"$ {' '.join(argv)}\n")
         # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
         done = process.run(argv, timeout=timeout, env=self.env, cwd=os.sep, on_line=look, merged=True)
         self.ran.append(Ran(done.argv, done.returncode, round(done.seconds, 3)))
         ended = done.error or _ended(done, timeout)
-        self.log.append(f"$ {' '.join(done.argv)}\n{done.stdout}{done.stderr}[{ended or 'exit code 0'}]\n")
+        self.log.append(f"{done.stdout}{done.stderr}[{ended or 'exit code 0'}]\n")
         if ended:
             raise CommandError(what, ended, done.stdout + done.stderr, timed_out=done.timed_out)
         return done.stdout

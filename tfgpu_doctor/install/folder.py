@@ -58,6 +58,7 @@ class Folder:
         self._on_removal = on_removal
         self._made: list[Path] = []  # folders, the deepest first
         self._claim: claims.Claim | None = None
+        self._ours = False  # what stands in the folder
         self._kept = False
         self.was_unfinished = _is_unfinished(path)
         if not self.was_unfinished:
@@ -73,9 +74,11 @@ class Folder:
                 self._on_removal(f"removing the unfinished environment in {self.path}")
                 _empty(self.path)
             self._make()
+            self._ours = True
             self._claim = claims.Claim(str(self.path / MARKER), _CONTENT)
             self.temporary.mkdir()
         except FileExistsError:
+            self._ours = False
             self._remove()
             raise FolderError(f"{self.path}: another process has just put something there") from None
         except OSError as error:
@@ -112,10 +115,11 @@ class Folder:
 
     def _remove(self) -> None:
         """Remove what this run has made, the marker last, so that a second interrupt leaves it to the next run."""
-        if self._claim:
-            try:
+        try:
+            if self._ours:
                 _empty(self.path)
-            finally:
+        finally:
+            if self._claim:
                 self._claim.release()
         for folder in self._made:
             with suppress(OSError):  # not made yet, or others use it by now

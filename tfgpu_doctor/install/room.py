@@ -11,7 +11,7 @@ from tfgpu_doctor.install.failures import RefusedError
 from tfgpu_doctor.install.records import Package
 from tfgpu_doctor.records.units import memory_size
 
-UNPACKED = 1.9  # bytes on disk for each byte of a wheel: 1.86 for tensorflow[and-cuda]==2.20.0
+UNPACKED = 2.1  # bytes on disk for each byte of a wheel: 2.06 for 2.13.1 with CUDA 11, 1.94 for 2.17.1, 1.86 for 2.20.0
 UNKNOWN = 5_000_000_000  # on disk, where the sizes of the wheels are not known
 WHILE_UNPACKING = 3_000_000_000  # and for the wheels themselves
 SPEEDS = (10e6, 50e6)  # bytes in a second that are downloaded and unpacked, slow and fast

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.install.making import Resolution
-from tfgpu_doctor.install.records import LOCK, MANIFEST, Manifest, Package, StepState
+from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Package, StepState
 from tfgpu_doctor.install.room import SPEEDS, Sizes
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import count, memory_size
@@ -18,6 +18,7 @@ from tfgpu_doctor.render.terminal.layout import conclude, marked, show_block, sh
 
 _MARKS: dict[StepState, str] = {"ok": "ok", "warning": "warning", "failed": "error", "skipped": "absent"}
 _MAIN = 8  # packages that are listed; the rest is counted
+_FEW = 3  # names of added files
 # distribution, without the CUDA in its name → what its version is promised by
 _PROMISED = {"nvidia-cuda-runtime": "cuda", "nvidia-cudnn": "cudnn"}
 
@@ -25,7 +26,8 @@ _PROMISED = {"nvidia-cuda-runtime": "cuda", "nvidia-cudnn": "cudnn"}
 def render_resolution(resolution: Resolution, console: Console) -> None:
     """Print what is going to be installed, and how much it is."""
     option, packages = resolution.choice.option, resolution.packages
-    show_title(option.title, f"into {resolution.prefix}", console)
+    show_title(option.title, "", console)
+    _show_copied("into", str(resolution.prefix), console)
     show_card(
         (
             ("with", f"{resolution.method}, Python {resolution.python} {resolution.interpreter}".rstrip()),
@@ -79,7 +81,7 @@ def render_made(manifest: Manifest, console: Console) -> None:
     prefix = shlex.quote(manifest.prefix)
     console.print()
     show_card(_versions(manifest), console)
-    show_card([("added", f"{one.path}: {one.why}") for one in manifest.added], console)
+    show_card([("added", text) for text in _added(manifest.added)], console)
     console.print()
     for step in manifest.steps:
         marked(_MARKS[step.state], f"{step.name}: {step.text}", console, indent=2)
@@ -90,16 +92,30 @@ def render_made(manifest: Manifest, console: Console) -> None:
         Text(f"{done}; what could not be verified here is marked above" if warned else f"{done} and verified"),
         console,
     )
-    activate = f"conda activate {prefix}" if manifest.method == "conda" else f"source {prefix}/bin/activate"
-    show_card(
-        (
-            ("use it", activate),
-            ("or", f"{prefix}/bin/python SCRIPT.py"),
-            ("check it", f"tfgpu doctor --python {prefix}/bin/python"),
-            ("versions", f"{manifest.prefix}/{LOCK}, with all that was done in {MANIFEST}"),
-        ),
-        console,
-    )
+    for label, command in (
+        ("use it", f"conda activate {prefix}" if manifest.method == "conda" else f"source {prefix}/bin/activate"),
+        ("or", f"{prefix}/bin/python SCRIPT.py"),
+        ("check it", f"tfgpu doctor --python {prefix}/bin/python"),
+    ):
+        _show_copied(label, command, console)
+    show_card((("versions", f"in {LOCK} there, with all that was done in {MANIFEST}"),), console)
+
+
+def _show_copied(label: str, text: str, console: Console) -> None:
+    """Print what is copied: a command or a path, never wrapped by us."""
+    console.print(Text.assemble((f"  {label:10}  ", "dim"), (text, "bold cyan")), soft_wrap=True)
+
+
+def _added(added: tuple[Added, ...]) -> Iterator[str]:
+    """What was added for one reason to one folder, in one line."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for one in added:
+        folder, _, name = one.path.rpartition("/")
+        groups.setdefault((one.kind, folder, one.why), []).append(name)
+    for (kind, folder, why), names in groups.items():
+        what = count(len(names), kind if kind == "link" else "file")
+        shown = ", ".join(names) if len(names) <= _FEW else f"{', '.join(names[:_FEW])} ..."
+        yield f"{what} in {folder} ({shown}): {why}"
 
 
 def _versions(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -123,4 +139,4 @@ def render_failure(message: str, report: Report | None, log: str | None, console
         show_block(block(first, {finding.id: finding.title for finding in report.findings}), console)
     if log:
         console.print()
-        show_card((("log", log),), console)
+        _show_copied("log", log, console)

@@ -1,0 +1,293 @@
+"""An installation from its begin to its end: with pip over tiny wheels, and interrupted at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.guard import guarded
+from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_uv, left_in, write_index
+from tfgpu_doctor.install import making
+from tfgpu_doctor.install.folder import MARKER
+from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Proof, Step
+from tfgpu_doctor.records.report import decode_saved
+
+NO_GPU = Step("doctor", "warning", "no GPU here", 0.1)
+LIBRARY = Added("lib/libcusolver.so.11", "link", "TensorFlow does not look there")
+
+
+@pytest.fixture(autouse=True)
+def proven(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """The proof has tests of its own; here it answers as told."""
+
+    def answer(*steps: Step) -> None:
+        def prove(prefix: Path, release: object, on_step: Callable[[str], None]) -> Proof:
+            on_step("doctor")
+            return Proof(steps)
+
+        monkeypatch.setattr(making, "prove", prove)
+
+    monkeypatch.setattr(making, "add_library_paths", lambda prefix, release: (LIBRARY,))
+    answer(Step("import", "ok", "TensorFlow 2.17.1", 1.0), NO_GPU)
+    return answer
+
+
+@pytest.fixture
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to install into, and the fake uv on PATH."""
+    fake_uv(tmp_path / "programs")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def install(folder: Path, *arguments: str, yes: bool = True, **environ: str) -> subprocess.CompletedProcess[str]:
+    more = ("--yes",) if yes else ()
+    return tfgpu("install", *arguments, *more, *GPU, cwd=folder, environ=environ)
+
+
+# ------------------------------------------------------------------------------------------------ with the real pip
+
+
+def test_pip_makes_it_from_wheels(tmp_path: Path) -> None:
+    index = write_index(tmp_path / "index")
+    (tmp_path / "work").mkdir()
+    for name in ("json.py", "pip.py", "venv.py"):
+        (tmp_path / "work" / name).write_text("raise SystemExit('code of the current directory')\n")
+    elsewhere = {"PIP_TARGET": "/nowhere", "PYTHONPATH": "/nowhere", "PIP_NO_DEPS": "1"}
+    environ = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "../index", "PIP_CONFIG_FILE": os.devnull, **elsewhere}
+    done = install(tmp_path / "work", "two words", "--method", "pip", **environ)
+    prefix = tmp_path / "work" / "two words"
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "work").glob("two*")) == ["two words"]
+    lock = (prefix / LOCK).read_text()
+    assert f"tensorflow=={TENSORFLOW} \\\n    --hash=sha256:" in lock and f"nvidia-cudnn-cu12=={CUDNN}" in lock
+    manifest = decode_saved((prefix / MANIFEST).read_bytes(), Manifest, "it", "manifest")
+    assert (manifest.method, manifest.requirements) == ("pip", (f"tensorflow[and-cuda]=={TENSORFLOW}",))
+    assert [one.name for one in manifest.packages] == ["nvidia-cudnn-cu12", "tensorflow"]
+    assert (manifest.steps[1], manifest.added) == (NO_GPU, (LIBRARY,))
+    assert not any(word.startswith("-e") for ran in manifest.commands for word in ran.argv)
+    assert not {MARKER, ".tfgpu-temporary"} & set(os.listdir(prefix))
+    assert list(prefix.glob("lib/python3.*/site-packages/tensorflow")) and index.exists()
+    assert f"cuDNN       {CUDNN} (TensorFlow is built with 8.9)" in done.stdout
+    assert "use it      source '" in done.stdout and "two words'/bin/activate" in done.stdout
+    assert "ignored     PIP_NO_DEPS, PIP_TARGET, PYTHONPATH" in done.stdout
+    assert "what could not be verified here is marked above" in " ".join(done.stdout.split())
+
+
+@pytest.mark.full
+def test_what_pip_refuses_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    environ = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index"), "PIP_CONFIG_FILE": os.devnull}
+    done = install(tmp_path, "env", "--method", "pip", **environ)
+    assert done.returncode == 1 and "✗ choosing the packages failed" in done.stdout
+    assert left_in(tmp_path) == ["index"]
+    log = (tmp_path / "env.tfgpu-install.log").read_text()
+    assert "No matching distribution found for tensorflow" in log and str(
+        tmp_path / "env.tfgpu-install.log"
+    ) in "".join(done.stdout.split())
+
+
+# ------------------------------------------------------------------------------------------------ with the fake uv
+
+
+def test_uv_is_taken_where_it_is(uv: Path) -> None:
+    done = install(uv, "env")
+    manifest = json.loads((uv / "env" / MANIFEST).read_bytes())
+    assert (done.returncode, manifest["method"]) == (0, "uv")
+    assert [(ran["argv"][1], ran["returncode"]) for ran in manifest["commands"]] == [
+        ("venv", 0),
+        ("pip", 0),
+        ("pip", 0),
+    ]
+    assert "2 packages" in done.stdout and "tfgpu: installing 2 packages\n" in done.stderr
+
+
+def test_a_dry_run_makes_nothing(uv: Path) -> None:
+    done = install(uv, "env", "--dry-run", yes=False)
+    assert (done.returncode, left_in(uv)) == (0, [])
+    assert "nvidia-cudnn-cu12  8.9.7.29" in done.stdout and "removing" not in done.stderr
+
+
+def test_without_a_terminal_it_does_not_ask(uv: Path) -> None:
+    done = install(uv, "env", yes=False)
+    assert done.returncode == 2 and "add --yes to install, or --dry-run" in done.stderr
+
+
+@pytest.mark.parametrize(("answer", "made"), [("y", True), ("", False), ("no", False)])
+def test_at_a_terminal_it_asks(uv: Path, answer: str, made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfgpu_doctor.cli.install._can_ask", lambda: True)
+    done = tfgpu("install", "env", *GPU, input=f"{answer}\n", cwd=uv)
+    assert done.returncode == 0 and "Install it? [y/N]" in done.stderr
+    assert (uv / "env" / MANIFEST).exists() == made
+
+
+SAID = {
+    "venv begin": ("error: Permission denied (os error 13)", 1),
+    "compile end": ("error: Request failed after 3 retries\\n  Caused by: dns error", 3),
+    "compile begin": ("  x No solution found when resolving dependencies:", 1),
+    "install end": ("error: Failed to extract archive: No space left on device (os error 28)", 1),
+}
+
+
+@pytest.mark.parametrize("moment", SAID)
+def test_a_failure_leaves_a_log_and_nothing_else(uv: Path, moment: str) -> None:
+    says, code = SAID[moment]
+    done = install(uv, "env", TFGPU_TEST_FAIL=moment, TFGPU_TEST_SAYS=says)
+    assert (done.returncode, left_in(uv)) == (code, [])
+    assert "failed: " in done.stdout and "tfgpu: removing" in done.stderr
+    assert says.split("\\n")[0] in (uv / "env.tfgpu-install.log").read_text()
+
+
+def test_what_does_not_work_is_removed(uv: Path, proven: Callable[..., None]) -> None:
+    proven(Step("keras", "failed", "No module named 'keras'", 1.0))
+    done = install(uv, "env")
+    assert (done.returncode, left_in(uv)) == (1, [])
+    assert "does not work (keras: No module named 'keras')" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["", "full", "file", "a:b", "link"])
+def test_a_folder_that_cannot_be_used_is_wrong_usage(uv: Path, name: str) -> None:
+    (uv / "full").mkdir()
+    (uv / "full" / "mine").touch()
+    (uv / "file").touch()
+    (uv / "link").symlink_to("full")
+    before = left_in(uv)
+    done = install(uv, name)
+    assert (done.returncode, left_in(uv)) == (2, before)
+
+
+def test_names_that_look_like_something_else(uv: Path) -> None:
+    done = tfgpu("install", "--yes", *GPU, "--", "-größe", cwd=uv)
+    assert done.returncode == 0 and (uv / "-größe" / MANIFEST).exists()
+
+
+@pytest.mark.parametrize("method", ["uv", "conda"])
+def test_a_program_that_is_missing(tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfgpu_doctor.install.tools.find_uv", lambda environ: None)
+    done = install(tmp_path, "env", "--method", method, PATH=str(tmp_path), CONDA_EXE="")
+    assert done.returncode == 2 and f"--method {method}: {method} is not on PATH" in done.stderr
+    assert left_in(tmp_path) == []
+
+
+# ------------------------------------------------------------------------------------------------ interrupted
+
+
+class Moments:
+    """Counts what an installation does, and interrupts it at one of these moments."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[str] = []
+        self.at = -1
+        for owner, name in (
+            ("tfgpu_doctor.install.making.writing", "replace"),
+            ("tfgpu_doctor.install.making.room", "require"),
+            ("tfgpu_doctor.install.commands.process", "run"),
+            ("tfgpu_doctor.install.making", "add_library_paths"),
+            ("tfgpu_doctor.install.making", "prove"),
+            ("tfgpu_doctor.cli.install._Shown", "agrees"),
+            ("tfgpu_doctor.install.folder.claims", "Claim"),
+            ("tfgpu_doctor.install.folder.shutil", "rmtree"),
+        ):
+            self._watch(monkeypatch, f"{owner}.{name}", name)
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch, target: str, name: str) -> None:
+        module, _, attribute = target.rpartition(".")
+        real = _resolve(module, attribute)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            self._moment(f"before {name}")
+            answer = real(*arguments, **options)
+            self._moment(f"after {name}")
+            return answer
+
+        monkeypatch.setattr(target, watched)
+
+    def _moment(self, what: str) -> None:
+        self.seen.append(what)
+        if len(self.seen) - 1 == self.at:
+            raise KeyboardInterrupt
+
+
+def _resolve(module: str, attribute: str) -> Any:
+    from _pytest.monkeypatch import derive_importpath
+
+    return getattr(derive_importpath(f"{module}.{attribute}", True)[1], attribute)
+
+
+def test_interrupted_at_every_moment_nothing_is_left(uv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _once(monkeypatch, "tfgpu_doctor.cli.install", "_choose")
+    _once(monkeypatch, "tfgpu_doctor.install.interpreters", "Interpreters._ask")
+    assert install(uv, "first").returncode == 0
+    moments = Moments(monkeypatch)
+    assert install(uv, "env").returncode == 0
+    many, everything = len(moments.seen), moments.seen
+    assert many > 20
+    for at in range(many):
+        (uv.parent / str(at)).mkdir()
+        moments.seen, moments.at = [], at
+        done = install(uv.parent / str(at), "env")
+        assert done.returncode == 130, everything[at]
+        assert left_in(uv.parent / str(at)) == [], f"interrupted {everything[at]}"
+
+
+def _once(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+    """Call what only looks at the machine once, and let it answer the same from then on."""
+    real, answers = _resolve(*f"{module}.{name}".rsplit(".", 1)), []
+
+    def cached(*arguments: Any, **options: Any) -> Any:
+        if not answers:
+            answers.append(real(*arguments, **options))
+        return answers[0]
+
+    monkeypatch.setattr(f"{module}.{name}", cached)
+
+
+def started(uv: Path, moment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of its own that waits at a moment."""
+    ready = uv.parent / "ready"
+    environ = {**os.environ, "TFGPU_TEST_WAIT": moment, "TFGPU_TEST_READY": str(ready)}
+    argv = [sys.executable, "-m", "tfgpu_doctor", "install", "env", "--yes", *GPU]
+    environ["PYTHONPATH"] = str(Path(making.__file__).parents[2])
+    process = subprocess.Popen(argv, cwd=uv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with guarded(120, moment, waiting=True):
+        while not ready.exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        yield process
+
+
+SIGNALS = {"venv begin": "SIGINT", "compile begin": "SIGHUP", "install begin": "SIGTERM"}
+MORE = {"venv end": "SIGTERM", "compile end": "SIGINT", "install end": "SIGINT"}
+
+
+@pytest.mark.parametrize("moment", [*SIGNALS, *(pytest.param(one, marks=pytest.mark.full) for one in MORE)])
+def test_a_signal_ends_everything_and_leaves_a_log(uv: Path, moment: str) -> None:
+    number = signal.Signals[{**SIGNALS, **MORE}[moment]]
+    for process in started(uv, moment):
+        process.send_signal(number)
+        process.communicate()
+    assert process.returncode == 128 + number
+    assert left_in(uv) == []
+    assert "interrupted" in (uv / "env.tfgpu-install.log").read_text()
+
+
+def test_the_next_run_removes_what_a_killed_one_has_left(uv: Path) -> None:
+    for process in started(uv, "install begin"):
+        process.kill()
+        process.communicate()
+        os.kill(int((uv.parent / "ready").read_text()), signal.SIGKILL)  # what it had started
+    assert f"env/{MARKER}" in left_in(uv)
+    done = install(uv, "env")
+    assert done.returncode == 0 and f"removing the unfinished environment in {uv / 'env'}" in done.stderr
+    assert (uv / "env" / MANIFEST).exists()
