@@ -306,7 +306,7 @@ NEW = (
         DAMAGED,
         ("tensorflow[and-cuda]==2.14.1",),
         (uninstall("absl-py"),),
-        python="3.10",
+        python="3.9",
     ),
     Row(
         "n5",
@@ -355,7 +355,7 @@ NEW = (
         DAMAGED,
         ("tensorflow[and-cuda]==2.18.1",),
         (put_over("tensorflow-cpu==2.18.1"), uninstall("tensorflow-cpu")),
-        python="3.10",
+        python="3.12",
     ),
     Row(
         "n11",
@@ -363,7 +363,7 @@ NEW = (
         "tf.not-installed|tf.install-damaged",
         ("tensorflow[and-cuda]==2.19.1",),
         (rename("tensorflow", "~ensorflow"), rename("tensorflow-2.19.1.dist-info", "~ensorflow-2.19.1.dist-info")),
-        python="3.11",
+        python="3.12",
     ),
     Row(
         "n12",
@@ -371,7 +371,7 @@ NEW = (
         "tf.not-installed|tf.install-damaged",
         ("tensorflow[and-cuda]==2.15.1",),
         (rename("tensorflow", "~ensorflow"),),
-        python="3.9",
+        python="3.11",
     ),
     Row(
         "n13",
@@ -431,7 +431,7 @@ NEW = (
         DAMAGED,
         ("tensorflow[and-cuda]==2.18.1",),
         (delete("nvidia/cublas/lib/libcublasLt.so.12"),),
-        python="3.11",
+        python="3.12",
     ),
     Row(
         "n20",
@@ -439,7 +439,7 @@ NEW = (
         DAMAGED,
         ("tensorflow[and-cuda]==2.17.1",),
         (delete("nvidia/cuda_nvcc/bin/ptxas"),),
-        python="3.10",
+        python="3.11",
     ),
     Row(
         "n21",
@@ -447,7 +447,7 @@ NEW = (
         DAMAGED,
         ("tensorflow[and-cuda]==2.16.2",),
         (put_over("nvidia-cusolver-cu11==11.4.1.48"),),
-        python="3.10",
+        python="3.12",
     ),
     Row(
         "n22",
@@ -487,7 +487,7 @@ NEW = (
         "tf.package-conflict",
         ("tensorflow[and-cuda]==2.16.2",),
         (put_over("typing-extensions==3.7.4.3"),),
-        python="3.10",
+        python="3.12",
     ),
     Row(
         "n27",

@@ -54,6 +54,13 @@ def test_what_images_leave_out_and_what_people_edit_is_no_damage(tmp_path: Path)
     assert found(package) == ()
 
 
+def test_an_empty_file_that_wheels_share_is_no_damage(tmp_path: Path) -> None:
+    """uv and pip remove nvidia/__init__.py with the first of NVIDIA's wheels, and upgrade them one by one."""
+    package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", {**CUDNN, "nvidia/__init__.py": 0})
+    (tmp_path / "nvidia/__init__.py").unlink()
+    assert found(package) == ()
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -87,5 +87,8 @@ def _to_compare(rows: Iterable[list[str]]) -> Iterator[tuple[str, int | None]]:
         inside = path and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
         name = path.rpartition("/")[2]
         loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
-        if inside and loaded and not any(part in f"/{path}" for part in _NOT_LOADED):
-            yield path, int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
+        size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
+        # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
+        # first of them that is uninstalled.
+        if inside and loaded and size != 0 and not any(part in f"/{path}" for part in _NOT_LOADED):
+            yield path, size
