@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 from tests.loop.environments import Fault, Patient
-from tfgpu_doctor.plan.install_commands import EXPORTS
 
 
 def delete(*patterns: str) -> Fault:
@@ -110,7 +109,9 @@ def base_is_gone(patient: Patient) -> None:
 
 
 def exports_its_libraries(patient: Patient) -> None:
-    """Nothing broken: activating the environment puts the folders of pip's CUDA on LD_LIBRARY_PATH, as plan has it."""
-    activate = patient.prefix / "bin" / "activate"
-    done = patient.run(f"{patient.python} -c '{EXPORTS}' >> {activate}")
-    assert done.code == 0, done.errors
+    """Nothing broken: activating the environment puts the folders of pip's CUDA on LD_LIBRARY_PATH, and tells XLA."""
+    nvidia = patient.site / "nvidia"
+    folders = ":".join(str(one) for one in sorted(nvidia.glob("*/lib")))
+    with (patient.prefix / "bin" / "activate").open("a") as file:
+        file.write(f'export LD_LIBRARY_PATH="{folders}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"\n')
+        file.write(f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={nvidia}/cuda_nvcc\n")
