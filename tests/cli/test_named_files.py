@@ -114,7 +114,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def odd_ones(named: Named) -> Iterator[str]:
     for odd in ODD if named in FIRST.values() else ("a socket",):
-        suits = odd not in UNSUITED and not (named.is_folder and odd == "a folder")
+        of_folders = named.is_folder or str(named) == "check files"  # which takes both
+        suits = odd not in UNSUITED and not (of_folders and odd == "a folder")
         if suits and not (named.is_written and (odd in FREE or odd in LATER)):
             yield odd
 

@@ -32,9 +32,11 @@ from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.manifests import Kind, Place
+from tfgpu_doctor.manifests import Kind, Place, templates
 from tfgpu_doctor.manifests import reading as manifests
 from tfgpu_doctor.manifests.containers import read_image, substitute
+from tfgpu_doctor.manifests.folders import brings
+from tfgpu_doctor.manifests.joining import joined
 from tfgpu_doctor.manifests.shell import Installed, read_commands
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.overlay import layered
@@ -42,6 +44,7 @@ from tfgpu_doctor.matrix.parsing import parse as parse_matrix
 from tfgpu_doctor.matrix.rows import within as is_within
 from tfgpu_doctor.parsers.text import wrappings
 from tfgpu_doctor.parsers.tools import ldconfig
+from tfgpu_doctor.plan.planned import planned
 from tfgpu_doctor.plan.target import Target, read_capability
 from tfgpu_doctor.plan.target import describe as described_target
 from tfgpu_doctor.probes import (
@@ -64,9 +67,11 @@ from tfgpu_doctor.probes import (
 )
 from tfgpu_doctor.probes import elf as elf_files
 from tfgpu_doctor.probes.events import parse_event
+from tfgpu_doctor.records.checked import Checked
 from tfgpu_doctor.records.facts import Loader, value_or
 from tfgpu_doctor.records.report import Report, Tool, load_report
 from tfgpu_doctor.redact.redaction import Redactor
+from tfgpu_doctor.render.check_words import read_file
 from tfgpu_doctor.render.console import clean, console_for
 from tfgpu_doctor.render.formats import FORMATS, renderer
 from tfgpu_doctor.render.html import bench as bench_html
@@ -219,16 +224,20 @@ def layer(data: bytes) -> None:
 # ------------------------------------------------------------------------------------------------- files of a project
 
 
-def manifest(kind: Kind) -> Callable[[bytes], object]:
+def manifest(kind: Kind, path: str = "file") -> Callable[[bytes], object]:
     """A reader of one kind of file, and what is said of it."""
 
     def call(data: bytes) -> None:
         text = _text(data).removeprefix("\ufeff")
-        environments = tuple(manifests.joined(manifests.read("file", text, kind, {"other.txt": "numpy\n"}.get)))
+        environments = tuple(joined(manifests.read(path, text, kind, FILES.get)))
         judged = judge(environments, _target(), way.matrix(), NOW)
-        _shown(lambda console: check.render(judged, environments, _target(), way.matrix(), console))
+        files = tuple(read_file(planned(one, _target(), way.matrix())) for one in environments)
+        _shown(lambda console: check.render(Checked(judged, "", files), console))
 
     return call
+
+
+FILES = {"other.txt": "numpy\n", "../values.yaml": "image: {tag: 2.15.0-gpu}\n", ".env": "TAG=1\n"}
 
 
 @cache
@@ -239,6 +248,23 @@ def _target() -> Target:
 def requirement(read: Callable[[str, Place], object]) -> Callable[[bytes], object]:
     """One requirement, as an installer writes it."""
     return lambda data: read(_text(data), PLACE)
+
+
+def copied(data: bytes) -> bool:
+    """A path that COPY takes from a stage."""
+    return brings(_text(data), ("/opt/venv", _text(data)[:50]))
+
+
+def listed(data: bytes) -> bool:
+    """A text file of a name that tells nothing."""
+    return manifests.is_list_of_packages("gpu.txt", _text(data))
+
+
+def chart(data: bytes) -> object:
+    """A template with values of Helm, and one that cannot be read."""
+    text = _text(data)
+    filled, _ = templates.fill_chart(text, lambda _: text if "apiVersion" not in text[:99] else "image: {tag: 1}\n")
+    return templates.unreadable("a.yaml", f"{{{{ x }}}}{text}", "kubernetes"), templates.hide(filled)
 
 
 def shell(data: bytes) -> Installed:

@@ -13,6 +13,7 @@ from tests.bench import large_samples
 from tests.bench.samples import failed, result, run
 from tests.findings.rows_over_facts import FIRES
 from tests.fuzz import mutations
+from tests.manifests import real_shapes
 from tests.manifests.test_more_readers import GROUPS, OFFICIAL
 from tests.manifests.test_more_readers import POETRY as OLD_POETRY
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, POETRY, PYPROJECT
@@ -163,13 +164,26 @@ def commands() -> Sequence[bytes]:
     )
 
 
+_WITH_STAGES = [real_shapes.SHAPES[name] for name in ("venv in the home of an app", "wheels", "uv sync")]
 _MANIFESTS = {
     "requirements": (REQUIREMENTS,),
     "pyproject": (PYPROJECT, POETRY, OLD_POETRY, PIXI, GROUPS),
-    "dockerfile": (DOCKERFILE, OFFICIAL % "2.4.1"),
+    "dockerfile": (DOCKERFILE, OFFICIAL % "2.4.1", *(one.files["Dockerfile"] for one in _WITH_STAGES)),
     "conda": (ENVIRONMENT,),
     "compose": (COMPOSE,),
-    "kubernetes": (KUBERNETES,),
+    "kubernetes": (KUBERNETES, real_shapes.HELM),
+    "uv.lock": (real_shapes.UV,),
+    "poetry.lock": (real_shapes.POETRY, real_shapes.PDM_LOCK),
+    "pylock.toml": (real_shapes.PYLOCK,),
+    "Pipfile.lock": (real_shapes.PIPFILE_LOCK,),
+    "conda-lock.yml": (real_shapes.CONDA_LOCK,),
+    "pixi.lock": (real_shapes.PIXI_LOCK,),
+    "pipfile": tuple(real_shapes.SHAPES["Pipfile"].files.values()),
+    "setup.py": tuple(real_shapes.SHAPES["setup.py"].files.values()),
+    "setup.cfg": tuple(real_shapes.SHAPES["setup.cfg"].files.values()),
+    ".tool-versions": ("nodejs 20.1.0\npython 3.11.4 3.10.9\n",),
+    ".python-version": ("# ours\n3.11.7\n3.9\n",),
+    "devcontainer": (real_shapes.DEVCONTAINER,),
 }
 
 

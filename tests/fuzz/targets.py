@@ -20,7 +20,8 @@ from typing import Any
 
 import tfgpu_doctor
 from tests.fuzz import calls, mutations, samples
-from tfgpu_doctor.manifests import ManifestError, requirement
+from tfgpu_doctor.manifests import Kind, ManifestError, requirement
+from tfgpu_doctor.manifests.conda_locks import explicit_requirement as explicit
 from tfgpu_doctor.matrix.loader import MatrixError
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.plan.target import TargetError
@@ -128,19 +129,31 @@ def _documented(function: Callable[..., Any]) -> tuple[type[Exception], ...]:
     return tuple(one for one in raised if one)
 
 
-MANIFESTS = ("requirements", "pyproject", "dockerfile", "conda", "compose", "kubernetes")
+# kind → names of files, where the name tells which of several forms it is
+MANIFESTS: dict[Kind, tuple[str, ...]] = {
+    **dict.fromkeys(("requirements", "pyproject", "dockerfile", "conda", "compose"), ("file",)),
+    "kubernetes": ("templates/file.yaml",),
+    "lock": ("uv.lock", "poetry.lock", "pylock.toml", "Pipfile.lock", "conda-lock.yml", "pixi.lock"),
+    "pipfile": ("Pipfile",),
+    "setup": ("setup.py", "setup.cfg"),
+    "python": (".tool-versions", ".python-version"),
+    "devcontainer": ("devcontainer.json",),
+}
 
 
 def rows() -> Iterator[Target]:
     """The readers that need more than a text, and the whole ways of texts and files."""
     tree = mutations.TREE
-    for kind in MANIFESTS:
-        yield Target(
-            *(f"check of {kind}", calls.manifest(kind), partial(samples.manifests, kind), mutations.MANIFEST),
-            refuses=(ManifestError,),
-            inputs=MIDDLE,
-            seconds=2.0,
-        )
+    for kind, names in MANIFESTS.items():
+        for name in names:
+            shown = kind if len(names) == 1 else name
+            yield Target(
+                *(f"check of {shown}", calls.manifest(kind, name), partial(samples.manifests, shown)),
+                mutations=mutations.MANIFEST,
+                refuses=(ManifestError,),
+                inputs=MIDDLE,
+                seconds=2.0,
+            )
     yield Target("explain", calls.explain, samples.texts, mutations.LONG, inputs=WHOLE, seconds=8.0)
     yield Target("explain in pieces", calls.explain_in_pieces, samples.texts, mutations.LONG, inputs=WHOLE, seconds=8.0)
     yield Target("a page or a notebook", calls.wrapped, samples.texts, mutations.LONG, inputs=MIDDLE, seconds=2.0)
@@ -166,8 +179,16 @@ def rows() -> Iterator[Target]:
     yield Target("redaction", calls.redacted, samples.texts, mutations.LONG, inputs=MIDDLE, seconds=2.0)
     yield Target("redaction of a value", calls.redacted, samples.private)
     yield Target("escaping", calls.escaped)
-    for read in (requirement.pip_requirement, requirement.conda_requirement, requirement.exported_requirement):
+    for read in (
+        requirement.pip_requirement,
+        requirement.conda_requirement,
+        requirement.exported_requirement,
+        explicit,
+    ):
         yield Target(read.__name__, calls.requirement(read), samples.requirements, refuses=(ValueError,))
+    yield Target("a folder that is copied", calls.copied, samples.commands)
+    yield Target("a list of packages", calls.listed, partial(samples.manifests, "requirements"), mutations.MANIFEST)
+    yield Target("a chart", calls.chart, partial(samples.manifests, "kubernetes"), mutations.MANIFEST)
     yield Target("shell commands", calls.shell, samples.commands)
     yield Target("version against specifier", calls.within, samples.comparisons, refuses=(ValueError,))
     yield Target("pci.ids", calls.pci_ids, samples.pci_ids)

@@ -40,6 +40,11 @@ LARGE = {
     "conda": "dependencies:\n" + " - a >=1 " + "b" * 50_000 + "\n" + " - numpy=1.2\n" * 4000,
     "compose": "services:\n" + "".join(f" s{number}: {{image: x, extends: s{number}}}\n" for number in range(1000)),
     "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 4000 + "]}",
+    "lock": '[[package]]\nname = "a"\nversion = "1"\ndependencies = [{ name = "a" }, { name = "b" }]\n' * 15_000,
+    "pipfile": "[packages]\n" + "".join(f'a{number} = "*"\n' for number in range(20_000)),
+    "setup": "[options]\ninstall_requires =\n" + "  a==1\n" * 20_000,
+    "python": "3.9\n" * 100_000,
+    "devcontainer": '{"image": "x", "a": [' + "1, // x\n" * 20_000 + "]}",
 }
 
 

@@ -282,7 +282,6 @@ def test_pixi_s_features_and_targets() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("pod.yaml", POD + '  containers: [{image: "{{ .Values.image }}"}]\n', "pod.yaml:4: this is a template"),
         ("compose.yaml", SERVICE + "    image: y\n", "compose.yaml:4: duplicate key image"),
         ("compose.yaml", SERVICE + "    x: " + "9" * 5000, "compose.yaml:4: a number of more than 500 digits"),
         (

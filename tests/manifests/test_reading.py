@@ -205,7 +205,8 @@ def test_a_virtual_environment_that_is_copied_brings_its_packages() -> None:
     assert told(one("Dockerfile", text + "COPY --from=builder /opt/venv /opt/venv\n")) == ["2 tensorflow==2.15.1"]
     assert told(one("Dockerfile", text + "COPY --from=0 /usr/local /usr/local\n")) == ["2 tensorflow==2.15.1"]
     assert told(one("Dockerfile", text + "COPY --from=builder /src/model.h5 /srv/\n")) == []
-    assert told(one("Dockerfile", text + "COPY --from=other:1 /opt/venv /opt/venv\n")) == []
+    last, other = read("Dockerfile", text + "COPY --from=other:1 /opt/venv /opt/venv\n")
+    assert (told(last), other.label) == ([], "Dockerfile, stage builder")
 
 
 def test_conda_in_a_dockerfile() -> None:
@@ -319,7 +320,6 @@ def test_kubernetes() -> None:
         ("notes.txt", "hello", "notes.txt: unknown kind of file; name it with --kind requirements|"),
         ("pyproject.toml", "[project\n", "pyproject.toml:1: invalid TOML"),
         ("environment.yml", "dependencies:\n - a: [\n", "environment.yml:"),
-        ("values.yaml", "{{ if .Values.gpu }}\na: b: c\n", "this is a template; render it first"),
         ("other.yaml", "a: b\n", "neither a conda environment"),
         ("empty.yaml", "", "empty.yaml: the file is empty"),
         ("Dockerfile", "RUN pip install tensorflow\n", "Dockerfile:1: no FROM instruction"),
@@ -333,6 +333,14 @@ def test_refused(path: str, text: str, message: str) -> None:
         read(path, text)
     assert message in str(refused.value)
     assert str(refused.value).startswith(path)
+
+
+def test_templates_are_said_to_be_some() -> None:
+    found = one("values.yaml", "{{ if .Values.gpu }}\na: b: c\n")
+    assert found.not_understood[0].startswith("values.yaml:1: a template: {{ if .Values.gpu }} is filled in later")
+    pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{image: '{{ .Values.image }}'}]\n"
+    assert one("pod.yaml", pod).open == ("pod.yaml:4: a template: {{ .Values.image }} is filled in later",)
+    assert one("pod.yaml", pod).label == "Pod"
 
 
 def test_aliases_that_expand_without_end() -> None:

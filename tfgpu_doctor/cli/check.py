@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.option("--target", "stage", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
 @click.option("--kind", type=click.Choice(KINDS), help="Kind of the files, if it cannot be told from their names.")
 @target_options
 @matrix_option
@@ -37,6 +38,7 @@ def command(
     /,
     files: tuple[str, ...],
     kind: Kind | None,
+    stage: str | None,
     matrix_file: str | None,
     fix: bool,
     fail_on: FailOn,
@@ -47,9 +49,11 @@ def command(
 ) -> None:
     """Check the versions, base images and GPU requests in these files against the compatibility matrix.
 
-    FILE is a requirements.txt, pyproject.toml, environment.yml, Dockerfile, compose file or Kubernetes manifest; - is
-    standard input, with --kind. Files that describe one environment are checked together. Files that they include are
-    read below their own folder, or when they are named, too.
+    FILE is a requirements.txt, pyproject.toml, setup.py, setup.cfg, Pipfile, environment.yml, lock file (uv, Poetry,
+    PDM, Pipenv, conda-lock, pixi, pylock.toml), Dockerfile, compose file, Kubernetes manifest, Helm chart,
+    devcontainer.json, .python-version or runtime.txt, or a folder with such files; - is standard input, with --kind.
+    Files that describe one environment are checked together. Files that they include are read below their own folder,
+    or when they are named, too.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
     """
@@ -71,7 +75,7 @@ def command(
     from tfgpu_doctor.render.check_words import read_file
     from tfgpu_doctor.render.terminal.plan import target_line
 
-    created, sources = now(), ManifestFiles(files, kind)
+    created, sources = now(), ManifestFiles(files, kind, stage)
 
     def judged(edited: Mapping[str, str]) -> Report:
         return judge(sources.environments(edited), target, matrix, created)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import codecs
 import os
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tfgpu_doctor.cli import reading
+from tfgpu_doctor.cli.choosing import chosen
 from tfgpu_doctor.files.reading import STDIN, in_mib, read_head, shown
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests import Environment, Kind
@@ -33,24 +35,27 @@ class _Source(NamedTuple):
 class ManifestFiles:
     """The files named on the command line, with those that they include."""
 
-    named: tuple[str, ...]
+    named: tuple[str, ...]  # or folders
     kind: Kind | None = None
+    stage: str | None = None  # of Dockerfiles
+    _unread: set[str] = field(default_factory=set)  # files that nobody has named, and that are none of ours
     _read: dict[str, _Source] = field(default_factory=dict)  # by the path in messages
 
     def __post_init__(self) -> None:
         """Name files from here: CI systems know no other paths, and the folders above are nobody's business."""
         self.named = tuple(map(_from_here, self.named))
+        self._chosen = chosen(self.named)
 
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """What the files describe, or would describe with other texts in place of some.
 
         Raises ManifestError: a text is no manifest; click.UsageError: a file cannot be read.
         """
-        from tfgpu_doctor.manifests.reading import joined
+        from tfgpu_doctor.manifests.joining import joined
 
         texts = {_key(path): text for path, text in (edited or {}).items()}
-        found = (one for path in self.named for one in self._environments(path, texts))
-        return tuple(joined(tuple(found)))
+        found = (one for path in self._chosen.files for one in self._of_file(path, texts))
+        return tuple(joined(found))
 
     def text(self, path: str) -> str | None:
         """The text of a file that was read, by its path in messages; none of one that must not be changed."""
@@ -66,6 +71,19 @@ class ManifestFiles:
         source = self._read[_key(path)]
         write_file(Path(source.file), text.encode(source.encoding))
 
+    def _of_file(self, path: str, edited: Mapping[str, str]) -> Iterator[Environment]:
+        """Its environments; of files that nobody has named, one that cannot be read is left out."""
+        from tfgpu_doctor.manifests import ManifestError
+
+        if path not in self._chosen.found:
+            yield from self._environments(path, edited)
+        elif path not in self._unread:
+            try:
+                yield from self._environments(path, edited)
+            except (click.UsageError, ManifestError) as error:
+                self._unread.add(path)
+                say(f"tfgpu: left out: {error.message if isinstance(error, click.UsageError) else error}")
+
     def _environments(self, path: str, edited: Mapping[str, str]) -> tuple[Environment, ...]:
         from tfgpu_doctor.manifests.reading import kind_of, read
 
@@ -78,7 +96,9 @@ class ManifestFiles:
                 raise click.UsageError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
         text = edited.get(key, self._read[key].text)
         include = self._included_by(path, edited)
-        return read(shown(path), text.removeprefix(_MARK), self.kind, include, quote=not _leads_out(path))
+        kind = None if path in self._chosen.found else self.kind
+        quote = not _leads_out(path)
+        return read(shown(path), text.removeprefix(_MARK), kind, include, quote=quote, stage=self.stage)
 
     def _included_by(self, path: str, edited: Mapping[str, str]) -> Callable[[str], str]:
         """A reader of the files that `path` includes, relative to it.
@@ -90,12 +110,13 @@ class ManifestFiles:
 
         folder = "" if path == STDIN else os.path.dirname(path)
         root = os.path.realpath(folder)
-        also = {os.path.realpath(one) for one in self.named}
+        also = {os.path.realpath(one) for one in (*self.named, *self._chosen.files)}
+        roots = (root, *(one for one in also if os.path.isdir(one)))
         sources: dict[str, _Source] = {}
 
         def include(name: str) -> str:
             file = os.path.realpath(os.path.join(folder, name))
-            if file not in also and not _is_below(root, file):
+            if file not in also and not any(_is_below(one, file) for one in roots):
                 raise IncludeError(
                     f"lies outside the folder of {shown(path)} and is not read; if it belongs to it, name it, too"
                 )

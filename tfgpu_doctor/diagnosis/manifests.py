@@ -12,6 +12,7 @@ from tfgpu_doctor.diagnosis.judging import SEVERITIES
 from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.differences import compared
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
@@ -24,10 +25,10 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     """Judge every environment.
 
     Args:
-        environments: as :func:`manifests.reading.joined` gives them.
+        environments: as :func:`manifests.joining.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
     """
-    views = [planned(one, target, matrix) for one in environments]
+    views = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
     by_view = [tuple(_findings(one, matrix)) for one in views]
     found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
     findings = sorted(found.values(), key=_rank)
@@ -86,8 +87,9 @@ def _verdict(findings: list[Finding], judged: bool) -> Verdict:
 
 def _unread(views: Iterable[PlannedEnvironment]) -> Iterator[Undetermined]:
     """Lines that were not understood."""
+    later = {line for one in views for line in one.environment.open}
     for line in dict.fromkeys(line for one in views for line in one.environment.not_understood):
-        yield Undetermined(id="tf.python-unsupported", reason=f"not understood: {line}")
+        yield Undetermined(id="tf.python-unsupported", reason=line if line in later else f"not understood: {line}")
 
 
 def _open(views: Iterable[PlannedEnvironment]) -> Iterator[Undetermined]:

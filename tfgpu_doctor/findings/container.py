@@ -211,20 +211,37 @@ _RESERVATION = (
 )
 
 
+_ARGUMENTS = Fix("Add to devcontainer.json", ('"runArgs": ["--gpus", "all"]',))
+# what each kind of file needs: what is expected, its lines, where that is documented, why
+_REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "kubernetes": (
+        "resources.limits nvidia.com/gpu: 1",
+        _LIMITS,
+        "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
+        "Kubernetes gives a container only the devices under its limits",
+    ),
+    "compose": (
+        "a device reservation with capabilities: [gpu]",
+        _RESERVATION,
+        "https://docs.docker.com/compose/how-tos/gpu-support/",
+        "Docker gives a container no GPU unless it requests one",
+    ),
+    "devcontainer": (
+        "runArgs with --gpus all, or hostRequirements with gpu",
+        _ARGUMENTS.commands,
+        "https://containers.dev/implementors/json_reference/",
+        "Docker gives a container no GPU unless it requests one",
+    ),
+}
+
+
 @in_manifests(NO_GPU)
 def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """A service or a pod whose image is made for GPUs requests none, or in a way that has no effect."""
     environment = view.environment
-    if environment.kind == "kubernetes":
-        expected, fix = "resources.limits nvidia.com/gpu: 1", _LIMITS
-        docs = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
-        why = "Kubernetes gives a container only the devices under its limits"
-    elif environment.kind == "compose":
-        expected, fix = "a device reservation with capabilities: [gpu]", _RESERVATION
-        docs = "https://docs.docker.com/compose/how-tos/gpu-support/"
-        why = "Docker gives a container no GPU unless it requests one"
-    else:
+    if environment.kind not in _REQUESTS:
         return
+    expected, fix, docs, why = _REQUESTS[environment.kind]
     request = environment.gpu
     if request and request.problem:
         yield Problem(
@@ -239,7 +256,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label} requests no GPU",
             cause=why,
             evidence=(evidence(found, str(environment.place), expected, docs),),
-            fixes=(add_to_container(view, fix),),
+            fixes=(_ARGUMENTS if environment.kind == "devcontainer" else add_to_container(view, fix),),
         )
 
 

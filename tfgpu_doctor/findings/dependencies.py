@@ -236,3 +236,36 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_keras_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A Keras of another release."""
     yield from outside_bounds(view, "keras", view.release.keras if view.release else None, _KERAS)
+
+
+_DIFFERENT = {  # title, cause, fix
+    "TensorFlow": (
+        "Files of this project ask for different TensorFlow releases",
+        "which one is installed depends on the file that is used",
+        "Write the same release into both files, or name only those that belong together",
+    ),
+    "Python": (
+        "Files of this project name different Python versions",
+        "which one is used depends on the tool that makes the environment",
+        "Write the same Python into both files",
+    ),
+    "lock": (
+        "The lock file does not hold what its manifest asks for",
+        "it was made before the manifest was changed; the locked version is installed, or the installer refuses it",
+        "Lock again: uv lock, poetry lock, pdm lock, pipenv lock or conda-lock",
+    ),
+    "packages": (
+        "The packages that are copied were installed for another Python",
+        "a virtual environment and site-packages work with the Python version that made them only",
+        "Use the same Python version in both stages",
+    ),
+}
+
+
+@in_manifests(PACKAGE_CONFLICT)
+def files_differ(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Two files, or two stages, that contradict each other."""
+    for one in view.differences:
+        title, cause, fix = _DIFFERENT[one.about]
+        found = Evidence(one.one, str(one.one_place), one.other, str(one.other_place))
+        yield Problem(title=title, cause=cause, evidence=(found,), fixes=(Fix(fix),), severity=Severity.WARNING)

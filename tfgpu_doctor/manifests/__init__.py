@@ -5,11 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-Kind: TypeAlias = Literal["requirements", "pyproject", "conda", "dockerfile", "compose", "kubernetes"]
+Kind: TypeAlias = Literal[
+    "requirements",
+    "pyproject",
+    "conda",
+    "dockerfile",
+    "compose",
+    "kubernetes",
+    "lock",
+    "pipfile",
+    "setup",
+    "python",
+    "devcontainer",
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 MOST_REQUIREMENTS = 20_000  # lines of requirements that are read; large lock files have a tenth
+
+
+LATER = "is filled in later"  # of a line of `not_understood` that a template or a variable is the reason of
+UNTIL_THEN = "is known only when"
 
 
 class ManifestError(Exception):
@@ -88,6 +104,17 @@ class GpuRequest:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Two places that do not agree."""
+
+    about: str  # "TensorFlow", "Python", "lock", "packages"
+    one: str
+    one_place: Place
+    other: str
+    other_place: Place
+
+
+@dataclass(frozen=True)
 class Environment:
     """One environment that will exist: a requirements file, a project, a Dockerfile's last stage, a service, a pod."""
 
@@ -97,14 +124,19 @@ class Environment:
     python: tuple[Requirement, ...] = ()  # requires-python, conda python=3.9, as requirements of the name "python"
     requirements: tuple[Requirement, ...] = ()
     image: Image | None = None
+    packages_of: Image | None = None  # of the stage that installed packages which this one copies
+    copies_python: bool = False  # together with that Python
     settings: tuple[Setting, ...] = ()
     gpu: GpuRequest | None = None
 
     build_context: str | None = None  # compose build: the folder or Dockerfile that it is built from
     channels: tuple[str, ...] = ()  # conda
     not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"
+    read: tuple[str, ...] = ()  # files that were read for it, besides its own
+    part_of: str | None = None  # why it is not judged by itself: "part of Dockerfile", "locked in uv.lock"
+    outdated: tuple[tuple[Requirement, Requirement], ...] = ()  # what the manifest asks for, and what its lock has
 
-
-def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str:
-    """A line of `not_understood`; with `quote`, it shows what stands there."""
-    return f"{place}: {quoted(text)}: {error}" if quote else f"{place}: {error}"
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The lines whose values are not in the files."""
+        return tuple(line for line in self.not_understood if LATER in line or UNTIL_THEN in line)

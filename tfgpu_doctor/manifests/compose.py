@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import TypeAlias
 
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, IncludeError, ManifestError, Setting, quoted
+from tfgpu_doctor.manifests.building import Build, built
 from tfgpu_doctor.manifests.containers import fill, read_image, read_size, unknown_part
-from tfgpu_doctor.manifests.nodes import Node, documents, template
+from tfgpu_doctor.manifests.nodes import Node, documents
 from tfgpu_doctor.manifests.pip import Include
 
 MOST_PARENTS = 10
+
+Values: TypeAlias = Callable[[str], Mapping[str, str]]  # of the variables that a text has, where it has one
+_VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)?")
 
 Others: TypeAlias = Callable[[str], "tuple[Node | None, str]"]  # a file → its content, or why it is not known
 
@@ -23,11 +28,19 @@ def is_compose(root: Node) -> bool:
 
 
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
-    """Every service with an image or a build. Raises ManifestError: a key stands twice, or the file is a template."""
+    """Every service with an image or a build."""
     services = root.get("services")
     others = cache(partial(_root_of, path, include))
-    found = (_service(path, name, root, node, others) for name, node in (services.pairs() if services else ()))
-    return tuple(one for one in found if one.image or one.build_context)
+    variables = cache(partial(_dotenv, include))
+
+    def values(text: str) -> Mapping[str, str]:
+        return variables() if "$" in text else {}
+
+    found = (
+        _service(path, name, root, node, others, values, include)
+        for name, node in (services.pairs() if services else ())
+    )
+    return tuple(one for one in found if one.image or one.build_context or one.read or one.not_understood)
 
 
 def _root_of(path: str, include: Include, file: str) -> tuple[Node | None, str]:
@@ -42,26 +55,36 @@ def _root_of(path: str, include: Include, file: str) -> tuple[Node | None, str]:
     return (found[0], "") if found else (None, "is empty")
 
 
-def _service(path: str, name: str, root: Node, node: Node, others: Others) -> Environment:
+def _dotenv(include: Include) -> dict[str, str]:
+    """The variables of .env, which compose reads beside its file; only what an image or a build names is used."""
+    try:
+        lines = include(".env").splitlines()[:1000]
+    except IncludeError:
+        return {}
+    found = (_VARIABLE.fullmatch(line[:2000]) for line in lines)
+    return {one[1]: one[2].strip("\"'") for one in found if one}
+
+
+def _service(
+    path: str, name: str, root: Node, node: Node, others: Others, values: Values, include: Include
+) -> Environment:
     not_understood: list[str] = []
     chain = _extended(root, node, others, not_understood)
-    image, build = _first(chain, "image"), _build(path, chain)
+    image, build = _first(chain, "image"), _build(chain, values)
     read: Image | None = None
     if image and image.text and build is None:
-        if "{{" in image.text:
-            raise template(image.place)
-        read = read_image(image.text, image.place)
+        read = read_image(image.text, image.place, values(image.text))
         not_understood += unknown_part(read)
-    return Environment(
+    found = Environment(
         kind="compose",
         label=f"service {name}",
         place=image.place if image else node.place,
         image=read,
         settings=tuple({one.name: one for one in _settings(chain)}.values()),
         gpu=_gpu(chain),
-        build_context=build,
         not_understood=tuple(not_understood),
     )
+    return built(path, found, build, include) if build else found
 
 
 def _extended(root: Node, node: Node, others: Others, not_understood: list[str]) -> list[Node]:
@@ -87,14 +110,24 @@ def _first(chain: list[Node], *keys: str) -> Node | None:
     return next((found for node in chain if (found := node.get(*keys))), None)
 
 
-def _build(path: str, chain: list[Node]) -> str | None:
-    """The Dockerfile that a service is built from, relative as the compose file is."""
-    build = _first(chain, "build")
-    if build is None:
+def _build(chain: list[Node], values: Values) -> Build | None:
+    """How a service is built, relative to the compose file."""
+    node = _first(chain, "build")
+    if node is None:
         return None
-    context = fill(build.text or build.string("context") or ".", {})
-    dockerfile = fill(build.string("dockerfile") or "Dockerfile", {})
-    return posixpath.normpath(posixpath.join(posixpath.dirname(path), context, dockerfile))
+
+    def given(text: str | None, default: str) -> str:
+        return fill(text, values(text)) if text else default
+
+    context = given(node.text or node.string("context"), ".")
+    dockerfile = given(node.string("dockerfile"), "Dockerfile")
+    arguments = {}
+    if args := node.get("args"):
+        pairs = [(name, one.text or "") for name, one in args.pairs()]
+        pairs += [(name, text) for item in args.items() for name, _, text in [(item.text or "").partition("=")]]
+        arguments = {name: given(text, "") for name, text in pairs if text}
+    target = node.string("target")
+    return Build(context, posixpath.join(context, dockerfile), given(target, "") or None, arguments)
 
 
 def _settings(chain: list[Node]) -> Iterator[Setting]:

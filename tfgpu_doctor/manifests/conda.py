@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, Setting, complaint
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, Setting
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import conda_requirement
+from tfgpu_doctor.manifests.templates import complaint
 
 
 def is_environment(root: Node) -> bool:
@@ -16,10 +17,7 @@ def is_environment(root: Node) -> bool:
 
 
 def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
-    """environment.yml: dependencies of conda, of pip below them, and variables.
-
-    Raises ManifestError: a key stands twice, or the file is a template.
-    """
+    """environment.yml: dependencies of conda, of pip below them, and variables."""
     requirements: list[Requirement] = []
     not_understood: list[str] = []
     pip = Lines(path, include)

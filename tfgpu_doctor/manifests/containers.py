@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from tfgpu_doctor.manifests import Image, Place
+from tfgpu_doctor.manifests.templates import filled_later, hole
 
 _START = re.compile(r"\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?P<sign>:?[-+?])?)")
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -81,6 +82,8 @@ def read_image(reference: str, place: Place, values: Mapping[str, str] | None = 
         name = re.split(r"[:@]", re.sub(r"\$\{[^}]*\}?", "$", fill(reference, values or {})))[0]
         return Image(name=reference if "$" in name else name, tag=None, place=place, text=reference)
     name, _, _ = filled.partition("@")
+    if hole(name):
+        return Image(name=re.split(r"[:@]", name)[0], tag=None, place=place, text=reference)
     head, slash, tail = name.rpartition("/")
     tail, _, tag = tail.partition(":")
     return Image(name=f"{head}{slash}{tail}", tag=tag or None, place=place, text=reference)
@@ -88,6 +91,8 @@ def read_image(reference: str, place: Place, values: Mapping[str, str] | None = 
 
 def unknown_part(image: Image) -> tuple[str, ...]:
     """A line for `not_understood` where a variable without a value keeps the image from being known."""
+    if expression := hole(image.text):
+        return (filled_later(image.place, expression),)
     if image.tag is None and "$" in image.text:
         return (f"{image.place}: {image.text} is known only when its variables are; give them defaults",)
     return ()

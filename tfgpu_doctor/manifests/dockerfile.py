@@ -1,39 +1,44 @@
-"""Dockerfile: the environment of the last stage, with the stages that it is built FROM."""
+"""Dockerfile: the environments of its last stages, with the stages that these are built FROM and COPY packages from."""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting
+from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.containers import fill, read_image, substitute, unknown_part
+from tfgpu_doctor.manifests.folders import LONGEST, WITH_PYTHON, brings, variable_folder
 from tfgpu_doctor.manifests.installing import Sources, pythons, with_files
 from tfgpu_doctor.manifests.instructions import Instruction, instructions
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import Installed, read_command, read_commands
 from tfgpu_doctor.manifests.words import Word
+from tfgpu_doctor.records.distributions import TENSORFLOW
 
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
 _QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([\"\\$`])")  # within double quotes
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
-_FROM_STAGE = re.compile(r"--from=(\w[\w.-]*)")
-_PACKAGES = re.compile(
-    r"venv|(?:site|dist)-packages|\.local\b|/usr/local(?:/lib[\w./]{0,200})?(?:\s|$)|conda|/opt(?:/|\s|$)"
-)
+_FROM_STAGE = re.compile(r"--from=(\S+)")
+_MOUNT = re.compile(r"--mount=(?=\S*\bfrom=(?P<stage>[^\s,]+))(?=\S*\b(?:source|src)=(?P<source>[^\s,]+))")
 LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
+MOST_ENDS = 20  # stages that nothing is built from
 
 
-@dataclass
+@dataclass(eq=False)
 class _Stage:
     name: str
     place: Place
     image: Image | None = None
     parent: _Stage | None = None  # FROM it
-    taken: list[_Stage] = field(default_factory=list)  # COPY --from it, with its packages
+    copied: list[_Stage] = field(default_factory=list)  # COPY --from it
+    taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
+    copies_python: bool = False  # with the packages that it takes
+    folder: str = "/"  # WORKDIR
     settings: list[Setting] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
 
@@ -44,43 +49,91 @@ class _Stage:
             found.append(found[-1].parent)
         return found[::-1]
 
+    @property
+    def base(self) -> Image | None:
+        """The image below all of its stages."""
+        return self.ancestry()[0].image
 
-def read_dockerfile(path: str, text: str, include: Include) -> tuple[Environment, ...]:
-    """The environment that a Dockerfile builds. Raises ManifestError: it has no FROM."""
-    reader = _Reader(path)
+    def folders(self) -> list[str]:
+        """Where it installs packages to."""
+        return [folder for one in self.ancestry() for folder in one.installed.folders]
+
+
+def read_dockerfile(
+    path: str,
+    text: str,
+    include: Include,
+    *,
+    stage: str | None = None,
+    arguments: Mapping[str, str] | None = None,
+    context: str | None = None,
+) -> tuple[Environment, ...]:
+    """What a Dockerfile builds: its last stage, and those that no other is built from or copies from.
+
+    Args:
+        stage: build this one (`--target`).
+        arguments: values of ARG (`--build-arg`).
+        context: the folder that COPY takes files from; None: that of the Dockerfile.
+
+    Raises ManifestError: it has no FROM, or no such stage.
+    """
+    reader = _Reader(path, arguments or {})
     for instruction in instructions(text):
         reader.take(instruction)
     if not reader.stages:
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
-    stage = reader.stages[-1]
+    folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
+    first, *others = (_environment(path, folder, reader, one, include) for one in _built(path, reader, stage))
+    return (first, *(one for one in others if _has_tensorflow(one) and not _has_tensorflow(first)))
+
+
+def _has_tensorflow(one: Environment) -> bool:
+    image = one.image is not None and "tensorflow" in one.image.name
+    return image or any(each.name in TENSORFLOW for each in one.requirements)
+
+
+def _built(path: str, reader: _Reader, name: str | None) -> list[_Stage]:
+    """The stages to judge: the one of that name, or the last, and others at the end of what they are built from."""
+    if name is not None:
+        if (one := reader.named(name)) is None:
+            known = ", ".join(one.name for one in reader.stages if one.name) or "none has a name"
+            raise ManifestError(f"{path}: there is no stage {quoted(name)} ({quoted(known)})")
+        return [one]
+    used = {id(one) for stage in reader.stages for one in (stage.parent, *stage.copied)}
+    *others, last = reader.stages
+    return [last, *(one for one in others if one.name and id(one) not in used)][:MOST_ENDS]
+
+
+def _environment(path: str, folder: str, reader: _Reader, stage: _Stage, include: Include) -> Environment:
     ancestry = stage.ancestry()
     installed, sources = Installed(), Sources()
     for one in reader.brought(stage):
         installed.take(one.installed)
-    for one in ancestry:
         sources.take(one.sources)
-    requirements, not_understood = with_files(path, installed, sources, include)
-    image = ancestry[0].image
-    return (
-        Environment(
-            kind="dockerfile",
-            label=f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path,
-            place=stage.place,
-            python=tuple(pythons(installed, requirements)),
-            requirements=tuple(one for one in requirements if one.name != "python"),
-            image=image,
-            settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
-            not_understood=(*(unknown_part(image) if image else ()), *not_understood),
-        ),
+    requirements, not_understood = with_files(folder, installed, sources, include)
+    image = stage.base
+    makers = [one for above in ancestry for one in above.taken if one.base]
+    return Environment(
+        kind="dockerfile",
+        label=f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path,
+        place=stage.place,
+        python=tuple(pythons(installed, requirements)),
+        requirements=tuple(one for one in requirements if one.name != "python"),
+        image=image,
+        packages_of=makers[-1].base if makers else None,
+        copies_python=any(one.copies_python for one in ancestry),
+        settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
+        not_understood=(*(unknown_part(image) if image else ()), *not_understood),
     )
 
 
 class _Reader:
     """Walks the instructions, stage by stage."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, arguments: Mapping[str, str]) -> None:
         self.path = path
-        self.values: dict[str, str] = {}
+        self.arguments = arguments
+        self.values: dict[str, str] = dict(arguments)
         self.stages: list[_Stage] = []
         self.by_name: dict[str, _Stage] = {}
 
@@ -89,12 +142,15 @@ class _Reader:
         match one.verb:
             case "ARG":
                 for name, given, _ in _pairs(one.value):
-                    if (default := substitute(given, self.values)) is not None:
+                    if name not in self.arguments and (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
                 self._begin(one)
             case "ENV" if self.stages:
                 self._env(one)
+            case "WORKDIR" if self.stages:
+                stage = self.stages[-1]
+                stage.folder = posixpath.join(stage.folder, fill(one.value.strip(), self.values))[:LONGEST]
             case "COPY" | "ADD" if self.stages:
                 self.stages[-1].sources.copied(one.value)
                 self._take_over(one.value)
@@ -125,16 +181,29 @@ class _Reader:
         if stage.name:
             self.by_name[stage.name.lower()] = stage
 
+    def named(self, name: str) -> _Stage | None:
+        """A stage by its name or its number."""
+        number = int(name) if name.isdecimal() and len(name) < 7 else len(self.stages)
+        return self.by_name.get(name.lower()) or (self.stages[number] if number < len(self.stages) else None)
+
     def _take_over(self, value: str) -> None:
         """COPY --from=builder /opt/venv /opt/venv brings what the builder installed there."""
-        found = _FROM_STAGE.search(value)
-        if found is None or not _PACKAGES.search(value[:LONGEST_COPY]):
+        words = [word.strip("[]\",'") for word in value[:LONGEST_COPY].split()]
+        stages = [found[1] for word in words if (found := _FROM_STAGE.fullmatch(word))]
+        if stages:
+            self._take(stages[0], [word for word in words if word and not word.startswith("--")][:-1])
+
+    def _take(self, name: str, sources: list[str]) -> None:
+        """Take files of a stage, and its packages, if these are among them."""
+        last, stage = self.stages[-1], self.named(fill(name, self.values))
+        if stage is None or stage is last:
             return
-        name = found[1].lower()
-        number = int(name) if name.isdecimal() and len(name) < 7 else len(self.stages)
-        stage = self.by_name.get(name) or (self.stages[number] if number < len(self.stages) else None)
-        if stage is not None and stage is not self.stages[-1]:
-            self.stages[-1].taken.append(stage)
+        last.copied.append(stage)
+        folders = stage.folders()
+        paths = [posixpath.normpath(posixpath.join("/", fill(one, self.values))) for one in sources]
+        last.copies_python |= any(one in WITH_PYTHON or "conda" in one for one in paths)
+        if stage not in last.taken and any(brings(one, folders) for one in paths):
+            last.taken.append(stage)
 
     def _env(self, one: Instruction) -> None:
         pairs = list(_pairs(one.value))
@@ -147,9 +216,17 @@ class _Reader:
                 self.values[name] = plain
             place = Place(self.path, one.line_at(offset))
             self.stages[-1].settings.append(Setting(name, given if plain is None else plain, place))
+            if folder := variable_folder(name, plain or ""):
+                self.stages[-1].installed.folders.append(folder)
 
     def _run(self, one: Instruction) -> None:
-        installed = self.stages[-1].installed
+        stage = self.stages[-1]
+        for mount in _MOUNT.finditer(one.value[:LONGEST_COPY]):
+            self._take(mount["stage"], [mount["source"]])
+        self._install(one, stage.installed)
+        stage.installed.folders = [posixpath.join(stage.folder, one) for one in stage.installed.folders]
+
+    def _install(self, one: Instruction, installed: Installed) -> None:
         if (words := _json(one.value.strip())) is not None:
             read_command([Word(fill(word, self.values), one.line) for word in words], self.path, installed)
             return

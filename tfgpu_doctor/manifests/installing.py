@@ -8,9 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tfgpu_doctor.manifests import Environment, IncludeError, ManifestError, Requirement, quoted
+from tfgpu_doctor.manifests.lock_files import LOCKS_OF_PYPROJECT, read_lock_file
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.shell import File, Installed
 
+_WANTED: dict[str, tuple[str, ...]] = {
+    "project": ("pyproject.toml",),
+    "lock": (*LOCKS_OF_PYPROJECT, "Pipfile.lock", "Pipfile", "pyproject.toml"),
+}
 MOST_SOURCES = 200  # of COPY; MOST_TRIED of them are looked for
 MOST_TRIED = 20
 MOST_FILES = 100  # that the commands of a Dockerfile install from
@@ -58,11 +63,11 @@ def with_files(
         place = installed.files[MOST_FILES].place
         lines.not_understood.append(f"{place}: more than {MOST_FILES} files to install from; the others are not read")
     for file in installed.files[:MOST_FILES]:
-        wanted = "pyproject.toml" if file.kind == "project" else file.name
+        wanted = _WANTED.get(file.kind, (file.name,))
         try:
-            found = _look(sources.candidates(wanted), include)
+            found = _look((one for name in wanted for one in sources.candidates(name)), include)
         except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
+            lines.not_understood.append(f"{file.place}: {quoted(wanted[-1])} {error}")
             continue
         if file.kind in ("requirements", "constraints"):
             lines.follow(found[0], file.place, constraint=file.kind == "constraints")
@@ -94,6 +99,7 @@ def _environments(
     beside = posixpath.join(posixpath.dirname(path), name)
     from tfgpu_doctor.manifests.conda import read_environment
     from tfgpu_doctor.manifests.nodes import documents
+    from tfgpu_doctor.manifests.pipfile import read_pipfile
     from tfgpu_doctor.manifests.pyproject import read_pyproject
 
     try:
@@ -101,12 +107,17 @@ def _environments(
             for root in documents(beside, text)[:1]:
                 yield from read_environment(beside, root, include, quote=False)
             return
-        first, *others = read_pyproject(beside, text, include, quote=False)
+        if posixpath.basename(name) == "pyproject.toml":
+            first, *others = read_pyproject(beside, text, include, quote=False)
+        elif posixpath.basename(name) == "Pipfile":
+            first, *others = read_pipfile(beside, text, include, quote=False)
+        else:
+            first, *others = read_lock_file(beside, text)
     except ManifestError:  # its message may repeat parts of a file that is something else
         not_understood.append(f"{file.place}: {quoted(name)} is not valid {'YAML' if file.kind == 'conda' else 'TOML'}")
         return
     yield first
-    labels = {f"{beside}, extra {extra}" for extra in file.extras}
+    labels = {f"{beside}, {kind} {extra}" for extra in file.extras for kind in ("extra", "group")}
     yield from (one for one in others if one.label in labels)
 
 

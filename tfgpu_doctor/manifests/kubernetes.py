@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.manifests import Environment, GpuRequest, Setting
-from tfgpu_doctor.manifests.containers import read_image, read_quantity
-from tfgpu_doctor.manifests.nodes import Node, template
+from tfgpu_doctor.manifests.containers import read_image, read_quantity, unknown_part
+from tfgpu_doctor.manifests.nodes import Node
+from tfgpu_doctor.manifests.templates import hole
 
 # where the pod stands below an object, by kind
 _PODS: dict[str, tuple[str, ...]] = {
@@ -24,7 +25,7 @@ def is_kubernetes(root: Node) -> bool:
 
 
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
-    """Every container of every object. Raises ManifestError: a key stands twice, or an image is a template's."""
+    """Every container of every object."""
     return tuple(one for root in roots for one in _object(root))
 
 
@@ -48,16 +49,16 @@ def _pod(label: str, pod: Node) -> Iterator[Environment]:
         image = container.get("image")
         if image is None or image.text is None:
             continue
-        if "{{" in image.text:
-            raise template(image.place)
         several = f", container {container.string('name') or ''}" if len(containers) > 1 else ""
+        read = read_image(image.text, image.place)
         yield Environment(
             kind="kubernetes",
             label=f"{label}{several}",
             place=image.place,
-            image=read_image(image.text, image.place),
+            image=read,
             settings=(*_variables(container), *_shm(pod, container), *_runtime(pod)),
             gpu=_gpu(container),
+            not_understood=unknown_part(read),
         )
 
 
@@ -86,6 +87,10 @@ def _shm(pod: Node, container: Node) -> Iterator[Setting]:
 
 def _gpu(container: Node) -> GpuRequest | None:
     """nvidia.com/gpu, or a MIG slice, under limits; requests alone, or others than the limits, are refused."""
+    resources = container.get("resources")
+    given = resources.get("limits") or resources if resources else None
+    if given and given.text and hole(given.text):
+        return GpuRequest(None, given.place, given.text)  # a template, which may ask for some
     limits, requests = _devices(container, "limits"), _devices(container, "requests")
     if not limits and not requests:
         claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation

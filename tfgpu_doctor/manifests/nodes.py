@@ -77,15 +77,8 @@ def _collect(node: yaml_nodes.Node, found: dict[str, yaml_nodes.Node]) -> None:
 
 
 def documents(path: str, text: str) -> list[Node]:
-    """The documents of a YAML file. Raises ManifestError: it is no YAML, or a template of YAML."""
+    """The documents of a YAML file. Raises ManifestError: it is no YAML."""
     try:
         return [Node(one, path) for one in yaml_nodes.documents(text)]
     except YamlError as error:
-        if "{{" in text:
-            raise template(Place(path, error.line)) from error
         raise ManifestError(f"{path}:{error.line}: {error.reason}") from error
-
-
-def template(place: Place) -> ManifestError:
-    """The refusal of a file that is made into YAML by another program."""
-    return ManifestError(f"{place}: this is a template; render it first (helm template)")

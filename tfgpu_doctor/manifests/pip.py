@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, complaint, quoted
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
+from tfgpu_doctor.manifests.conda_locks import explicit_requirement
 from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
+from tfgpu_doctor.manifests.templates import complaint
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
 
@@ -90,7 +92,7 @@ class Lines:
             return True
         bare = _OPTIONS.sub("", re.sub(r"^(-e|--editable)[ =]", "", line)).strip()
         try:
-            one = exported_requirement(bare, place) if _EXPORTED.fullmatch(bare) else pip_requirement(bare, place)
+            one = _one(bare, place)
         except ValueError as error:
             self.not_understood.append(complaint(place, bare, error, quote=quote))
             return False
@@ -135,6 +137,17 @@ class Lines:
             return one
         bounds = filter(None, dict.fromkeys([one.specifier, *self._constraints.get(one.name, ())]))
         return replace(one, specifier=",".join(bounds))
+
+
+def _one(line: str, place: Place) -> Requirement | None:
+    """A requirement of pip, or as conda exports it: with a build, or as an address."""
+    if _EXPORTED.fullmatch(line):
+        return exported_requirement(line, place)
+    if line == "@EXPLICIT":
+        return None
+    if "://" in line and (explicit := explicit_requirement(line, place)):
+        return explicit
+    return pip_requirement(line, place)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.manifests import Place, Requirement
 from tfgpu_doctor.manifests.requirement import conda_requirement
-from tfgpu_doctor.manifests.toml_project import Project, Reader, table
+from tfgpu_doctor.manifests.toml_project import Project, Reader, table, texts
 from tfgpu_doctor.manifests.versions import poetry_specifier
 
 
@@ -27,7 +27,7 @@ def read_poetry(reader: Reader, data: dict[str, Any]) -> Project:
     wanted = {name: value for name, value in dependencies.items() if name != "python" and name not in optional}
     found.base += _entries(reader, key, wanted)
     for extra, names in table(poetry, "extras").items():
-        members = {name: dependencies[name] for name in _texts(names) if name in optional}
+        members = {name: dependencies[name] for name in texts(names) if name in optional}
         found.parts[f"extra {extra}"] = list(_entries(reader, key, members))
     for name, group in table(poetry, "group").items():
         key = f"tool.poetry.group.{name}.dependencies"
@@ -96,10 +96,6 @@ def _entry(name: str, version: str, given: dict[str, Any], place: Place) -> Requ
         specifier=poetry_specifier(version),
         place=place,
         text=f'{name} = "{version}"',
-        extras=tuple(_texts(given.get("extras"))),
+        extras=tuple(texts(given.get("extras"))),
         marker=" and ".join(f"({one})" for one in joined) if len(joined) > 1 else next(iter(joined), None),
     )
-
-
-def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

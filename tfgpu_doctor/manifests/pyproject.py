@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from tfgpu_doctor.manifests import Environment, ManifestError, Requirement
+from tfgpu_doctor.manifests import Environment, Requirement
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.poetry_pixi import read_pixi, read_poetry
-from tfgpu_doctor.manifests.toml_project import Project, Reader, loads, table
+from tfgpu_doctor.manifests.toml_project import Project, Reader, load, table
 
 
 def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """The project itself, then each extra and each group together with it. Raises ManifestError: no valid TOML."""
-    data = _toml(path, text)
+    data = load(path, text)
     reader = Reader(path, text, include, quote=quote)
     standard, poetry, pixi = _standard(reader, data), read_poetry(reader, data), read_pixi(reader, data)
     python = [*standard.python, *poetry.python, *pixi.python]
@@ -74,13 +73,3 @@ def _group(reader: Reader, groups: dict[str, Any], name: str, seen: set[str]) ->
         other = line.get("include-group") if isinstance(line, dict) else None
         if isinstance(other, str) and other not in seen and len(seen) < 50:
             yield from _group(reader, groups, other, seen)
-
-
-def _toml(path: str, text: str) -> dict[str, Any]:
-    try:
-        return loads(text)
-    except RecursionError as error:
-        raise ManifestError(f"{path}: nested too deeply") from error
-    except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
-        line = re.search(r"line (\d+)", str(error))
-        raise ManifestError(f"{path}:{line[1] if line else 1}: invalid TOML: {error}") from error

@@ -6,9 +6,20 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
-from tfgpu_doctor.manifests import KINDS, Environment, IncludeError, Kind, ManifestError, Requirement, quoted
+from tfgpu_doctor.manifests import (
+    KINDS,
+    MOST_REQUIREMENTS,
+    Environment,
+    IncludeError,
+    Kind,
+    ManifestError,
+    Place,
+    Requirement,
+    quoted,
+    templates,
+)
+from tfgpu_doctor.manifests.lock_files import LOCKS_OF_PYPROJECT, read_lock_file
 from tfgpu_doctor.manifests.pip import Include
 
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
@@ -19,9 +30,28 @@ PER_NAME = 50  # requirements of one name, and lines that are not understood
 _NAMES: tuple[tuple[str, Kind], ...] = (
     (r"(.*/)?(pyproject|pixi)\.toml", "pyproject"),
     (r"(.*/)?((dockerfile|containerfile)([.-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
-    (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements)", "requirements"),
+    (r"(.*/)?(uv|poetry|pdm|pixi|pipfile)\.lock|(.*/)?pylock(\.[\w-]+)?\.toml|(.*/)?[\w.-]*conda-lock\.ya?ml", "lock"),
+    (r"(.*/)?pipfile", "pipfile"),
+    (r"(.*/)?setup\.(py|cfg)", "setup"),
+    (r"(.*/)?(\.python-version|runtime\.txt|\.tool-versions)", "python"),
+    (r"(.*/)?\.?devcontainer\.json", "devcontainer"),
+    (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements|conda-[\w-]+\.lock)", "requirements"),
     (r"(.*/)?(requirements|reqs|constraints)/[^/]*\.(txt|in)", "requirements"),
 )
+_FILLED_IN = re.compile(r"\.(j2|jinja2?|tmpl|tpl|template|tera|erb)$")  # behind the name of the file that is made
+_LOCKED: dict[str, tuple[str, ...]] = {  # what has its lock beside it
+    "pyproject.toml": (*LOCKS_OF_PYPROJECT, "pixi.lock"),
+    "pixi.toml": ("pixi.lock",),
+    "Pipfile": ("Pipfile.lock",),
+    "environment.yml": ("conda-lock.yml",),
+    "environment.yaml": ("conda-lock.yml",),
+}
+# a list of packages by its content: every line is a requirement, and one of them has a version
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][\w.-]*(?:\[[\w,.\s-]*\])?\s*(?P<version>[=<>!~]=?=?\s*\d[\w.*+!,=<>~ ]*)?(?:\s*;.*)?"
+)
+_OPTION = re.compile(r"-(?:r|c|e|f|i)\b.*|--[a-z].*")
+_ABOUT_PACKAGES = re.compile(r"req|dep|pip|install|gpu|cpu|cuda|env|packages", re.IGNORECASE)
 
 
 def read(
@@ -31,8 +61,9 @@ def read(
     include: Callable[[str], str | None] = lambda _: None,
     *,
     quote: bool = True,
+    stage: str | None = None,
 ) -> tuple[Environment, ...]:
-    """The environments that a file describes.
+    """The environments that a file describes, and those of the lock file beside it.
 
     Args:
         path: for messages, and for its name, which tells the kind.
@@ -40,13 +71,15 @@ def read(
         include: reads a file that this one names, relative to it; None, or an IncludeError with the reason, where it
             does not.
         quote: messages may show parts of the file.
+        stage: of a Dockerfile, the one to build (`--target`).
 
     Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
+    reader = _Reader(path, include, quote=quote, stage=stage)
     try:
-        return tuple(_bounded(_read(path, text, kind, partial(_included, include), quote)))
+        return tuple(_bounded(reader.read(text, kind)))
     except ManifestError as error:
         if not quote:
             raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
@@ -70,14 +103,6 @@ def _refusal(path: str, text: str) -> str | None:
     return None
 
 
-def _included(include: Callable[[str], str | None], name: str) -> str:
-    """A file that another names. Raises IncludeError: it cannot be read, or would be refused."""
-    text = include(name) if name and "\0" not in name and "://" not in name else None
-    if text is None or _refusal(name, text):
-        raise IncludeError
-    return text
-
-
 def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
     """As much as can be judged in seconds, with a line about what is left out."""
     for number, one in enumerate(found[:MOST_ENVIRONMENTS], 1):
@@ -99,32 +124,129 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
         )
 
 
-def _read(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
-    kind = kind or kind_of(path)
-    if kind == "requirements":
-        from tfgpu_doctor.manifests.pip import read_requirements
+class _Reader:
+    """Reads one file, with those that it names."""
 
-        return read_requirements(path, text, include, quote=quote)
-    if kind == "pyproject":
-        from tfgpu_doctor.manifests.pyproject import read_pyproject
+    def __init__(self, path: str, include: Callable[[str], str | None], *, quote: bool, stage: str | None) -> None:
+        self.path, self.quote, self.stage = path, quote, stage
+        self._include = include
+        self._read: list[str] = []
 
-        return read_pyproject(path, text, include, quote=quote)
-    if kind == "dockerfile":
-        from tfgpu_doctor.manifests.dockerfile import read_dockerfile
+    def include(self, name: str) -> str:
+        """A file that this one names. Raises IncludeError: it cannot be read, or would be refused."""
+        text = self._include(name) if name and "\0" not in name and "://" not in name else None
+        if text is None or _refusal(name, text):
+            raise IncludeError
+        self._read.append(posixpath.normpath(posixpath.join(posixpath.dirname(self.path), name)))
+        return text
 
-        return read_dockerfile(path, text, include)
-    return _yaml(path, text, kind, include, quote)
+    def read(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
+        """The environments of the file, and of the lock that lies beside it."""
+        kind = kind or kind_of(self.path)
+        template = templates.is_template(text)
+        if template:
+            original, text = text, templates.hide(self._filled(text, kind))
+        try:
+            found = self._of_kind(text, kind)
+        except ManifestError:
+            if not template:
+                raise
+            return (templates.unreadable(self.path, original, kind or "kubernetes"),)
+        if template:
+            found = templates.restored(found)
+        read = tuple(dict.fromkeys(self._read))
+        return (*(replace(one, read=(*one.read, *read)) for one in found), *self._locks())
+
+    def _filled(self, text: str, kind: Kind | None) -> str:
+        if kind not in (None, "kubernetes") or ".Values" not in text:
+            return text
+        filled, _ = templates.fill_chart(text, self.include)
+        return filled
+
+    def _locks(self) -> tuple[Environment, ...]:
+        folder, _, name = self.path.rpartition("/")
+        found: list[Environment] = []
+        for lock in _LOCKED.get(name, ()):
+            try:
+                text = self.include(lock)
+                found += read_lock_file(posixpath.join(folder, lock), text)
+            except IncludeError:
+                continue
+            except ManifestError:  # its message may repeat parts of a file that is something else
+                note = f"{self.path}: {lock} beside it is not valid"
+                found.append(Environment("lock", lock, Place(lock, 1), not_understood=(note,)))
+        return tuple(found)
+
+    def _of_kind(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
+        path, include, quote = self.path, self.include, self.quote
+        if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
+            from tfgpu_doctor.manifests.pip import read_requirements
+
+            return read_requirements(path, text, include, quote=quote)
+        if kind == "pyproject":
+            from tfgpu_doctor.manifests.pyproject import read_pyproject
+
+            return read_pyproject(path, text, include, quote=quote)
+        if kind == "dockerfile":
+            from tfgpu_doctor.manifests.dockerfile import read_dockerfile
+
+            return read_dockerfile(path, text, include, stage=self.stage)
+        if kind == "lock":
+            return read_lock_file(path, text)
+        return self._rarer(text, kind)
+
+    def _rarer(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
+        path, include, quote = self.path, self.include, self.quote
+        if kind == "pipfile":
+            from tfgpu_doctor.manifests.pipfile import read_pipfile
+
+            return read_pipfile(path, text, include, quote=quote)
+        if kind == "setup":
+            from tfgpu_doctor.manifests import setup_files
+
+            read_setup = setup_files.read_setup_py if path.lower().endswith(".py") else setup_files.read_setup_cfg
+            return read_setup(path, text, include, quote=quote)
+        if kind == "python":
+            from tfgpu_doctor.manifests.python_files import read_python_file
+
+            return read_python_file(path, text)
+        if kind == "devcontainer":
+            from tfgpu_doctor.manifests.devcontainer import read_devcontainer
+
+            return read_devcontainer(path, text, include)
+        return _yaml(path, text, kind, include, quote)
 
 
 def kind_of(path: str) -> Kind | None:
     """What a file is by its name; None for YAML, whose keys tell, and for a name that does not tell."""
-    name = path.replace("\\", "/").lower()
+    name = _FILLED_IN.sub("", path.replace("\\", "/").lower())
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name)), None)
 
 
+def is_yaml(path: str) -> bool:
+    """Whether a file is YAML by its name."""
+    return _FILLED_IN.sub("", path.lower()).endswith((".yml", ".yaml"))
+
+
+def is_list_of_packages(path: str, text: str) -> bool:
+    """Whether a text file of any name is a list of requirements: reqs-gpu.txt, gpu.txt."""
+    if not path.lower().endswith((".txt", ".in", ".lock")):
+        return False
+    versions = 0
+    for number, line in enumerate(text.splitlines()):
+        bare = line.partition("#")[0].strip().removesuffix("\\").strip()
+        found = _REQUIREMENT.fullmatch(bare[:1000])
+        if number > MOST_REQUIREMENTS or (
+            bare and found is None and not _OPTION.fullmatch(bare) and bare != "@EXPLICIT"
+        ):
+            return "@EXPLICIT" in text[:2000]
+        versions += found is not None and (found["version"] is not None or bool(_ABOUT_PACKAGES.search(path)))
+    return versions > 0
+
+
 def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
-    """Which of the three YAML files it is, its keys tell."""
-    if kind is None and not path.lower().endswith((".yml", ".yaml")):
+    """Which of the YAML files it is, its keys tell."""
+    if kind is None and not is_yaml(path):
         raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
     from tfgpu_doctor.manifests.compose import is_compose, read_compose
     from tfgpu_doctor.manifests.conda import is_environment, read_environment
@@ -144,20 +266,3 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool
         f"{path}: neither a conda environment (dependencies:), a compose file (services:) nor a Kubernetes manifest "
         "(apiVersion: and kind:)"
     )
-
-
-def joined(environments: tuple[Environment, ...]) -> Iterator[Environment]:
-    """A service that is built from a Dockerfile among the files gets what that Dockerfile installs."""
-    dockerfiles = {posixpath.normpath(one.place.path): one for one in environments if one.kind == "dockerfile"}
-    for one in environments:
-        built = dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None
-        if built is None:
-            yield one
-            continue
-        yield replace(
-            one,
-            image=built.image,
-            python=built.python,
-            requirements=built.requirements,
-            settings=(*built.settings, *one.settings),
-        )

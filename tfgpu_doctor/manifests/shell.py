@@ -9,13 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from tfgpu_doctor.manifests import Place, Requirement, quoted
+from tfgpu_doctor.manifests.folders import MOST, folders
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
+from tfgpu_doctor.manifests.templates import filled_later, hole
 from tfgpu_doctor.manifests.versions import poetry_specifier
 from tfgpu_doctor.manifests.words import Word, commands
 
 Installer: TypeAlias = Literal["pip", "conda", "apt", "poetry"]
-FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project"]
+FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project", "lock"]
 
+_VERBS = ("install", "wheel", "download")  # wheels are for a later stage, which installs them
 _PIP = re.compile(r"(?:\S*/)?pip[\d.]*")
 _CONDA = re.compile(r"(?:\S*/)?(?:conda|mamba|micromamba)")
 _APT = frozenset({"apt-get", "apt", "aptitude"})
@@ -27,9 +30,24 @@ _WITH_WORD = frozenset(
         *("--target", "-t", "--prefix", "--python", "-p", "--proxy", "--cache-dir", "--root", "--platform", "--abi"),
         *("--python-version", "--implementation", "-n", "--name", "--channel", "-o", "--option", "--no-binary"),
         *("--only-binary", "--config-settings", "--index", "--default-index", "--index-strategy", "--torch-backend"),
-        *("--group", "-G", "--extra", "-E", "--source", "--root-prefix", "--progress-bar", "--only-group", "--with"),
+        *(
+            "-w",
+            "--wheel-dir",
+            "-d",
+            "--dest",
+            "--group",
+            "-G",
+            "--extra",
+            "-E",
+            "--source",
+            "--root-prefix",
+            "--progress-bar",
+            "--only-group",
+            "--with",
+        ),
     )
 )
+_PARTS = frozenset({"--extra", "-E", "--extras", "--group", "-G", "--with", "--only-group"})
 _PIP_FILES: dict[str, FileKind] = {
     "-r": "requirements",
     "--requirement": "requirements",
@@ -66,6 +84,7 @@ class Installed:
     pythons: list[Requirement] = field(default_factory=list)  # of uv
     files: list[File] = field(default_factory=list)
     not_understood: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)  # where to, as far as the commands name them
 
     def take(self, other: Installed) -> None:
         """What another stage brings."""
@@ -84,16 +103,35 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
 def read_command(words: list[Word], path: str, found: Installed) -> None:
     """Read one command."""
     _uv_python(words, path, found)
-    for installer, arguments in _installations([word.text for word in words], words):
-        if installer == "poetry" and not any(word.text[:1] not in "-" for word in arguments):
-            found.files.append(File("project", ".", Place(path, words[0].line)))
+    texts = [word.text for word in words]
+    found.folders = [*found.folders, *folders(texts)][:MOST]
+    for installer, arguments in _installations(texts, words):
+        if installer == "poetry" and not _names(arguments):
+            found.files.append(File("lock", ".", Place(path, words[0].line), _parts(words)))
             continue
         _read(installer, arguments, path, found)
 
 
+def _names(arguments: list[Word]) -> bool:
+    """Whether packages are named, rather than all of the project's installed."""
+    before = [Word("", 0), *arguments]
+    return any(
+        one.text[:1] not in ("-", "") and previous.text not in _WITH_WORD
+        for previous, one in zip(before, arguments, strict=False)
+    )
+
+
+def _parts(words: list[Word]) -> tuple[str, ...]:
+    """The extras and groups that are asked for."""
+    texts = [word.text for word in words]
+    found = [texts[index + 1] for index, text in enumerate(texts[:-1]) if text in _PARTS]
+    found += [text.partition("=")[2] for text in texts if text.partition("=")[0] in _PARTS]
+    return tuple(part for one in found for part in re.split(r"[,\s]+", one) if part)
+
+
 def _installations(texts: list[str], words: list[Word]) -> Iterator[tuple[Installer, list[Word]]]:
     """The installer and its arguments, wherever they stand: "sudo -H python3 -m pip install ...", "uv pip install"."""
-    installs = [index for index, text in enumerate(texts) if text == "install"]
+    installs = [index for index, text in enumerate(texts) if text in _VERBS]
     verbs = [index for index, text in enumerate(texts) if not text.startswith("-")]
     for index in range(len(texts)):
         if found := _installation(texts, index, installs, _next(verbs, index)):
@@ -174,6 +212,9 @@ def _add(installer: Installer, text: str, place: Place, found: Installed) -> Non
         else:
             one = _poetry(text, place) if installer == "poetry" else pip_requirement(text, place)
     except ValueError as error:
+        if (expression := hole(text)) is not None:
+            found.not_understood.append(filled_later(place, expression))
+            return
         reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
         found.not_understood.append(f"{place}: {quoted(text)}: {reason}")
         return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requirement, complaint
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, ManifestError, Place, Requirement
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import pip_requirement
+from tfgpu_doctor.manifests.templates import complaint
 from tfgpu_doctor.manifests.toml_places import TomlPlaces
 
 
@@ -87,3 +89,19 @@ def table(data: Any, *path: str) -> dict[str, Any]:
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data if isinstance(data, dict) else {}
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of a list."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def load(path: str, text: str) -> dict[str, Any]:
+    """Read TOML. Raises ManifestError: it is not valid."""
+    try:
+        return loads(text)
+    except RecursionError as error:
+        raise ManifestError(f"{path}: nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
+        line = re.search(r"line (\d+)", str(error))
+        raise ManifestError(f"{path}:{line[1] if line else 1}: invalid TOML: {error}") from error

@@ -63,6 +63,8 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
         return _listed(image, matrix, "nvcr.io/nvidia/tensorflow")
     if name in _WITHOUT_CUDA:
         return Base(image, no_cuda=True, python=_python(name, image.tag or ""))
+    if name == "ghcr.io/astral-sh/uv" and (found := re.match(r"python(3\.\d+)", image.tag or "")):
+        return Base(image, no_cuda=True, python=found[1])
     return Base(image)
 
 

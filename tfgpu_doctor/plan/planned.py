@@ -10,7 +10,7 @@ from msgspec import structs
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor.manifests import Environment, Requirement
+from tfgpu_doctor.manifests import Difference, Environment, Requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.base_images import Base, read_base
 from tfgpu_doctor.plan.target import Target
@@ -48,6 +48,7 @@ class PlannedEnvironment:
     base: Base | None
     tensorflow: Requirement | None  # the requirement that brings it; None: the image, or nothing
     others: tuple[Requirement, ...]  # further ones
+    differences: tuple[Difference, ...] = ()  # from other files of the project
 
     # ------------------------------------------------------------------------------------------- TensorFlow
 
@@ -113,7 +114,11 @@ class PlannedEnvironment:
         """The Pythons that the environment admits, ascending; None: unknown."""
         bounds = [wanted for one in self.environment.python if (wanted := specifier(one.specifier)) is not None]
         if bounds:
-            return tuple(one for one in PYTHONS if all(_admits(wanted, one) for wanted in bounds))
+            admitted = tuple(one for one in PYTHONS if all(_admits(wanted, one) for wanted in bounds))
+            return admitted or tuple(one for one in PYTHONS if _admits(bounds[0], one))  # files that differ
+        maker = read_base(self.environment.packages_of, self.matrix)
+        if maker and maker.python:
+            return (maker.python,)
         if self.base and self.base.python:
             return (self.base.python,)
         return (self.target.python,) if self.target.python else None
@@ -244,4 +249,7 @@ def pinned(one: Requirement) -> str | None:
 
 def _admits(wanted: SpecifierSet, python: str) -> bool:
     """Whether a requires-python admits some patch of a minor version."""
-    return any(wanted.contains(f"{python}.{patch}") for patch in (0, 6, 30))
+    named = (one.version for one in wanted if one.version.startswith(f"{python}."))
+    return any(
+        wanted.contains(one) for one in (*(f"{python}.{patch}" for patch in (0, 6, 30)), *named) if "*" not in one
+    )

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.checked import ReadFile
-from tfgpu_doctor.records.report import Verdict
+from tfgpu_doctor.records.report import Report, Verdict
 
-MEANING: dict[Verdict, str] = {
+_MEANING: dict[Verdict, str] = {
     "ok": "no problems found",
     "degraded": "it will run, but with problems",
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
+_LATER = "what these files install is known only when they are filled in or run"
+
+
+def meaning(report: Report) -> str:
+    """What the verdict means."""
+    later = any(LATER in one.reason or UNTIL_THEN in one.reason for one in report.undetermined)
+    return _LATER if later and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
 def read_file(seen: PlannedEnvironment) -> ReadFile:
     """What an environment names, in a line."""
     one = seen.environment
-    return ReadFile(label=one.label, path=one.place.path, content="; ".join(_content(seen)) or "nothing")
+    content = f"is {one.part_of}" if one.part_of else "; ".join(_content(seen)) or "nothing"
+    return ReadFile(label=one.label, path=one.place.path, content=content)
 
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:
@@ -28,7 +37,7 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
         yield _image(seen)
     if seen.tensorflow:
         row = seen.release
-        resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.specifier else ""
+        resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.text else ""
         yield f"{seen.tensorflow.text}{resolved}"
     if seen.environment.python and seen.pythons:
         yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tfgpu_doctor.records.checked import Checked
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Report, exit_code
 from tfgpu_doctor.records.wording import problem_counts
-from tfgpu_doctor.render.check_words import MEANING
+from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.ci.github import LEVELS, Annotation, Level, commands
 from tfgpu_doctor.render.ci.plain import lines_of, place_of
 
@@ -15,7 +15,7 @@ from tfgpu_doctor.render.ci.plain import lines_of, place_of
 def render(checked: Checked, fail_on: FailOn = "error") -> str:
     """The lines that the runner reads."""
     report = checked.report
-    verdict = f"tfgpu check: {report.verdict}: {MEANING[report.verdict]}{problem_counts(report)}\n"
+    verdict = f"tfgpu check: {report.verdict}: {meaning(report)}{problem_counts(report)}\n"
     return commands(_annotations(report, fail_on)) + verdict
 
 
@@ -26,4 +26,4 @@ def _annotations(report: Report, fail_on: FailOn) -> Iterator[Annotation]:
     if report.verdict == "unknown":
         level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"
         reasons = tuple(dict.fromkeys(item.reason for item in report.undetermined))
-        yield Annotation(level, f"tfgpu check: {MEANING['unknown']}", reasons or ("nothing more is known",))
+        yield Annotation(level, f"tfgpu check: {meaning(report)}", reasons or ("nothing more is known",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tfgpu_doctor.records.checked import Checked
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Finding, Report, exit_code, fails
 from tfgpu_doctor.records.wording import problem_counts
-from tfgpu_doctor.render.check_words import MEANING
+from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.ci.junit import Case, Suite, xml
 from tfgpu_doctor.render.ci.plain import lines_of, place_of
 
@@ -35,9 +35,9 @@ def _found(finding: Finding, file: str, fail_on: FailOn) -> Case:
 
 
 def _verdict(report: Report, fail_on: FailOn) -> Case:
-    text = f"{report.verdict}: {MEANING[report.verdict]}{problem_counts(report)}"
+    text = f"{report.verdict}: {meaning(report)}{problem_counts(report)}"
     case = Case("a verdict could be reached", "tfgpu.check", details=(text,))
     if exit_code(report, fail_on) != EXIT_UNKNOWN:
         return case
     reasons = tuple(dict.fromkeys(item.reason for item in report.undetermined))
-    return case._replace(outcome="error", kind="could not determine", message=MEANING["unknown"], details=reasons)
+    return case._replace(outcome="error", kind="could not determine", message=meaning(report), details=reasons)

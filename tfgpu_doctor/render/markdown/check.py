@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.records.checked import Checked
 from tfgpu_doctor.records.wording import problem_counts
-from tfgpu_doctor.render.check_words import MEANING
+from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.console import MARKS
 from tfgpu_doctor.render.markdown.report import LONGEST, escape, fenced, show_block, table
 from tfgpu_doctor.render.outline import VERDICT_MARKS, block
@@ -16,7 +16,7 @@ def render(checked: Checked) -> str:
     """The page, at most :data:`LONGEST` characters; what does not fit is counted."""
     report = checked.report
     mark = MARKS[VERDICT_MARKS[report.verdict]].markdown
-    head = f"**{mark} {escape(report.verdict)}**: {escape(MEANING[report.verdict])}{problem_counts(report)}"
+    head = f"**{mark} {escape(report.verdict)}**: {escape(meaning(report))}{problem_counts(report)}"
     tool = f"tfgpu check {report.tool.version}, matrix of {report.matrix.revision}, {report.created}"
     files = table(("File", "Contains"), ((one.label, one.content) for one in checked.files[:_MOST_FILES]))
     parts = [head, f"<sub>{escape(tool)}</sub>", files]

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.records.checked import Checked
-from tfgpu_doctor.render.check_words import MEANING
+from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.terminal.layout import hanging, marked, show_block
 from tfgpu_doctor.render.terminal.report import show_verdict
@@ -29,7 +29,7 @@ def render(checked: Checked, console: Console) -> None:
         console.print()
         marked("unknown", line, console)
     _show_changes(checked, console)
-    show_verdict(report, MEANING[report.verdict], console)
+    show_verdict(report, meaning(report), console)
 
 
 def _show_changes(checked: Checked, console: Console) -> None:

@@ -1,0 +1,28 @@
+"""`tfgpu check` on projects as public repositories have them: what an expert would say is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.manifests.real_shapes import SHAPES, Shape
+
+
+def answer(shape: Shape, folder: Path) -> str:
+    """All that the command says, without the breaks of lines."""
+    for name, text in shape.files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    done = tfgpu("check", *shape.named, cwd=folder, environ={"COLUMNS": "250"})
+    return " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_an_expert_would_say(name: str, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+    said = answer(shape, tmp_path)
+    assert [one for one in shape.says if one not in said] == [], said
+    assert [one for one in shape.never if one in said] == [], said

@@ -1,0 +1,149 @@
+"""Files that describe one environment together: a lock and its manifest, a Dockerfile and what it installs from."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from tfgpu_doctor.manifests import Environment, Requirement
+from tfgpu_doctor.manifests.building import merged
+
+MOST_OUTDATED = 5  # requirements of a manifest that its lock does not hold
+_IN_A_PROJECT = ("requirements", "pyproject", "lock", "setup", "pipfile")  # where .python-version holds
+_MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "devcontainer", "pyproject", "setup")
+
+
+def joined(environments: Iterable[Environment]) -> Iterator[Environment]:
+    """The environments as they will exist; those that are judged as a part of another say so."""
+    found = list({(one.place, one.label): one for one in environments}.values())
+    found = [*_built(found)]
+    found = [*_locked(found)]
+    found = [*_with_python(found)]
+    yield from _parts(found)
+
+
+def _path(one: Environment) -> str:
+    return posixpath.normpath(one.place.path)
+
+
+def _built(found: list[Environment]) -> Iterator[Environment]:
+    """A service that is built from a Dockerfile among the files gets what that Dockerfile installs."""
+    dockerfiles = {_path(one): one for one in reversed(found) if one.kind == "dockerfile"}
+    for one in found:
+        built = dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None
+        if built is not None:
+            yield replace(merged(one, built), read=(*one.read, _path(built), *built.read))
+        elif one.build_context:
+            note = f"{one.place}: {one.build_context} cannot be read; if it lies elsewhere, name it, too"
+            yield replace(one, not_understood=(*one.not_understood, note))
+        else:
+            yield one
+
+
+def _locked(found: list[Environment]) -> Iterator[Environment]:
+    """A lock is what is installed; its manifest tells the extras, and what of it the lock does not hold."""
+    manifests: dict[tuple[str, str], Environment] = {}
+    locks: dict[tuple[str, str], str] = {}
+    for one in found:
+        folder, part = _part(one)
+        if one.kind == "lock":
+            locks.setdefault((folder, part), one.label)
+        elif one.kind in ("pyproject", "pipfile", "conda", "setup"):
+            manifests.setdefault((folder, part), one)
+    for one in found:
+        key = _part(one)
+        manifest = manifests.get(key)
+        if one.kind == "lock" and manifest is not None:
+            yield _of_manifest(one, manifest)
+        elif manifest is one and key in locks and _has_lock(one, found):
+            yield replace(one, part_of=f"locked in {locks[key]}")
+        else:
+            yield one
+
+
+def _has_lock(manifest: Environment, found: list[Environment]) -> bool:
+    """Whether a lock of its own tool, or of no certain one, lies beside a manifest."""
+    folder, part = _part(manifest)
+    names = {posixpath.basename(_path(one)) for one in found if one.kind == "lock" and _part(one) == (folder, part)}
+    of_conda = {name for name in names if name.endswith((".yml", ".yaml"))}
+    of_pipenv = names & {"Pipfile.lock"}
+    own = {"conda": of_conda, "pipfile": of_pipenv}
+    return bool(own.get(manifest.kind, names - of_conda - of_pipenv))
+
+
+def _part(one: Environment) -> tuple[str, str]:
+    """The folder, and the extra or group."""
+    return posixpath.dirname(_path(one)), one.label.removeprefix(one.place.path)
+
+
+def _of_manifest(lock: Environment, manifest: Environment) -> Environment:
+    asked: dict[str, Requirement] = {}
+    for one in manifest.requirements:
+        asked.setdefault(one.name, one)
+    requirements = tuple(_with_extras(one, asked.get(one.name)) for one in lock.requirements)
+    outdated = [
+        (asked[one.name], one) for one in requirements if one.name in asked and not _holds(asked[one.name], one)
+    ]
+    return replace(
+        lock,
+        python=manifest.python or lock.python,
+        requirements=requirements,
+        read=(*lock.read, _path(manifest)),
+        outdated=tuple(outdated[:MOST_OUTDATED]),
+        not_understood=(*lock.not_understood, *manifest.not_understood),
+    )
+
+
+def _with_extras(one: Requirement, asked: Requirement | None) -> Requirement:
+    if asked is None or one.extras or not asked.extras:
+        return one
+    text = one.text.replace(one.name, f"{one.name}[{','.join(asked.extras)}]", 1)
+    return replace(one, extras=asked.extras, text=text)
+
+
+def _holds(asked: Requirement, locked: Requirement) -> bool:
+    """Whether an exact version is one of those that a manifest allows."""
+    if asked.marker is not None or asked.installer != locked.installer:
+        return True  # there can be others of that name
+    try:
+        return SpecifierSet(asked.specifier).contains(locked.specifier.lstrip("="), prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+def _with_python(found: list[Environment]) -> Iterator[Environment]:
+    """.python-version and its like tell the Python of the projects beside them that name none, or several."""
+    pythons = {posixpath.dirname(_path(one)): one for one in reversed(found) if one.kind == "python" and one.python}
+    for one in found:
+        of_folder = pythons.get(posixpath.dirname(_path(one)))
+        if of_folder is not None and one.kind in _IN_A_PROJECT:
+            python = (*of_folder.python, *one.python)
+            yield replace(one, python=python, read=(*one.read, _path(of_folder)))
+        else:
+            yield one
+
+
+def _parts(found: list[Environment]) -> Iterator[Environment]:
+    """What another file of the same list includes is judged there."""
+    owners: dict[str, str] = {}
+    included = {path for one in found for path in one.read if path != _path(one)}
+    for one in found:
+        # two that include each other are both judged, so that nothing is left out
+        outermost = _path(one) not in included and one.part_of is None and one.kind in (*_MADE_FROM, "lock")
+        for path in one.read if outermost else ():
+            if path != _path(one):
+                owners.setdefault(path, one.label)
+    compiled = {
+        _path(one): one.label for one in found if one.kind == "requirements" and one.place.path.endswith(".txt")
+    }
+    for one in found:
+        path = _path(one)
+        owner = owners.get(path) or compiled.get(f"{path.removesuffix('.in')}.txt" if path.endswith(".in") else "")
+        is_whole = one.label == one.place.path or one.kind == "dockerfile"
+        if one.part_of is None and owner is not None and owner != one.label and is_whole:
+            yield replace(one, part_of=f"part of {owner}")
+        else:
+            yield one
