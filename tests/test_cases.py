@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.findings.advice import complaints
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -100,6 +101,11 @@ def test_few_errors_are_false() -> None:
     all_of_them = every_outcome()
     false = [f"{one.line()}; false: {', '.join(one.false)}" for one in all_of_them if one.false]
     assert sum(len(one.false) for one in all_of_them) / len(all_of_them) <= FALSE_ALARMS, "\n".join(false)
+
+
+def test_one_release_is_advised_and_each_fault_once() -> None:
+    wrong = [(one.case["id"], why) for one in every_outcome() for why in complaints(one.report.findings)]
+    assert wrong == [], "\n".join(map(str, wrong))
 
 
 def test_the_collection_is_there() -> None:

@@ -68,7 +68,7 @@ def packages(**versions: str) -> Any:
     )
 
 
-def with_requirements(*names: str, python: str = "3.12.7") -> dict[str, Any]:
+def with_requirements(*names: str, python: str = "3.12.7", **other_versions: str) -> dict[str, Any]:
     """TensorFlow 2.17.1 from pip, which requires five packages, with these beside it."""
     requires = ("keras>=3.2.0", "wrapt>=1.11.0", "h5py>=3.10.0", "libclang>=13.0.0", "numpy<2.0.0,>=1.26.0")
     only_old = 'tensorflow-io-gcs-filesystem>=0.23.1; python_version < "3.12"'
@@ -77,6 +77,7 @@ def with_requirements(*names: str, python: str = "3.12.7") -> dict[str, Any]:
         name="tensorflow", version="2.17.1", location=SITE, installer="pip", requires=(*requires, only_old, extra)
     )
     beside = {"keras": "3.4.1", "wrapt": "1.16.0", "h5py": "3.11.0", "libclang": "18.1.1", "numpy": "1.26.4"}
+    beside.update(other_versions)
     others = (Package(name=name, version=beside[name], location=SITE) for name in names)
     packages = known((tensorflow, *others), "*.dist-info")
     return {**release("2.17.1"), "python.packages": packages, "python.version": known(python)}
@@ -397,6 +398,10 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "keras of another release",
             {**release("2.15.1"), "python.packages": packages(tensorflow="2.15.1", keras="3.4.1")},
         ),
+        (
+            "a requirement older than the metadata allows",
+            with_requirements("keras", "wrapt", "h5py", "libclang", "numpy", h5py="2.10.0"),
+        ),
     ],
     "tf.install-damaged": [
         (
@@ -712,13 +717,6 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "the wheel of another CUDA is incomplete",
             {"python.damaged": known((damaged("nvidia-cudnn-cu11", "nvidia/cudnn/lib/libcudnn.so.8"),))},
         ),
-        (
-            "two TensorFlows overwrote each other: the conflict says so",
-            {
-                "python.damaged": known((damaged("tensorflow", overwritten=("tensorflow/libtensorflow_cc.so.2",)),)),
-                "python.packages": packages(tensorflow="2.21.0", tensorflow_cpu="2.20.0"),
-            },
-        ),
     ],
     "tf.package-conflict": [
         (
@@ -732,6 +730,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
                 ),
                 "tensorflow.version": known("2.4.4"),
             },
+        ),
+        (
+            "what the metadata requires, spelled in another way",
+            with_requirements("keras", "wrapt", "h5py", "libclang", "numpy", wrapt="1.11.0.post1"),
         ),
         ("the same package in two folders", TWO_FOLDERS),
         ("an unreadable version", {"python.packages": packages(tensorflow="2.21.0", keras="unknown")}),

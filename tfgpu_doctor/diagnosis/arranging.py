@@ -24,13 +24,14 @@ class Found:
 def arrange(found: list[Found]) -> tuple[Finding, ...]:
     """Sort, and turn every finding that another one explains into its consequence."""
     found = sorted(found, key=_rank)
-    roots = [one for one in found if _explainer(one, found) is None]
+    unexplained = [one for one in found if _explainer(one, found) is None]
+    roots = [one for one in unexplained if _repaired_with(one, unexplained) is one]
     consequences: dict[str, list[str]] = {one.finding.id: [] for one in roots}
     followers = []
     for one in found:
         if one in roots:
             continue
-        if root := _root_of(one, roots, found):
+        if root := _root_of(one, unexplained, found):
             consequences[root].append(one.finding.id)
         followers.append(msgspec.structs.replace(one.finding, root_cause=False))
     return (
@@ -39,19 +40,35 @@ def arrange(found: list[Found]) -> tuple[Finding, ...]:
     )
 
 
+def _repaired_with(one: Found, unexplained: list[Found]) -> Found:
+    """The first finding whose advice repairs this one, too: one repair, so one fault."""
+    return next(other for other in unexplained if other is one or _same_repair(_advice(one), _advice(other)))
+
+
+def _same_repair(commands: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Whether the others begin alike, or contain all of them."""
+    return bool(commands) and (commands[:1] == others[:1] or set(commands) <= set(others))
+
+
+def _advice(one: Found) -> tuple[str, ...]:
+    """What is to be done first; a command of this program repairs nothing."""
+    commands = one.finding.fixes[0].commands if one.finding.fixes else ()
+    return () if commands[:1] and commands[0].startswith("tfgpu ") else commands
+
+
 def _rank(one: Found) -> tuple[int, bool, int]:
     """Gravest first, then in the order of declaration."""
     return SEVERITIES.index(one.finding.severity), not one.problem.rank_first, RANK[one.finding.id]
 
 
-def _root_of(one: Found, roots: list[Found], found: list[Found]) -> str | None:
+def _root_of(one: Found, unexplained: list[Found], found: list[Found]) -> str | None:
     """Follow the explanations from finding to finding down to a root cause."""
     seen: set[str] = set()
     here = one
-    while here not in roots and here.finding.id not in seen:
+    while here not in unexplained and here.finding.id not in seen:
         seen.add(here.finding.id)
-        here = _explainer(here, roots) or _explainer(here, found) or here
-    return here.finding.id if here in roots else None
+        here = _explainer(here, unexplained) or _explainer(here, found) or here
+    return _repaired_with(here, unexplained).finding.id if here in unexplained else None
 
 
 def _explainer(one: Found, others: list[Found]) -> Found | None:

@@ -55,9 +55,12 @@ def _outside_bounds(
 
 
 def _install(context: Context, requirement: str, installed: str) -> tuple[Fix, ...]:
+    """The dependency; another release only where this one is unknown or cannot use the GPU here."""
+    remedies = context.remedies
+    another = () if remedies.kept_release() else remedies.reinstall_best(f"or a release that supports {installed}")
     return (
         Fix(text=f"Install {requirement}, and restart Python", commands=context.remedies.pip_install(requirement)),
-        *context.remedies.reinstall_best(f"or a release that supports {installed}")[:1],
+        *another[:1],
     )
 
 

@@ -55,7 +55,7 @@ def release_without_cuda(
         severity=_severity(messages),
         evidence=(evidence(found, context.source("host.os"), "WSL2, or 2.10", "wheels"),),
         fixes=(
-            Fix(text="Use WSL2", commands=("wsl --install", 'python3 -m pip install "tensorflow[and-cuda]"')),
+            *_use_wsl(context),
             Fix(
                 text="Or stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
                 commands=(
@@ -65,6 +65,15 @@ def release_without_cuda(
             ),
         ),
     )
+
+
+def _use_wsl(context: Context) -> Iterator[Fix]:
+    wsl = context.remedies.in_wsl
+    yield Fix(text="Use WSL2: install it, and restart Windows", commands=("wsl --install",))
+    if row := wsl.release:
+        installation = wsl.installation(row)
+        commands = wsl.new_environment(installation.python, *installation.requirements)
+        yield Fix(text="Then, in the terminal of WSL2", commands=commands)
 
 
 @in_manifests(WINDOWS_NATIVE)
@@ -93,6 +102,7 @@ CPU_BUILD = finding(
     layer="TensorFlow",
     severity=Severity.ERROR,
     title="This TensorFlow was built for the CPU only",
+    explained_by=("tf.python-unsupported", "tf.package-conflict"),
     pointless_after=("tf.windows-native",),
     docs=GUIDE,
     about_gpus=True,
@@ -131,7 +141,10 @@ def build_without_cuda(
 
 def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
-    best = context.remedies.reinstall_best("it can use the GPU")
+    if release and release.platform.startswith("macos"):
+        yield from _FOR_MACS
+        return
+    best = context.remedies.reinstall("it can use the GPU")
     if release is None:
         yield from best
         return
@@ -166,7 +179,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         "installs",
         evidence=message_evidence(*seen),
         fixes=(
-            *context.remedies.reinstall_best("it can use the GPU"),
+            *context.remedies.reinstall("it can use the GPU"),
             Fix(
                 text="Or select conda's GPU build by name (the variable is for a machine without driver)",
                 commands=(command,),
@@ -213,16 +226,21 @@ def no_gpu_package_for_macos(messages: MessageLog, wheel_platform: str | None = 
     return _on_macos(*message_evidence(*ended)) if ended else None
 
 
+_FOR_MACS = (
+    Fix(
+        text="On a Mac with an Apple or AMD GPU, install Apple's tensorflow-metal, with a TensorFlow that it supports",
+        commands=("python3 -m pip install tensorflow-metal",),
+    ),
+    Fix(text="Or use a machine with an NVIDIA GPU and Linux"),
+)
+
+
 def _on_macos(*seen: Evidence) -> Problem:
-    metal = "On a Mac with an Apple or AMD GPU, install Apple's tensorflow-metal, with a TensorFlow that it supports"
     return Problem(
         cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are used through tensorflow-metal, and Apple's "
         "old fork tensorflow_macos does not list them",
         evidence=seen,
-        fixes=(
-            Fix(text=metal, commands=("python3 -m pip install tensorflow-metal",)),
-            Fix(text="Or use a machine with an NVIDIA GPU and Linux"),
-        ),
+        fixes=_FOR_MACS,
     )
 
 
@@ -240,7 +258,7 @@ def no_message_about_gpus(context: Context, messages: MessageLog) -> Problem | N
         evidence=message_evidence(*devices),
         fixes=(
             Fix(text="See which builds are installed", commands=commands),
-            *context.remedies.reinstall_best("it can use the GPU"),
+            *context.remedies.reinstall("it can use the GPU"),
         ),
     )
 

@@ -16,7 +16,7 @@ from tfgpu_doctor.findings.libraries import (
     names,
     off_path_evidence,
 )
-from tfgpu_doctor.findings.library_fixes import fix_path
+from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import (
     ReportedCuda,
@@ -58,13 +58,6 @@ _ON_WINDOWS = (
         commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
     ),
 )
-_PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
-    text="Add the folders of pip's nvidia packages to the loader path before Python starts",
-    commands=(
-        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
-        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
-    ),
-)
 _CUPTI_FOLDER = Fix(
     text="Add CUPTI's folder to the loader path before Python starts",
     commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
@@ -103,7 +96,8 @@ def not_found_by_loader(
         title=title,
         cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=off_path_evidence(libraries, gpu_release),
-        fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path"))),  # one line for both
+        # one line for both
+        fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path")), gpu_release),
     )
 
 
@@ -151,7 +145,7 @@ def installed_but_not_opened(
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*((_PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
+        fixes=(*((PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
     )
 
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.installed_requirements import from_wheel, required_by
 from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
@@ -18,7 +20,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import remove
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Message, Package
+from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
@@ -33,8 +35,11 @@ _KERAS = tuple(f"2.{n}.0" for n in range(2, 16)) + tuple(f"3.{n}.0" for n in ran
 
 def _reinstall_all(context: Context) -> tuple[Fix, ...]:
     names = ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)
-    commands = (context.remedies.pip_uninstall(*names), *context.remedies.pip_install("tensorflow[and-cuda]"))
-    return (Fix(text=f"{_REINSTALL} (a new environment is the quickest)", commands=commands),)
+    return (Fix(text=_REINSTALL, commands=_again(context, names)),)
+
+
+def _again(context: Context, names: Sequence[str]) -> tuple[str, ...]:
+    return (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(*context.remedies.tensorflow))
 
 
 PACKAGE_CONFLICT = finding(
@@ -49,15 +54,6 @@ PACKAGE_CONFLICT = finding(
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs=GUIDE,
 )
-
-
-def _to_keep(tensorflows: Sequence[Package], release: Release | None) -> str:
-    """The requirement of the package to install again: `tensorflow` itself rather than another of its names."""
-    keep = next((p for p in tensorflows if p.name == "tensorflow"), next(iter(tensorflows), None))
-    if keep is None:
-        return "tensorflow"
-    extra = f"[{release.extra}]" if release and release.extra and keep.name == "tensorflow" else ""
-    return f"{keep.name}{extra}=={keep.version}"
 
 
 @PACKAGE_CONFLICT.sign
@@ -75,17 +71,16 @@ def mixed_packages(
         return None  # the release is that of another environment
     else:
         seen = list(_of_another_release(packages, release))
-        names = tuple(line.saw.split()[0] for line in seen)
+        other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
+        names = (*other_builds, *(line.saw.split()[0] for line in seen))
     if not seen:
         return None
-    wanted = _to_keep(twice or tensorflows, release)
-    commands = (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(wanted))
     return Problem(
         cause="they install their files into the same folder, and the one installed last has overwritten the others"
         if twice
         else "they belong to another TensorFlow release than the one that is installed",
         evidence=tuple(seen),
-        fixes=(Fix(text=_REINSTALL, commands=commands),),
+        fixes=(Fix(text=_REINSTALL, commands=_again(context, names)),),
     )
 
 
@@ -135,6 +130,53 @@ def _companion_bound(name: str, release: Release) -> str | None:
     if not at_least(version, since) or at_least(version, until) is not False:
         return None  # not required by this release
     return f"~={minor(version)}.0"
+
+
+@PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.abi-*",))
+def requirement_refused(
+    context: Context,
+    packages: tuple[Package, ...],
+    python_version: str,
+    wheel_platform: str | None = None,
+    phases: tuple[Phase, ...] | None = None,
+) -> Problem | None:
+    """A version that the metadata of the installed TensorFlow refuses, as `pip check` would say."""
+    tensorflow = from_wheel(packages)
+    if tensorflow is None:
+        return None
+    there = {one.name: one for one in packages}
+    required = {canonicalize_name(one.name): one for one in required_by(tensorflow, python_version, wheel_platform)}
+    refused = [
+        (there[name], str(one.specifier))
+        for name, one in required.items()
+        if name in there and name not in _COMPANIONS and allows(str(one.specifier), there[name].version) is False
+    ]
+    if not refused:
+        return None
+    bounds = [f"{one.name}{_without_gaps(bound)}" for one, bound in refused]
+    release, first = f"{tensorflow.name} {tensorflow.version}", refused[0][0]
+    fails = any(phase.name == "import" and phase.outcome in ("raised", "died") for phase in phases or ())
+    more = f"; {len(refused) - 1} more such versions" if len(refused) > 1 else ""
+    return Problem(
+        title=f"{first.name} {first.version} is installed, {release} requires {bounds[0]}{more}",
+        cause=f"the metadata of {release} refuses this version (pip check says so, too); it may fail when it is used",
+        evidence=tuple(
+            evidence(f"{one.name} {one.version}", one.location or "installed packages", bound, f"metadata of {release}")
+            for (one, _), bound in zip(refused, bounds, strict=True)
+        ),
+        fixes=(
+            Fix(
+                text="Install versions that it allows; the release of TensorFlow stays the same",
+                commands=context.remedies.pip_install(*bounds),
+            ),
+        ),
+        severity=None if fails else Severity.WARNING,
+    )
+
+
+def _without_gaps(bound: str) -> str:
+    """The bounds without single versions between them, of which pip takes none as it takes the newest."""
+    return ",".join(part for part in bound.split(",") if not part.startswith("!="))
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))

@@ -19,7 +19,7 @@ _ACTIVATED = {
 }
 
 
-def _compare_interpreters(_context: Context) -> tuple[Fix, ...]:
+def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
     return (
         Fix(
             text="Compare the interpreters, in the program or notebook and in the terminal",
@@ -32,7 +32,7 @@ def _compare_interpreters(_context: Context) -> tuple[Fix, ...]:
         Fix(
             text="Install into the Python that runs, or make its environment a kernel",
             commands=(
-                "python -m pip install 'tensorflow[and-cuda]'",
+                *context.remedies.pip_install(*context.remedies.tensorflow, python="python"),
                 "python -m pip install ipykernel && python -m ipykernel install --user --name tf",
             ),
         ),
@@ -158,7 +158,7 @@ def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...] 
 
 def _install_here(context: Context) -> tuple[Fix, ...]:
     return (
-        *context.remedies.reinstall_best("into the Python that runs"),
+        *context.remedies.reinstall("into the Python that runs"),
         Fix(
             text="See which Python runs, and which packages it has",
             commands=("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow"),
@@ -185,8 +185,8 @@ def no_package(
     """No distribution of TensorFlow and nothing to import."""
     if tensorflow_paths or any(p.name in TENSORFLOW for p in packages):
         return None
-    fixes = context.remedies.reinstall_best("the newest release for this machine") or (
-        Fix(text="Install it", commands=context.remedies.pip_install("tensorflow")),
+    fixes = context.remedies.reinstall("the newest release for this machine") or (
+        Fix(text="Install it", commands=context.remedies.pip_install(*context.remedies.tensorflow)),
     )
     other = "If it is installed in another Python, diagnose that one"
     return Problem(
@@ -214,7 +214,7 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         return None
     if not messages.speaks_only_of(*failures, "no-distribution", "build-failed"):
         return None
-    fixes = [Fix(text="Then install it again", commands=context.remedies.pip_install("tensorflow"))]
+    fixes = [Fix(text="Then install it again", commands=context.remedies.pip_install(*context.remedies.tensorflow))]
     if any(words in message.text for message in seen for words in ("Long Path", "No such file")):
         key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
         text = "On Windows, enable long paths (as administrator), or use an environment with a short path"

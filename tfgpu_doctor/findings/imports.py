@@ -140,7 +140,9 @@ def illegal_instruction_message(
     cause = _cause(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = _avoid_instruction(context)
     if arm64 or any("hardware instruction" in message.text for message in seen):
-        native = ("python3 -c 'import platform; print(platform.machine())'", "python3 -m pip install tensorflow")
+        newest = next(row for row in context.matrix.releases(platform="macos_arm64") if not row.prerelease)
+        install = f"python3 -m pip install tensorflow=={newest.version}"
+        native = ("python3 -c 'import platform; print(platform.machine())'", install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text=text, commands=native), *fixes)
     return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
@@ -255,7 +257,7 @@ def _clean_environment(context: Context) -> tuple[Fix, ...]:
             text="Install it in a new environment, and diagnose that one",
             commands=(
                 f"{context.remedies.python} -m venv ~/tf-clean",
-                *context.remedies.pip_install("tensorflow[and-cuda]", python=python),
+                *context.remedies.pip_install(*context.remedies.tensorflow, python=python),
                 f"tfgpu doctor --python {python}",
             ),
         ),

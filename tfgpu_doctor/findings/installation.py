@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.installed_requirements import from_wheel, required_by
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import DamagedPackage, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
-_INSTALLED_BY_WHEEL = ("pip", "uv", "poetry")
 # required by TensorFlow's wheels, and used by tools and features that many do without
 _SELDOM_USED = frozenset(
     {"libclang", "tensorboard", "tensorflow-io-gcs-filesystem", "tensorflow-estimator", "setuptools", "requests"}
@@ -36,7 +34,8 @@ DAMAGED = finding(
     severity=Severity.ERROR,
     title="Installed packages are incomplete",
     about_gpus=False,
-    pointless_after=("tf.package-conflict", "tf.package-removed"),
+    explained_by=("tf.package-conflict",),
+    pointless_after=("tf.package-removed",),
     docs=_RECORD,
 )
 
@@ -121,11 +120,11 @@ def requirement_not_installed(
     context: Context, packages: tuple[Package, ...], python_version: str, wheel_platform: str | None = None
 ) -> Problem | None:
     """A package that the metadata of the installed TensorFlow requires is absent; some are imported late."""
-    tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
-    if tensorflow is None or tensorflow.installer not in _INSTALLED_BY_WHEEL:
-        return None  # conda and distributions split packages in their own way
+    tensorflow = from_wheel(packages)
+    if tensorflow is None:
+        return None
     installed = {one.name for one in packages}
-    required = _required(tensorflow, python_version, wheel_platform)
+    required = required_by(tensorflow, python_version, wheel_platform)
     absent = [one for one in required if canonicalize_name(one.name) not in installed]
     return _absent_problem(context, tensorflow, absent) if absent else None
 
@@ -143,27 +142,6 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[Requirem
         fixes=(Fix(text="Install what is missing; the release stays the same", commands=again),),
         severity=None if needed else Severity.WARNING,
     )
-
-
-def _required(tensorflow: Package, python: str, platform: str | None) -> Iterator[Requirement]:
-    """The requirements that apply to this Python and system; those of extras do not."""
-    system, _, machine = (platform or "linux_x86_64").partition("_")
-    environment = {
-        "python_version": ".".join(python.split(".")[:2]),
-        "python_full_version": python,
-        "sys_platform": {"macos": "darwin", "windows": "win32"}.get(system, system),
-        "platform_system": {"macos": "Darwin", "windows": "Windows"}.get(system, "Linux"),
-        "platform_machine": machine,
-        "os_name": "nt" if system == "windows" else "posix",
-        "extra": "",
-    }
-    for line in tensorflow.requires:
-        try:
-            required = Requirement(line)
-            if required.marker is None or required.marker.evaluate(environment):
-                yield required
-        except (InvalidRequirement, UndefinedEnvironmentName):
-            continue
 
 
 @DAMAGED.sign(unless=("tf.abi-*", "tf.wrong-env", "tf.shadowed", "tf.python-unsupported", "tf.not-installed"))

@@ -23,6 +23,7 @@ KNOWN_BUG = finding(
     layer="TensorFlow",
     severity=Severity.WARNING,
     title="This TensorFlow release has a known bug that affects this machine",
+    explained_by=("cuda.lib-path", "cudnn.lib-path"),  # for a release that does not search its own CUDA
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
 
@@ -53,7 +54,6 @@ def bug_of_this_release(
     )
     if issue is None:
         return None
-    pip = f"{context.remedies.python} -m pip"
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
@@ -65,9 +65,20 @@ def bug_of_this_release(
                 issue.source,
             ),
         ),
-        fixes=(Fix(text=issue.fix, commands=tuple(c.replace("python3 -m pip", pip) for c in issue.commands)),),
+        fixes=_without_bug(context, release, issue),
         severity=Severity(issue.severity),
+        never_consequence=not issue.condition.extra,
     )
+
+
+def _without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[Fix, ...]:
+    """What the matrix says; where that is another release, the one that the whole report advises."""
+    pip = f"{context.remedies.python} -m pip"
+    own = Fix(text=issue.fix, commands=tuple(one.replace("python3 -m pip", pip) for one in issue.commands))
+    advised = context.remedies.release
+    if not any("tensorflow" in one for one in issue.commands) or (advised and advised.version == release.version):
+        return (own,)
+    return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)
 
 
 @KNOWN_BUG.sign

@@ -8,29 +8,82 @@ from collections.abc import Iterable
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
-from tfgpu_doctor.matrix.compatibility import known_capabilities
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Candidate, Soname, Unknown, value_or
+from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.versions import at_least, minor
+
+PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
+    text="Add the folders of pip's nvidia packages to the loader path before Python starts",
+    commands=(
+        "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
+        'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
+    ),
+)
+
+
+# TensorFlow's own install guide of 2.13 to 2.16 does the same; 2.12 and 2.13 have their own folder alone as RUNPATH
+_SEARCHES_ITSELF = "2.12"
+_PIP_LINKS = (
+    """(cd "$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tensorflow" """
+    "&& ln -sf ../nvidia/*/lib/*.so* .)"
+)
 
 
 def install_libraries(context: Context) -> tuple[Fix, ...]:
-    """Install the CUDA libraries of this TensorFlow; another release where it has no such extra, or is unknown."""
-    best = context.remedies.reinstall_best("it installs its CUDA libraries from pip")
+    """Install the CUDA libraries of this TensorFlow; another release where this one cannot use them here."""
+    remedies, why = context.remedies, "it installs its CUDA libraries from pip"
     release: Release | None = value_or(fetch("gpu_release", context), None)
     if release is None:
-        return best
-    python = value_or(context.facts.python.version, None)
-    capabilities = known_capabilities(context.facts)
-    issues = context.matrix.issues_for(release, python=python, compute_capabilities=capabilities, extra=True)
-    broken = any(issue.severity == "error" and issue.affects == "run" for issue in issues)
-    if release.extra and not broken:
-        text = f"Install the CUDA libraries of TensorFlow {release.version} from pip"
-        return (Fix(text=text, commands=context.remedies.install_tensorflow(release)),)
+        return remedies.reinstall_best(why)
+    kept = remedies.kept_release()
+    own = Fix(
+        text=f"Install the CUDA libraries of TensorFlow {release.version} from pip",
+        commands=(*remedies.install_tensorflow(release), *_made_visible(context, release)),
+    )
+    if kept and kept.version == release.version:
+        return (own,) if release.extra else (own, *remedies.reinstall_best(why))
+    best = remedies.reinstall(why)
     if release.extra:
-        return best
+        return best or (own,)
     text = f"Or keep {release.version}, in an environment of its own with CUDA {release.cuda} and cuDNN {release.cudnn}"
-    return (*best, *context.remedies.with_cuda_beside(release, text))
+    return (*best, *remedies.with_cuda_beside(release, text))
+
+
+def _made_visible(context: Context, release: Release) -> tuple[str, ...]:
+    """Releases without the extra do not search the folders of pip's CUDA."""
+    if release.extra or not context.remedies.installation(release).cuda_from_pip:
+        return ()
+    own, target = _own_folder(context), _searched_folder(context)
+    if own and target:
+        return (_link(context, [f"{posixpath.dirname(own)}/nvidia/*/lib"], target),)
+    return (_PIP_LINKS,) if at_least(release.version, _SEARCHES_ITSELF) else PIP_FOLDERS.commands
+
+
+def _own_folder(context: Context) -> str | None:
+    paths = context.facts.python.tensorflow_paths
+    return paths.value[0] if isinstance(paths, Known) and paths.value else None
+
+
+def _searched_folder(context: Context) -> str | None:
+    """A folder that TensorFlow's RUNPATH names and that exists: its own, or that of a library which is found there."""
+    loader, own = context.facts.loader, _own_folder(context)
+    if own and isinstance(loader.runpath, Known) and own in map(posixpath.normpath, loader.runpath.value):
+        return own
+    winners = (
+        posixpath.dirname(file.path)
+        for library in value_or(loader.sonames, ())
+        for file in library.candidates
+        if file.path == library.winner and file.via == "RUNPATH"
+    )
+    return next(winners, None)
+
+
+def _link(context: Context, folders: Iterable[str], target: str) -> str:
+    """Link all libraries of these folders, since those of cuDNN look for each other beside themselves."""
+    quote = context.remedies.quote
+    files = " ".join("/*/".join(map(quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
+    return f"ln -sf {files} {quote(target + '/')}"
 
 
 def tell_apart(context: Context) -> Fix:
@@ -43,19 +96,40 @@ def tell_apart(context: Context) -> Fix:
     )
 
 
-def fix_path(context: Context, libraries: tuple[Soname, ...]) -> tuple[Fix, ...]:
-    """Move damaged files away; where there are none, add the folders of the good ones to the loader path."""
+def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release | None = None) -> tuple[Fix, ...]:
+    """Get the files out of the way that come first and fail, or let the loader find the good ones."""
     quote = context.remedies.quote
     blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
     if blocking:
         moves = tuple(f"mv {quote(path)} {quote(path + '.broken')}" for path in blocking)
         return (Fix(text="Rename the damaged file, so that the loader does not find it", commands=moves),)
-    folders = dict.fromkeys(posixpath.dirname(one.path) for one in map(good_candidate, libraries) if one)
-    return (
-        Fix(
-            text="Add their folders to the loader path before Python starts (inside Python it is too late)",
-            commands=(f"export LD_LIBRARY_PATH={quote(':'.join(folders))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
-        ),
+    good = [one for one in map(good_candidate, libraries) if one]
+    first = [file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem]
+    off = off_library_path(context, first) if all(one.reachable for one in good) else ()
+    folders = dict.fromkeys(posixpath.dirname(one.path) for one in good)
+    lasting = (*off, *_linked(context, good, folders))
+    if release and any(issue.condition.extra and issue.affects == "run" for issue in release.known_issues):
+        other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
+        patch = advised is not None and minor(advised.version) == minor(release.version)
+        lasting = (*other, *lasting) if patch else (*lasting, *other)
+    return (*lasting, _exported(context, folders))
+
+
+def _linked(context: Context, good: Iterable[Candidate], folders: Iterable[str]) -> tuple[Fix, ...]:
+    """Links last, in every shell; for libraries of pip's packages, in a folder of the same environment."""
+    target = _searched_folder(context)
+    if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
+        return ()
+    text = "Link them into a folder that this TensorFlow searches; this holds in every shell"
+    return (Fix(text=text, commands=(_link(context, folders, target),)),)
+
+
+def _exported(context: Context, folders: Iterable[str]) -> Fix:
+    path = context.remedies.quote(":".join(folders))
+    return Fix(
+        text="Add their folders to the loader path before Python starts (inside Python it is too late); this holds in "
+        "this shell only",
+        commands=(f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
     )
 
 

@@ -34,7 +34,7 @@ def _another_python(context: Context) -> tuple[Fix, ...]:
     rows = context.matrix.releases(platform=platform, package="tensorflow")
     python = next((row.python[-1] for row in rows if not row.prerelease), "3.13")
     text = f"Create an environment with Python {python}, and install TensorFlow there"
-    return (Fix(text=text, commands=context.remedies.new_environment(python, "tensorflow")),)
+    return (Fix(text=text, commands=context.remedies.new_environment(python, *context.remedies.tensorflow)),)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -144,7 +144,7 @@ def _pip_python(
 
 
 def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
-    commands = context.remedies.new_environment(row.python[-1], f"tensorflow=={row.version}")
+    commands = context.remedies.new_environment(row.python[-1], *context.remedies.installation(row).requirements)
     return (Fix(text=f"Create an environment with Python {row.python[-1]} for it", commands=commands),)
 
 
@@ -269,10 +269,11 @@ def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> 
     if empty is None:
         return None
     uninstall = context.remedies.pip_uninstall("tensorflow-gpu")
-    commands = (uninstall, *context.remedies.pip_install("tensorflow[and-cuda]"))
+    same = context.remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
+    installed = same[0].commands if same else context.remedies.pip_install(*context.remedies.tensorflow)
     return Problem(
         evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
-        fixes=(Fix(text="Replace it with tensorflow", commands=commands),),
+        fixes=(Fix(text="Replace it with tensorflow", commands=(uninstall, *installed)),),
     )
 
 

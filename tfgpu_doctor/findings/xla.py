@@ -13,6 +13,7 @@ from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major
 
 _KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
+_WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
 _WHEEL_SINCE = "2.14"  # TensorFlow looks into NVIDIA's wheel of nvcc
 
 
@@ -62,6 +63,7 @@ LIBDEVICE_MISSING = finding(
     cause="XLA links this file into functions that use exp, pow, sin and the like, which Keras' optimizers and models "
     "do; without it, compiling them fails",
     fixes=_install_compiler,
+    explained_by=_WITHOUT_CUDA,
     docs="https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/cuda_root_path.cc",
 )
 
@@ -121,7 +123,7 @@ PTXAS_MISSING = finding(
     cause="XLA compiles with the first ptxas that it finds. Without one that it accepts, it leaves the work to the "
     "driver, or fails: Keras' optimizers and models are compiled",
     fixes=_install_compiler,
-    explained_by=("xla.libdevice-missing", "gpu.arch-*"),
+    explained_by=("xla.libdevice-missing", "gpu.arch-*", *_WITHOUT_CUDA),
     docs="https://github.com/openxla/xla/blob/main/xla/stream_executor/cuda/subprocess_compilation.cc",
 )
 

@@ -13,7 +13,7 @@ from tfgpu_doctor.matrix.compatibility import cudnn_floor, driver_branches, driv
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target, from_facts
 from tfgpu_doctor.records.facts import Facts, Record
-from tfgpu_doctor.records.versions import capability, major
+from tfgpu_doctor.records.versions import capability, major, minor
 
 
 class Violation(Record, frozen=True):
@@ -213,6 +213,15 @@ def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_
     request = PlanRequest(matrix, target)
     rows = (row for row in candidates(matrix, target.platform) if row.extra or not own_cuda)
     return next((row for row in rows if not violations(request, row)), None)
+
+
+def nearest_release(facts: Facts, matrix: Matrix, version: str) -> Release | None:
+    """This version, or else the newest of the same minor version, that meets every constraint; None: there is none."""
+    target = from_facts(facts, matrix)
+    request = PlanRequest(matrix, target)
+    rows = [row for row in candidates(matrix, target.platform) if minor(row.version) == minor(version)]
+    fitting = [row for row in rows if not violations(request, row)]
+    return next((row for row in fitting if row.version == version), next(iter(fitting), None))
 
 
 def source(row: Release, field: str) -> str:

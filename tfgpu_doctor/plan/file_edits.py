@@ -162,6 +162,10 @@ class FileEdits(Fixes):
         """The line of TensorFlow, with the best release for the described machine."""
         return tuple(write_all(self._planned, self._planned.tensorflow))
 
+    def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
+        """The same line: which release a file should name is decided in one place."""
+        return self.reinstall_best(why)
+
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """No line of a file brings such a build; `tfgpu plan` lists images and conda-forge's builds."""
         return (Fix(f"List container images and other builds: {why}", ("tfgpu plan",)),)

@@ -7,12 +7,15 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
-from tfgpu_doctor.plan.constraints import PlanRequest, best_release
+from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates, nearest_release
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.target import from_facts
-from tfgpu_doctor.records.facts import Facts, value_or
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import Facts, Known, Python, value_or
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
@@ -26,7 +29,7 @@ class Fixes:
 
     facts: Facts
     matrix: Matrix
-    _best: dict[tuple[bool, bool], Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _found: dict[object, Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def os(self) -> str:
@@ -94,6 +97,57 @@ class Fixes:
         """Install a release with the CUDA libraries of its extra, and a cuDNN that still supports the cards here."""
         return self.pip_install(*self.installation(row).requirements)
 
+    def kept_release(self, version: str | None = None) -> Release | None:
+        """The release that is there, or its newest patch, where it can use the GPU here with CUDA from pip.
+
+        Args:
+            version: what was asked for, where nothing is installed.
+        """
+        wanted = version or self._installed_version()
+        if wanted is None:
+            return None
+        if wanted not in self._found:
+            self._found[wanted] = nearest_release(self.facts, self.matrix, wanted)
+        row = self._found[wanted]
+        return row if row and (row.extra or self.installation(row).cuda_from_pip) else None
+
+    def _installed_version(self) -> str | None:
+        """Of `tensorflow` itself where other packages have overwritten its files."""
+        listed = [one for one in value_or(self.facts.python.packages, ()) if one.name in TENSORFLOW]
+        own = [one.version for one in listed if one.name == "tensorflow"]
+        return own[0] if own and len(listed) > 1 else value_or(self.facts.tensorflow.version, None)
+
+    @property
+    def release(self) -> Release | None:
+        """The one release that this report advises."""
+        return self.kept_release() or self._best_release() or self._best_release(this_python=False)
+
+    @property
+    def tensorflow(self) -> tuple[str, ...]:
+        """What pip is asked for to get the one release of this report: never TensorFlow of any version."""
+        if row := self.release:
+            return self.installation(row).requirements
+        target = from_facts(self.facts, self.matrix)
+        rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
+        newest = next((one for one in rows if target.python in (None, *one.python)), rows[0])
+        return (f"tensorflow=={self._installed_version() or newest.version}",)
+
+    @property
+    def in_wsl(self) -> Fixes:
+        """The same machine with WSL2, whose Python is another one."""
+        facts = structs.replace(
+            self.facts,
+            host=structs.replace(self.facts.host, os=Known("wsl2", "WSL2")),
+            python=Python(wheel_platform=Known("linux_x86_64", "WSL2")),
+        )
+        return Fixes(facts, self.matrix)
+
+    def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
+        """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""
+        if row := self.kept_release(version):
+            return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+        return self.reinstall_best(why)
+
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
         if row := self._best_release():
@@ -110,9 +164,9 @@ class Fixes:
     def _best_release(self, this_python: bool = True, own_cuda: bool = True) -> Release | None:
         """Looked for once: going through all releases takes some milliseconds, and several rules ask."""
         key = (this_python, own_cuda)
-        if key not in self._best:
-            self._best[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
-        return self._best[key]
+        if key not in self._found:
+            self._found[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
+        return self._found[key]
 
     def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
         """A new environment for a release that has no extra for CUDA, where some command brings it."""

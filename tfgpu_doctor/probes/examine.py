@@ -126,7 +126,7 @@ def examine(
             gpus=driver_facts.gpus,
             peers=driver_facts.peers,
             cuda=cuda_facts,
-            loader=msgspec.structs.replace(loader_facts, loaded=result.loaded),
+            loader=loader.with_loaded(loader_facts, result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
             python=msgspec.structs.replace(
                 result.python, kernels=kernels, elsewhere=elsewhere_found, damaged=files_probe.result()

@@ -8,6 +8,8 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from tfgpu_doctor.parsers.tools.ldconfig import CacheEntry, parse
 from tfgpu_doctor.probes import dll_search, elf, process, programs
 from tfgpu_doctor.probes.elf import Elf, Refusal
@@ -82,6 +84,24 @@ def examine(
             return Loader(search_path=search_path, runpath=runpath, sonames=cache)
         source += f" ({cache.reason})"
     return Loader(search_path=search_path, runpath=runpath, sonames=Known(results, source))
+
+
+def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
+    """A library that the process has loaded, whoever did it (a .pth file, another package), is found by its soname."""
+    by_name = {os.path.basename(path): path for path in (loaded.value if isinstance(loaded, Known) else ())}
+    sonames = found.sonames
+    if isinstance(sonames, Known):
+        known = tuple(_loaded(one, by_name.get(one.soname)) for one in sonames.value)
+        sonames = msgspec.structs.replace(sonames, value=known)
+    return msgspec.structs.replace(found, sonames=sonames, loaded=loaded)
+
+
+def _loaded(library: Soname, path: str | None) -> Soname:
+    if path is None or library.winner:
+        return library
+    here = Candidate(path=path, via="already loaded", reachable=True)
+    others = (one for one in library.candidates if one.path != path)
+    return msgspec.structs.replace(library, candidates=(here, *others), winner=path)
 
 
 def _turn(component: str) -> int:

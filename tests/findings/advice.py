@@ -1,0 +1,48 @@
+"""What is asked of the advice of a whole report, whatever was found."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tfgpu_doctor.records.report import Finding
+
+_INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
+_TENSORFLOW = re.compile(
+    r"""(?<![\w.-])(?:tensorflow|tensorflow-gpu|tensorflow-cpu)(?:\[[\w,-]+\])?(?![\w.\[-])([^'"\s]*)"""
+)
+
+
+def complaints(findings: Iterable[Finding]) -> list[str]:
+    """What is wrong with the fixes of one report."""
+    roots = [one for one in findings if one.root_cause and not one.possible]
+    return [*_unpinned(findings), *_releases(roots), *_twice(roots)]
+
+
+def pins(command: str) -> list[str]:
+    """The versions of TensorFlow that a command installs; an empty one where it names none."""
+    installed = _INSTALL.search(command)
+    return _TENSORFLOW.findall(installed[1]) if installed else []
+
+
+def _unpinned(findings: Iterable[Finding]) -> Iterator[str]:
+    """pip brings the newest release then, which may be one that cannot use the GPU here."""
+    for one in findings:
+        for fix in one.fixes:
+            yield from (f"{one.id}: no version in {line}" for line in fix.commands if "" in pins(line))
+
+
+def _releases(roots: list[Finding]) -> Iterator[str]:
+    """The first fixes of all root causes belong together; the others of a finding are alternatives."""
+    named = {pin: one.id for one in roots for fix in one.fixes[:1] for line in fix.commands for pin in pins(line)}
+    if len(named) > 1:
+        yield f"several releases are advised: {named}"
+
+
+def _twice(roots: list[Finding]) -> Iterator[str]:
+    """What one command repairs is one fault."""
+    first = [
+        line for one in roots for fix in one.fixes[:1] for line in fix.commands[:1] if not line.startswith("tfgpu")
+    ]
+    yield from (f"advised {number} times: {line}" for line, number in Counter(first).items() if number > 1)

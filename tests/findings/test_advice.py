@@ -1,0 +1,129 @@
+"""The advice of a report as a whole: one release, one fault counted once, nothing of any version."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.findings import rows_cuda, rows_first_packages, rows_import
+from tests.findings.advice import complaints, pins
+from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
+from tests.findings.test_signs_over_messages import findings
+from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.probes.loader import with_loaded
+from tfgpu_doctor.records.facts import Build, Facts, Loader, value_or
+
+# tests/test_cases.py asks the same of the collected reports
+TEXTS = [
+    *(text for rows in (rows_cuda, rows_import) for one in rows.FIRES.values() for text in one.values()),
+    *(text for one in rows_first_packages.FIRST.values() for text in one),
+]
+
+
+@pytest.mark.parametrize("version", ["2.21.0", "2.17.1", "2.12.1"])
+def test_one_release_and_each_fault_once_over_facts(version: str) -> None:
+    wrong = []
+    for finding, rows in FIRES.items():
+        for name, changes in rows:
+            facts = spoil(healthy(), {**release(version), **changes})
+            wrong += [(finding, name, why) for why in complaints(diagnose(facts, MATRIX).findings)]
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_one_release_and_each_fault_once_over_messages() -> None:
+    wrong = [(text, why) for text in TEXTS for why in complaints(findings(text))]
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_an_unpinned_tensorflow_is_seen() -> None:
+    """The check of the check."""
+    assert pins("python -m pip install 'tensorflow[and-cuda]'") == [""]
+    assert pins("~/tf/bin/python -m pip install tensorflow numpy") == [""]
+    assert pins("uv pip install --python /e/bin/python 'tensorflow[and-cuda]==2.17.1' 'numpy<2'") == ["==2.17.1"]
+    assert pins("python -m pip install tensorflow-metal tf-keras") == []
+    assert pins("python -m pip uninstall -y tensorflow") == []
+
+
+def test_a_machine_of_which_nothing_is_known_gets_a_version() -> None:
+    for platform in ("linux_x86_64", "windows_amd64", "macos_arm64"):
+        facts = spoil(Facts(), {"python.wheel_platform": release("2.17.1", platform)["python.wheel_platform"]})
+        assert all("==" in one for one in Context(facts, MATRIX).remedies.tensorflow)
+
+
+def advised(**changes: object) -> list[tuple[str, tuple[str, ...]]]:
+    """Root causes, errors first, with the commands that are given first."""
+    found = diagnose(spoil(healthy(), {name.replace("__", "."): value for name, value in changes.items()}), MATRIX)
+    return [(one.id, one.fixes[0].commands) for one in found.findings if one.root_cause]
+
+
+CPU_ONLY = known(Build(is_cuda_build=False, is_rocm_build=False), "tf.sysconfig.get_build_info()")
+
+
+def test_two_tensorflows_are_one_fault() -> None:
+    both = packages(tensorflow="2.20.0", tensorflow_cpu="2.16.2")
+    version = {f"tensorflow__{name}": value for name, value in (("version", known("2.16.2")), ("build", CPU_ONLY))}
+    found = advised(**version, python__packages=both, loader__sonames=absent())
+    pip = "/env/bin/python -m pip"
+    again = f"{pip} install 'tensorflow[and-cuda]==2.20.0'"
+    assert found == [("tf.package-conflict", (f"{pip} uninstall -y tensorflow tensorflow-cpu", again))]
+
+
+def test_the_release_that_is_there_comes_before_another() -> None:
+    changes = {"tensorflow__version": known("2.17.1"), "tensorflow__distribution": known("tensorflow-cpu")}
+    ((_, commands),) = advised(
+        **changes, tensorflow__build=CPU_ONLY, python__packages=packages(tensorflow_cpu="2.17.1")
+    )
+    assert commands[-1].endswith("'tensorflow[and-cuda]==2.17.1'")
+
+
+def test_a_release_without_the_extra_keeps_its_version_and_gets_the_wheels_of_its_cuda() -> None:
+    """The links are those of TensorFlow's own install guide of 2.13 to 2.16: its RUNPATH is its own folder."""
+    changes = {"tensorflow__version": known("2.12.1"), "python__version": known("3.11.7")}
+    changes["gpus"] = known((gpu(name="NVIDIA A40", compute_capability="8.6"),))
+    own = {
+        "python__tensorflow_paths": known((f"{SITE}/tensorflow",)),
+        "loader__runpath": known((f"{SITE}/tensorflow/",)),
+    }
+    found = dict(advised(**changes, **own, loader__sonames=absent()))
+    assert found["cuda.missing"][0].startswith("/env/bin/python -m pip install tensorflow==2.12.1 nvidia-cublas-cu11 ")
+    assert found["cuda.missing"][1] == f"ln -sf {SITE}/nvidia/*/lib/*.so* {SITE}/tensorflow/"
+
+
+def test_what_lasts_comes_before_what_ends_with_the_shell() -> None:
+    facts = spoil(healthy(), {"loader.sonames": off_path("cusolver")})
+    found = {one.id: one for one in diagnose(facts, MATRIX).findings}
+    path = found["cuda.lib-path"]
+    assert not found["tf.known-bug"].root_cause  # one fault of this release
+    assert [fix.commands[-1].split()[0] for fix in path.fixes] == ["ln", "/env/bin/python", "export"]
+    assert path.fixes[0].commands[0].startswith(f"ln -sf {SITE}/nvidia/cusolver/lib/*.so* {SITE}/nvidia/")
+
+
+def test_a_patch_of_the_same_release_comes_before_links() -> None:
+    """2.16.1 does not find its own extra, and 2.16.2 does."""
+    facts = spoil(healthy(), {"tensorflow.version": known("2.16.1"), "loader.sonames": off_path("cublas")})
+    path = next(one for one in diagnose(facts, MATRIX).findings if one.id == "cuda.lib-path")
+    assert path.fixes[0].commands[0].endswith("'tensorflow[and-cuda]==2.16.2'")
+
+
+def test_a_requirement_that_is_refused_leaves_damaged_files_a_fault_of_their_own() -> None:
+    old = with_requirements("keras", "wrapt", "h5py", "libclang", "numpy", h5py="2.10.0")
+    gone = known((damaged("tensorflow", "tensorflow/libtensorflow_framework.so.2"),))
+    found = diagnose(spoil(healthy(), {**old, "python.damaged": gone}), MATRIX).findings
+    assert [(one.id, one.severity.value) for one in found if one.root_cause] == [
+        ("tf.install-damaged", "error"),
+        ("tf.package-conflict", "warning"),
+    ]
+    assert found[1].fixes[0].commands == ("/env/bin/python -m pip install 'h5py>=3.10.0'",)
+
+
+def test_a_library_that_the_process_has_loaded_is_found() -> None:
+    """By a .pth file, LD_PRELOAD or another package: TensorFlow opens it by its soname, and lists the GPU."""
+    where = f"{SITE}/nvidia/cusolver/lib/libcusolver.so.11"
+    found = with_loaded(Loader(sonames=off_path("cusolver", "cublas")), known((where,), "/proc/self/maps"))
+    states = {one.component: (one.state, one.winner) for one in value_or(found.sonames, ())}
+    assert states["cusolver"] == ("fine", where)
+    assert states["cublas"] == ("off path", None)
+    assert "cuda.lib-path" not in dict(
+        advised(loader__sonames=with_loaded(Loader(sonames=off_path("cusolver")), known((where,))).sonames)
+    )
