@@ -16,7 +16,7 @@ from tfgpu_doctor.findings.libraries import (
     names,
     off_path_evidence,
 )
-from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path
+from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, without_bug
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import (
     ReportedCuda,
@@ -170,11 +170,9 @@ def extra_not_found_by_release(
     if bug is None or not (by_extra or wheels) or not (failed or no_gpu) or not messages.speaks_only_of(*_UNNAMED):
         return None
     listed = (evidence(f"{one.name} {one.version}", one.location or "installed packages") for one in wheels[:2])
-    python = f"{context.remedies.python} -m pip"
-    commands = tuple(command.replace("python3 -m pip", python) for command in bug.commands)
     return Problem(
         title=f"TensorFlow {gpu_release.version}: {bug.title}",
         cause=bug.symptom,
         evidence=(*message_evidence(*failed, *by_extra, most=2), *listed),
-        fixes=(Fix(text=bug.fix, commands=commands), _PIP_FOLDERS),
+        fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
     )

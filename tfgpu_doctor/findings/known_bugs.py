@@ -8,6 +8,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.libraries import in_state
+from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import requirement
@@ -65,20 +66,10 @@ def bug_of_this_release(
                 issue.source,
             ),
         ),
-        fixes=_without_bug(context, release, issue),
+        fixes=without_bug(context, release, issue),
         severity=Severity(issue.severity),
         never_consequence=not issue.condition.extra,
     )
-
-
-def _without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[Fix, ...]:
-    """What the matrix says; where that is another release, the one that the whole report advises."""
-    pip = f"{context.remedies.python} -m pip"
-    own = Fix(text=issue.fix, commands=tuple(one.replace("python3 -m pip", pip) for one in issue.commands))
-    advised = context.remedies.release
-    if not any("tensorflow" in one for one in issue.commands) or (advised and advised.version == release.version):
-        return (own,)
-    return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)
 
 
 @KNOWN_BUG.sign

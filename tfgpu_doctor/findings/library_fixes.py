@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
-from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import at_least, minor
@@ -142,3 +142,13 @@ def off_library_path(context: Context, files: Iterable[Candidate]) -> tuple[Fix,
     kept = ":".join(part for part in value.split(":") if part and part.rstrip("/") not in folders)
     command = f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}" if kept else "unset LD_LIBRARY_PATH"
     return (Fix(text="Remove that folder from LD_LIBRARY_PATH, which comes first", commands=(command,)),)
+
+
+def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[Fix, ...]:
+    """What the matrix says; where that is another release, the one that the whole report advises."""
+    pip = f"{context.remedies.python} -m pip"
+    own = Fix(text=issue.fix, commands=tuple(one.replace("python3 -m pip", pip) for one in issue.commands))
+    advised = context.remedies.release
+    if not any("tensorflow" in one for one in issue.commands) or (advised and advised.version == release.version):
+        return (own,)
+    return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)
