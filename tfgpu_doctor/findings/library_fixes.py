@@ -9,24 +9,18 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
+from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import at_least, minor
+from tfgpu_doctor.records.versions import minor
 
+_SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
     text="Add the folders of pip's nvidia packages to the loader path before Python starts",
     commands=(
         "export LD_LIBRARY_PATH=$(python3 -c 'import glob, nvidia; "
         'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
     ),
-)
-
-
-# TensorFlow's own install guide of 2.13 to 2.16 does the same; 2.12 and 2.13 have their own folder alone as RUNPATH
-_SEARCHES_ITSELF = "2.12"
-_PIP_LINKS = (
-    """(cd "$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tensorflow" """
-    "&& ln -sf ../nvidia/*/lib/*.so* .)"
 )
 
 
@@ -54,10 +48,10 @@ def _made_visible(context: Context, release: Release) -> tuple[str, ...]:
     """Releases without the extra do not search the folders of pip's CUDA."""
     if release.extra or not context.remedies.installation(release).cuda_from_pip:
         return ()
-    own, target = _own_folder(context), _searched_folder(context)
-    if own and target:
-        return (_link(context, [f"{posixpath.dirname(own)}/nvidia/*/lib"], target),)
-    return (_PIP_LINKS,) if at_least(release.version, _SEARCHES_ITSELF) else PIP_FOLDERS.commands
+    own, managed = _own_folder(context), value_or(context.facts.python.externally_managed, False)
+    python = "~/tensorflow/bin/python" if managed else context.remedies.python  # of Fixes.pip_install
+    site = context.remedies.quote(posixpath.dirname(own)) if own and not managed else _SITE.format(python=python)
+    return link_commands(release, site, cuda_from_pip=True)
 
 
 def _own_folder(context: Context) -> str | None:
