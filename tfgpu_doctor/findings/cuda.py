@@ -159,8 +159,9 @@ def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCu
     if view.tensorflow and (near := _nearest(view, release, other.major)):
         by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
         better = with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}"
-        edit = write(view.tensorflow, better or "", f": it loads CUDA {minor(near.cuda)}")
-        yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
+        if better:
+            edit = write(view.tensorflow, better, f": it loads CUDA {minor(near.cuda)}")
+            yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
 
 
 def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
@@ -278,7 +279,7 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
     return (Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",) if wanted else ()), *install)
 
 
-@in_manifests(MISSING, unless=DECIDED_BY_PACKAGE)
+@in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA."""
     release, tensorflow, base = view.release, view.tensorflow, view.base

@@ -41,6 +41,8 @@ def bug_of_this_release(
     cpu_flags: tuple[str, ...] | None = None,
 ) -> Problem | None:
     """The matrix has a bug of this release whose condition holds here."""
+    if context.planned:
+        return None  # bug_of_required_release knows what the files ask for beside it
     # NumPy and protobuf have findings of their own
     beside = {one.name: one.version for one in packages or () if one.name not in ("numpy", "protobuf")}
     off_path = in_state(cuda_sonames or (), "off path")
@@ -141,11 +143,11 @@ def _without_bug(view: PlannedEnvironment, row: Release) -> Iterator[Fix]:
 
 
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether it appears when the release is installed or run as planned; GPUs have findings of their own."""
+    """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
     condition = issue.condition
     if issue.severity not in ("error", "warning"):
         return False
-    if condition.min_compute_capability or condition.max_compute_capability:
+    if condition.min_compute_capability or condition.max_compute_capability or "numpy" in issue.id:
         return False
     if issue.affects == "install":
         return bool(view.extra or not condition.extra)
