@@ -305,11 +305,12 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
         if requirement.name not in ("tensorflow-gpu", "tf-nightly-gpu"):
             continue
         wanted, better = specifier(requirement.specifier), replacement(view)
-        empty = wanted is not None and wanted.contains("2.12.0")
+        nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
+        nothing = nothing or (requirement is view.tensorflow and view.python is not None and view.release is None)
         yield Problem(
-            title=f"{requirement.name} cannot be installed" if empty else f"{requirement.name} has been discontinued",
+            title=f"{requirement.name} cannot be installed" if nothing else f"{requirement.name} has been discontinued",
             cause=PACKAGE_REMOVED.cause,
             evidence=(Evidence(requirement.text, str(requirement.place), "tensorflow", GUIDE),),
             fixes=(write_tensorflow(requirement, better),) if better else (),
-            severity=Severity.ERROR if empty else Severity.WARNING,
+            severity=Severity.ERROR if nothing else Severity.WARNING,
         )

@@ -130,17 +130,23 @@ def write_all(planned: PlannedEnvironment, one: Requirement | None) -> Iterable[
 
 def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:
     """The release with its extra; where that is known to be broken, the best of its minor version, or of all."""
-    issues = planned.matrix.issues_for(
-        row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
-    )
-    if not any(issue.severity == "error" for issue in issues):
+    if _is_sound(planned, row):
         return requirement(row)
     from tfgpu_doctor.plan.ranking import make_plan
 
     plan = make_plan(planned.matrix, planned.target, specifier=SpecifierSet(f"=={minor(row.version)}.*"))
-    best = next((one for one in plan.options if one.kind == "as-is"), None)
-    near = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
+    options = [one for one in plan.options if one.kind == "as-is"]
+    rows = [planned.matrix.tensorflow(one.tensorflow, planned.target.platform, one.package) for one in options]
+    near = next((one for one in rows if one and _is_sound(planned, one)), None)
     return requirement(near) if near else replacement(planned)
+
+
+def _is_sound(planned: PlannedEnvironment, row: Release) -> bool:
+    """Whether no line of a file is needed beside the release: a plan also has those that a command repairs."""
+    issues = planned.matrix.issues_for(
+        row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
+    )
+    return not any(issue.severity == "error" for issue in issues)
 
 
 class FileEdits(Fixes):
