@@ -418,6 +418,12 @@ SHAPES: dict[str, Shape] = {
         ("pyproject.toml", "uv.lock"),
         ("pyproject.toml:4", "uv.lock:18", "tensorflow[and-cuda]>=2.19"),
     ),
+    "a lock beside the files of another program": Shape(
+        {"environment.yml": "dependencies: [python=3.10, numpy]\n", "pyproject.toml": PYPROJECT, "uv.lock": UV},
+        (".",),
+        ("pyproject.toml is locked in uv.lock", "uv.lock tensorflow[and-cuda]==2.18.0"),
+        ("environment.yml is",),
+    ),
     "poetry.lock": Shape(
         {"poetry.lock": POETRY, "pyproject.toml": POETRY_PROJECT},
         ("pyproject.toml",),

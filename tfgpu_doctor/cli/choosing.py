@@ -13,6 +13,7 @@ from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.render.streams import say
 
 MOST_CHOSEN = 200
+_OTHER_KINDS = (".py", ".md", ".rst", ".sh", ".dockerignore", ".js", ".ts", ".go", ".html")  # dockerfile.py
 HEAD = 20_000  # bytes of a file of no certain name
 _YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|image)\s*:")
 _SHOWN = 8
@@ -50,9 +51,10 @@ def chosen(named: tuple[str, ...]) -> Chosen:
 def _tell(folder: str, ours: list[str], left_out: list[str]) -> None:
     if not ours:
         say(f"tfgpu: no file below {folder} is of a kind that tfgpu check reads")
-    if left_out:
-        more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
-        say(f"tfgpu: left out: {', '.join(left_out[:_SHOWN])}{more}")
+    names = list(dict.fromkeys(os.path.basename(one) for one in left_out))
+    if names:
+        more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
+        say(f"tfgpu: left out below {folder}: {', '.join(names[:_SHOWN])}{more}")
 
 
 def _describes_an_environment(path: str) -> bool:
@@ -60,7 +62,7 @@ def _describes_an_environment(path: str) -> bool:
     from tfgpu_doctor.manifests.reading import is_list_of_packages, is_yaml, kind_of
 
     if kind_of(path) is not None:
-        return True
+        return not path.lower().endswith(_OTHER_KINDS) or os.path.basename(path).lower() == "setup.py"
     if not is_yaml(path) and not path.lower().endswith((".txt", ".in")):
         return False
     try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from tfgpu_doctor.manifests import Environment, Requirement
 from tfgpu_doctor.manifests.building import merged
 
+MOST = 1_000  # environments of all files together
 MOST_OUTDATED = 5  # requirements of a manifest that its lock does not hold
 _IN_A_PROJECT = ("requirements", "pyproject", "lock", "setup", "pipfile")  # where .python-version holds
 _MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "devcontainer", "pyproject", "setup")
@@ -18,7 +20,10 @@ _MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "devcontainer", 
 
 def joined(environments: Iterable[Environment]) -> Iterator[Environment]:
     """The environments as they will exist; those that are judged as a part of another say so."""
-    found = list({(one.place, one.label): one for one in environments}.values())
+    found = list({(one.place, one.label): one for one in islice(environments, MOST)}.values())
+    if len(found) == MOST:
+        note = f"{found[-1].place}: more than {MOST} environments; what follows is not judged"
+        found[-1] = replace(found[-1], not_understood=(*found[-1].not_understood, note))
     found = [*_built(found)]
     found = [*_locked(found)]
     found = [*_with_python(found)]
@@ -45,38 +50,33 @@ def _built(found: list[Environment]) -> Iterator[Environment]:
 
 def _locked(found: list[Environment]) -> Iterator[Environment]:
     """A lock is what is installed; its manifest tells the extras, and what of it the lock does not hold."""
-    manifests: dict[tuple[str, str], Environment] = {}
-    locks: dict[tuple[str, str], str] = {}
+    manifests: dict[tuple[str, str, str], Environment] = {}
+    locks: dict[tuple[str, str, str], str] = {}
     for one in found:
-        folder, part = _part(one)
         if one.kind == "lock":
-            locks.setdefault((folder, part), one.label)
-        elif one.kind in ("pyproject", "pipfile", "conda", "setup"):
-            manifests.setdefault((folder, part), one)
+            locks.setdefault(_part(one), one.label)
+        elif one.kind in ("pyproject", "pipfile", "conda"):
+            manifests.setdefault(_part(one), one)
     for one in found:
         key = _part(one)
         manifest = manifests.get(key)
         if one.kind == "lock" and manifest is not None:
             yield _of_manifest(one, manifest)
-        elif manifest is one and key in locks and _has_lock(one, found):
+        elif manifest is one and key in locks:
             yield replace(one, part_of=f"locked in {locks[key]}")
         else:
             yield one
 
 
-def _has_lock(manifest: Environment, found: list[Environment]) -> bool:
-    """Whether a lock of its own tool, or of no certain one, lies beside a manifest."""
-    folder, part = _part(manifest)
-    names = {posixpath.basename(_path(one)) for one in found if one.kind == "lock" and _part(one) == (folder, part)}
-    of_conda = {name for name in names if name.endswith((".yml", ".yaml"))}
-    of_pipenv = names & {"Pipfile.lock"}
-    own = {"conda": of_conda, "pipfile": of_pipenv}
-    return bool(own.get(manifest.kind, names - of_conda - of_pipenv))
-
-
-def _part(one: Environment) -> tuple[str, str]:
-    """The folder, and the extra or group."""
-    return posixpath.dirname(_path(one)), one.label.removeprefix(one.place.path)
+def _part(one: Environment) -> tuple[str, str, str]:
+    """The folder, the extra or group, and the kind of the manifest: a lock is of one program."""
+    path = _path(one)
+    kind: str = one.kind
+    if kind == "lock":
+        kind = (
+            "conda" if path.endswith((".yml", ".yaml")) else "pipfile" if path.endswith("Pipfile.lock") else "pyproject"
+        )
+    return posixpath.dirname(path), one.label.removeprefix(one.place.path), kind
 
 
 def _of_manifest(lock: Environment, manifest: Environment) -> Environment:
