@@ -182,23 +182,12 @@ def test_a_pylock_lists_the_wheel_that_the_interpreter_prefers_first() -> None:
             of_pylock_text(bad)
 
 
-REPORT = b"""{"version": "1", "install": [{"metadata": {"name": "Markdown", "version": "3.11"}, "download_info":
-{"url": "https://index.invalid/Markdown-3.11-py3-none-any.whl#x", "archive_info": {"hashes": {"sha256": "cc"}}}}]}"""
-
-
-def test_pips_report_and_the_sizes_that_it_prints() -> None:
-    output = (
-        "  Downloading Markdown-3.11-py3-none-any.whl.metadata (5.1 kB)\n"
-        "  Downloading Markdown-3.11-py3-none-any.whl (108.5 kB)\n"
-    )
-    (package,) = resolved.of_pip_report(REPORT, output)
-    assert package == Package("markdown", "3.11", "Markdown-3.11-py3-none-any.whl", 108_500, ("sha256:cc",))
-    assert resolved.of_pip_report(REPORT)[0].size is None
-    assert resolved.of_pip_list(b'[{"name": "Six", "version": "1.17.0"}]') == (Package("six", "1.17.0"),)
-    for bad in (b"", b"[7]", b"\xff", b'{"install": [7]}', b'{"install": 7}', b'{"install": [{"metadata": {}}]}'):
-        for read in (resolved.of_pip_report, resolved.of_pip_list):
-            with pytest.raises(UnreadableError):
-                read(bad)
+def test_what_conda_lists() -> None:
+    row = b'[{"base_url": "https://conda.invalid", "channel": "x", "name": "tensorflow", "version": "2.19.1"}]'
+    assert resolved.of_conda_list(row) == (Package("tensorflow", "2.19.1"),)
+    for bad in (b"", b"[7]", b"\xff", b'{"error": "no such environment"}', b'[{"name": "tensorflow"}]'):
+        with pytest.raises(UnreadableError):
+            resolved.of_conda_list(bad)
 
 
 def test_a_lock_file_has_hashes_for_all_packages_or_for_none() -> None:

@@ -172,9 +172,9 @@ class _Shown:
     def _begin(self) -> None:
         self._tell = self._stack.enter_context(bar())
 
-    def phase(self, label: str, done: float) -> None:
+    def phase(self, label: str, done: float, detail: str = "") -> None:
         """It has come so far."""
-        self._tell(label, done)
+        self._tell(f"{label}: {detail}" if detail else label, done)
         if label != self._told and not sys.stderr.isatty():
             say(f"tfgpu: {label}")
         self._told = label

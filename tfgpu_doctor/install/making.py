@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from msgspec import structs
+from packaging.utils import canonicalize_name
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.reports import now
@@ -35,6 +36,7 @@ from tfgpu_doctor.records.units import count
 
 # The phases and how far the whole has come at the begin of each, as measured with uv and an empty cache.
 PHASES = {"interpreter": 0.0, "environment": 0.02, "packages": 0.05, "installation": 0.1, "proof": 0.85}
+_DOWNLOADING = re.compile(r"\s*Downloading (\S+\.whl \([^)]+\))")
 _WANTED = f"{TEMPORARY}/requirements.txt"
 
 
@@ -48,7 +50,7 @@ class Resolution:
     interpreter: str
     python: str
     requirements: tuple[str, ...]
-    packages: tuple[Package, ...]  # empty: this pip cannot say before it installs
+    packages: tuple[Package, ...]  # empty: conda has installed them already
     sizes: room.Sizes
     dropped: tuple[str, ...]  # variables that the programs do not get
 
@@ -56,8 +58,8 @@ class Resolution:
 class Watcher(Protocol):
     """Whoever watches an installation."""
 
-    def phase(self, label: str, done: float) -> None:
-        """It has come so far, from 0 to 1."""
+    def phase(self, label: str, done: float, detail: str = "") -> None:
+        """It has come so far, from 0 to 1; `detail` is the package at hand."""
 
     def agrees(self, resolution: Resolution) -> bool:
         """Whether to go on with what was resolved."""
@@ -159,8 +161,14 @@ class Making:
         wanted = self._write(_WANTED, "".join(f"{one}\n" for one in requirements).encode())
         packages: tuple[Package, ...] = ()
         if requirements:
-            self.watcher.phase("choosing the packages", PHASES["packages"])
-            packages = tool.resolve(self.commands, prefix, wanted, lambda _line: None)
+            label = "choosing the packages" + (", which pip downloads for that" if tool.method != "uv" else "")
+            self.watcher.phase(label, PHASES["packages"])
+
+            def look(line: str) -> None:
+                if found := _DOWNLOADING.match(line):
+                    self.watcher.phase(label, PHASES["packages"], found[1])
+
+            packages = tool.resolve(self.commands, prefix, wanted, look)
         sizes = room.sizes_of(packages)
         room.require(prefix, sizes)
         path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
@@ -170,24 +178,22 @@ class Making:
 
     def _install(self, tool: tools.Tool, resolution: Resolution) -> tuple[Package, ...]:
         prefix, packages = resolution.prefix, resolution.packages
-        wanted = self._lock(resolution, packages) if packages else prefix / _WANTED
-        if resolution.requirements:
-            what = count(len(packages), "package") if packages else "the packages"
-            counted = _Counted(packages, lambda done: self._installing(what, done))
-            self._installing(what, 0.0)
-            tool.install(self.commands, prefix, wanted, packages, counted.look)
-        if not packages:
-            packages = tools.listed(self.commands, prefix)
-            self._lock(resolution, packages)
+        if isinstance(tool, tools.Conda) and not resolution.requirements:
+            packages, text = tool.listed(self.commands, prefix)
+            self._write(LOCK, text.encode())
+            return packages
+        what = count(len(packages), "package")
+        platform = resolution.choice.release.platform
+        text = lock_text(packages, python=resolution.python, platform=platform)
+        lock = self._write(LOCK, text.encode())
+        self._installing(what, 0.0)
+        counted = _Counted(packages, lambda done, name: self._installing(what, done, name))
+        tool.install(self.commands, prefix, lock, counted.look)
         return packages
 
-    def _installing(self, what: str, done: float) -> None:
+    def _installing(self, what: str, done: float, name: str = "") -> None:
         begin, end = PHASES["installation"], PHASES["proof"]
-        self.watcher.phase(f"installing {what}", begin + (end - begin) * done)
-
-    def _lock(self, resolution: Resolution, packages: tuple[Package, ...]) -> Path:
-        platform = resolution.choice.release.platform
-        return self._write(LOCK, lock_text(packages, python=resolution.python, platform=platform).encode())
+        self.watcher.phase(f"installing {what}", begin + (end - begin) * done, name)
 
     def _prove(self, resolution: Resolution, packages: tuple[Package, ...]) -> Manifest:
         prefix, release = resolution.prefix, resolution.choice.release
@@ -230,9 +236,9 @@ class Making:
 class _Counted:
     """How much of the packages has been installed, by what pip or uv prints."""
 
-    _LINE = re.compile(r"\s*(?:Downloaded|Collecting)\s+(\S+)")  # of uv, of pip
+    _LINE = re.compile(r"\s*(?:Downloaded\s+(\S+)|Processing\s.*/([\w.]+)-[\w.+!]+-\S+\.whl)")  # of uv, of pip
 
-    def __init__(self, packages: tuple[Package, ...], tell: Callable[[float], None]) -> None:
+    def __init__(self, packages: tuple[Package, ...], tell: Callable[[float, str], None]) -> None:
         self._sizes = {package.name: package.size or 1 for package in packages}
         self._all = sum(self._sizes.values()) or 1
         self._tell = tell
@@ -240,9 +246,9 @@ class _Counted:
     def look(self, line: str) -> None:
         """A package is named in the line: all before it are done, more or less."""
         found = self._LINE.match(line)
-        name = re.split(r"[<>=!~;\[ ]", found[1])[0].lower().replace("_", "-") if found else ""
+        name = canonicalize_name(found[1] or found[2]) if found else ""
         if self._sizes.pop(name, None):
-            self._tell(1 - sum(self._sizes.values()) / self._all)
+            self._tell(1 - sum(self._sizes.values()) / self._all, name)
 
 
 def _unproven(proof: Proof) -> str:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+from packaging.utils import parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from tfgpu_doctor.files.reading import read_whole
+from tfgpu_doctor.files.reading import chunks, read_whole
 from tfgpu_doctor.install.commands import INSTALL, QUICK, RESOLVE, Commands
 from tfgpu_doctor.install.failures import InstallError, ToolError
+from tfgpu_doctor.install.folder import TEMPORARY
 from tfgpu_doctor.install.interpreters import Interpreter
 from tfgpu_doctor.install.records import Method, Package
-from tfgpu_doctor.install.resolved import UnreadableError, has_hashes, of_pip_list, of_pip_report, of_pylock
+from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pylock
 from tfgpu_doctor.probes import programs
 
 _WHEELS = ("--only-binary", ":all:")
-_REPORTS = Version("22.2")  # the first pip with --report
+_TAGS = Version("20.3")  # the first pip that knows manylinux_2_17 and later (PEP 600)
+_DOWNLOADED = "wheels"
 _LARGEST = 64 << 20  # bytes of what a resolver writes
 
 OnLine = Callable[[str], None]
@@ -35,11 +39,9 @@ class Tool(Protocol):
         """Make an empty environment; conda brings its interpreter along, the others need one."""
 
     def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
-        """Choose the packages for a file of requirements; empty where this version cannot say before it installs."""
+        """Choose the packages for a file of requirements."""
 
-    def install(
-        self, commands: Commands, prefix: Path, lock: Path, packages: tuple[Package, ...], look: OnLine
-    ) -> None:
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
         """Install exactly what the lock file names."""
 
 
@@ -72,13 +74,10 @@ class Uv:
         commands.run("choosing the packages", argv, timeout=RESOLVE, on_line=on_line)
         return _read(of_pylock_text, answer)
 
-    def install(
-        self, commands: Commands, prefix: Path, lock: Path, packages: tuple[Package, ...], look: OnLine
-    ) -> None:
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
         """Install the lock file."""
         argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS]
-        hashes = ["--require-hashes"] if has_hashes(packages) else []
-        argv += [*hashes, "--requirements", str(lock)]
+        argv += ["--requirements", str(lock)]  # whose hashes uv verifies
         commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
 
 
@@ -89,28 +88,24 @@ class Pip:
     needs_venv = True
 
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
-        """And a pip that can say what it would install, and knows the platform tags of today's wheels."""
+        """And a pip that knows the platform tags of today's wheels."""
         assert interpreter
         commands.run("making the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
         _upgrade_pip(commands, prefix)
 
     def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
-        """By a trial run, for which pip downloads the wheels into its cache."""
-        if _pip_version(commands, prefix) < _REPORTS:
-            return ()
-        answer = wanted.with_name("report.json")
-        argv = [*_pip(prefix), "install", "--dry-run", "--ignore-installed", *_WHEELS, "--progress-bar", "off"]
-        argv += ["--report", str(answer), "--requirement", str(wanted)]
-        output = commands.run("choosing the packages", argv, timeout=RESOLVE, on_line=on_line)
-        return _read(lambda data: of_pip_report(data, output), answer)
+        """By downloading them: pip does so for a trial run, too, and again for the installation if it has no cache."""
+        folder = wanted.with_name(_DOWNLOADED)
+        argv = [*_pip(prefix), "download", "--dest", str(folder), *_WHEELS, "--progress-bar", "off"]
+        argv += ["--requirement", str(wanted)]
+        commands.run("choosing the packages", argv, timeout=INSTALL, on_line=on_line)
+        return tuple(_downloaded(path) for path in sorted(folder.glob("*.whl")))
 
-    def install(
-        self, commands: Commands, prefix: Path, lock: Path, packages: tuple[Package, ...], look: OnLine
-    ) -> None:
-        """Install the lock file; where nothing could be resolved before, it holds the requirements themselves."""
-        exact = ["--no-deps"] if packages else []
-        exact += ["--require-hashes"] if packages and has_hashes(packages) else []
-        argv = [*_pip(prefix), "install", *exact, *_WHEELS, "--progress-bar", "off", "--requirement", str(lock)]
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
+        """Install what was downloaded."""
+        folder = prefix / TEMPORARY / _DOWNLOADED
+        argv = [*_pip(prefix), "install", "--no-index", "--find-links", str(folder), "--no-deps", "--require-hashes"]
+        argv += ["--progress-bar", "off", "--requirement", str(lock)]
         commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
 
 
@@ -137,6 +132,14 @@ class Conda(Pip):
         commands.run("making the environment", argv, timeout=INSTALL if self._specs else RESOLVE)
         if not self._specs:
             _upgrade_pip(commands, prefix)
+
+    def listed(self, commands: Commands, prefix: Path) -> tuple[tuple[Package, ...], str]:
+        """What conda has installed, and a lock file for conda."""
+        argv = [self._conda, "list", "--prefix", str(prefix)]
+        found = commands.run("listing the packages", [*argv, "--json"])
+        return _parsed(of_conda_list, found.encode()), commands.run(
+            "writing the lock file", [*argv, "--explicit", "--md5"]
+        )
 
 
 def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...], python: str) -> Tool | None:
@@ -168,14 +171,6 @@ def require_tool(method: Method, specs: tuple[str, ...], python: str, environ: M
     return tool
 
 
-def listed(commands: Commands, prefix: Path) -> tuple[Package, ...]:
-    """What is installed, where the resolver could not say before."""
-    argv = [*_pip(prefix), "list", "--format", "json", "--disable-pip-version-check"]
-    output = commands.run("listing the packages", argv)
-    line = next((one for one in output.splitlines() if one.startswith("[")), "")
-    return _parsed(of_pip_list, line.encode())
-
-
 def _pip(prefix: Path) -> list[str]:
     return [python_of(prefix), "-I", "-m", "pip"]
 
@@ -190,10 +185,18 @@ def _pip_version(commands: Commands, prefix: Path) -> Version:
 
 
 def _upgrade_pip(commands: Commands, prefix: Path) -> None:
-    """The pip of Python 3.6 does not know the platform tag of TensorFlow's wheels (manylinux2014: pip 19.3)."""
-    if _pip_version(commands, prefix) < _REPORTS:
+    """The pip of Python 3.6 does not even know manylinux2014 (pip 19.3), the tag of TensorFlow's older wheels."""
+    if _pip_version(commands, prefix) < _TAGS:
         argv = [*_pip(prefix), "install", "--upgrade", *_WHEELS, "--progress-bar", "off", "pip"]
         commands.run("upgrading pip", argv, timeout=QUICK * 3)
+
+
+def _downloaded(path: Path) -> Package:
+    name, version, _, _ = parse_wheel_filename(path.name)
+    digest = sha256()
+    for chunk in chunks(str(path)):
+        digest.update(chunk)
+    return Package(name, str(version), path.name, path.stat().st_size, (f"sha256:{digest.hexdigest()}",))
 
 
 def of_pylock_text(data: bytes) -> tuple[Package, ...]:
