@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfgpu_doctor.cli.install_repair import confirmed, repair
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.plan import HARDWARE, examined
 from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.cli.target import read_target, target_options
-from tfgpu_doctor.render.streams import guarded, say
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.install.choice import Choice
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", is_flag=True, help="Do not ask before packages are downloaded; needed without a terminal.")
 @click.option("--dry-run", is_flag=True, help="Show what would be installed, and make nothing.")
+@click.option("--repair", "repairs", is_flag=True, help="Repair the environment DIR, whatever program has made it.")
 @matrix_option
 @click.pass_context
 def command(
@@ -50,6 +52,7 @@ def command(
     method: Any,
     yes: bool,
     dry_run: bool,
+    repairs: bool,
     matrix_file: str | None,
     **machine: Any,
 ) -> None:
@@ -65,6 +68,10 @@ def command(
     Options that describe the machine are those of tfgpu plan. Without a GPU here, as where an image is built, what
     needs one is not verified.
 
+    With --repair, the environment DIR is diagnosed and repaired by what tfgpu doctor advises, with the same TensorFlow,
+    as far as that stays within DIR: damaged and missing packages, packages of two releases, library paths. It is shown
+    before it is done, and DIR/tfgpu-install.json tells of it afterwards.
+
     Exit codes: 0 made and verified, 1 not possible, or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
@@ -76,6 +83,10 @@ def command(
     from tfgpu_doctor.records.report import EXIT_USAGE
 
     matrix = load_matrix(matrix_file)
+    if repairs:
+        if specifier or method or any(machine.values()):
+            raise click.UsageError("--repair keeps what is installed: only --yes, --dry-run and --matrix go with it")
+        context.exit(repair(folder, matrix, ask=not yes, dry_run=dry_run))
     with ExitStack() as stack:
         shown = _Shown(stack, ask=not yes, dry_run=dry_run)
         try:
@@ -198,7 +209,7 @@ class _Shown:
         render_resolution(resolution, console_for())
         if self._dry_run:
             return False
-        if self._ask and not _confirmed("Install it? [y/N] "):
+        if self._ask and not confirmed("Install it? [y/N] "):
             return False
         self._begin()
         return True
@@ -206,10 +217,3 @@ class _Shown:
 
 def _can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _confirmed(question: str) -> bool:
-    stream = guarded(sys.stderr, may_fail=True)
-    stream.write(question)
-    stream.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

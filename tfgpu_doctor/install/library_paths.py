@@ -12,11 +12,13 @@ import csv
 import io
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import read_whole
+from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install.records import Added
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.probes import xla_files
@@ -56,19 +58,43 @@ sys.meta_path.insert(0, _BeforeTensorFlow())
 '''
 
 
-def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:
+@dataclass(frozen=True)
+class _Lacking:
+    """A file to add: a link to `target`, or one with `text`."""
+
+    path: Path
+    kind: Literal["link", "pth", "module"]
+    why: str
+    target: str = ""
+    text: str = ""
+
+    def make(self) -> None:
+        if self.text:
+            writing.replace(str(self.path), self.text.encode())
+            return
+        self.path.unlink(missing_ok=True)  # a link that leads nowhere
+        self.path.symlink_to(self.target)
+
+
+def add_library_paths(prefix: Path, release: Release, *, dry_run: bool = False) -> tuple[Added, ...]:
     """Let TensorFlow find the CUDA libraries of an environment in any shell; what was added for it.
 
-    Nothing is added where the RUNPATH leads to every library, and nothing a second time. Files of packages stay.
+    Nothing is added where the RUNPATH leads to every library, and nothing a second time. Files of packages stay. With
+    `dry_run`, what would be added.
 
     Raises OSError: a file cannot be written.
     """
     added: list[Added] = []
     for site in sites(prefix):
-        if (site / "tensorflow").is_dir():
-            made = [*_link_libraries(site, release), *_point_xla(site, release)]
-            _record(site, release, [path for path, _ in made])
-            added += (_added(path, prefix, why) for path, why in made)
+        if not (site / "tensorflow").is_dir():
+            continue
+        found = (*_links(site, release), *_hook(site, release))
+        lacking = list({one.path: one for one in reversed(found)}.values())[::-1]
+        if not dry_run:
+            for one in lacking:
+                one.make()
+            _record(site, release, [one.path for one in lacking])
+        added += (Added(one.path.relative_to(prefix).as_posix(), one.kind, one.why) for one in lacking)
     return tuple(added)
 
 
@@ -78,14 +104,7 @@ def sites(prefix: Path) -> list[Path]:
     return list({os.path.realpath(one): one for one in reversed(found)}.values())
 
 
-def _added(path: Path, prefix: Path, why: str) -> Added:
-    kind: Literal["link", "pth", "module"] = (
-        "link" if path.is_symlink() else "pth" if path.suffix == ".pth" else "module"
-    )
-    return Added(path=path.relative_to(prefix).as_posix(), kind=kind, why=why)
-
-
-def _link_libraries(site: Path, release: Release) -> Iterator[tuple[Path, str]]:
+def _links(site: Path, release: Release) -> Iterator[_Lacking]:
     """Link what the RUNPATH does not lead to into a folder that it names."""
     caller = caller_of(str(site / "tensorflow"))
     if not isinstance(caller, Elf):
@@ -93,9 +112,9 @@ def _link_libraries(site: Path, release: Release) -> Iterator[tuple[Path, str]]:
     searched = [folder for folder in caller.runpath if os.path.isdir(folder) and _is_below(folder, site)]
     wheels = places([str(site)], [], [], "/")
     listing = Listing("/")
-    missing = [lib.soname for lib in release.libraries if not any(_finds(one, lib.soname) for one in searched)]
-    sources = [place for soname in missing for place in wheels if listing.carries(place.folder, soname)]
-    if not (searched and sources):
+    absent = [lib for lib in release.libraries if not any(_finds(one, lib.soname) for one in searched)]
+    sources = [place for lib in absent for place in wheels if _finds(place.folder, lib.soname)]
+    if not (searched and sources) or all(lib.component in OPTIONAL_COMPONENTS for lib in absent):
         return
     folder = _folder_for(searched, wheels)
     # among its siblings a library finds what it needs by its own RUNPATH, $ORIGIN/../../cublas/lib; elsewhere it does
@@ -103,8 +122,10 @@ def _link_libraries(site: Path, release: Release) -> Iterator[tuple[Path, str]]:
     whole = sources if folder in [os.path.realpath(place.folder) for place in wheels] else wheels
     for source in dict.fromkeys(place.folder for place in whole):
         for name in listing.names(source):
-            if ".so." in name and not any(_finds(one, name) for one in searched) and _link(folder, source, name):
-                yield Path(folder, name), f"RUNPATH of {os.path.basename(caller.path)} does not lead to it"
+            if ".so." in name and _finds(source, name) and not any(_finds(one, name) for one in searched):
+                target = os.path.relpath(os.path.join(source, name), folder)
+                why = f"RUNPATH of {os.path.basename(caller.path)} does not lead to it"
+                yield _Lacking(Path(folder, name), "link", why, target=target)
 
 
 def _folder_for(searched: Sequence[str], wheels: Sequence[Place]) -> str:
@@ -121,27 +142,16 @@ def _is_below(folder: str, site: Path) -> bool:
     return os.path.realpath(folder).startswith(os.path.realpath(site) + os.sep)
 
 
-def _link(folder: str, source: str, name: str) -> bool:
-    """Make the link; False where a file stands in its place. A dangling link is replaced."""
-    path = os.path.join(folder, name)
-    if os.path.islink(path):
-        os.unlink(path)
-    elif os.path.exists(path):
-        return False
-    os.symlink(os.path.relpath(os.path.join(source, name), folder), path)
-    return True
-
-
-def _point_xla(site: Path, release: Release) -> Iterator[tuple[Path, str]]:
+def _hook(site: Path, release: Release) -> Iterator[_Lacking]:
     """Name NVIDIA's compiler package to an XLA that does not look into it."""
     if at_least(release.version, xla_files.WHEEL_SINCE) is not False or not (site / _COMPILER).is_dir():
         return
     why = "XLA of this release looks for ptxas and libdevice in toolkits only"
     module, line = site / f"{xla_files.HOOK}.py", site / f"{xla_files.HOOK}.pth"
-    for path, text in ((module, _HOOK), (line, f"import {xla_files.HOOK}\n")):
-        if not path.exists():
-            writing.replace(str(path), text.encode())
-            yield path, why
+    if not module.exists():
+        yield _Lacking(module, "module", why, text=_HOOK)
+    if not line.exists():
+        yield _Lacking(line, "pth", why, text=f"import {xla_files.HOOK}\n")
 
 
 def _record(site: Path, release: Release, paths: Sequence[Path]) -> None:

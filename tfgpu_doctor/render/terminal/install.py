@@ -16,7 +16,7 @@ from tfgpu_doctor.records.units import count, memory_size
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.terminal.layout import conclude, marked, show_block, show_card, show_table, show_title
 
-_MARKS: dict[StepState, str] = {"ok": "ok", "warning": "warning", "failed": "error", "skipped": "absent"}
+STEP_MARKS: dict[StepState, str] = {"ok": "ok", "warning": "warning", "failed": "error", "skipped": "absent"}
 _MAIN = 8  # packages that are listed; the rest is counted
 _FEW = 3  # names of added files
 # distribution, without the CUDA in its name → what its version is promised by
@@ -84,7 +84,7 @@ def render_made(manifest: Manifest, console: Console) -> None:
     show_card([("added", text) for text in _added(manifest.added)], console)
     console.print()
     for step in manifest.steps:
-        marked(_MARKS[step.state], f"{step.name}: {step.text}", console, indent=2)
+        marked(STEP_MARKS[step.state], f"{step.name}: {step.text}", console, indent=2)
     warned = any(step.state == "warning" for step in manifest.steps)
     done = f"{manifest.prefix} is made in {seconds_text(manifest.seconds)}"
     conclude(

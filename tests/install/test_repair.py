@@ -1,0 +1,203 @@
+"""`tfgpu install --repair` in environments of made-up wheels: what is broken, what is done, and what is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.healthy import MATRIX
+from tests.lab import Lab
+from tests.loop.environments import CannotBeMadeError, Patient
+from tests.loop.faults import delete, put_over, uninstall
+from tests.loop.machine import Machine, find_uv
+from tests.loop.made_up import make_index
+from tests.loop.made_up_rows import row
+from tests.probes.elf_lab import Forge
+from tfgpu_doctor.install import repair
+from tfgpu_doctor.install.commands import Commands
+from tfgpu_doctor.install.failures import CommandError
+from tfgpu_doctor.install.records import MANIFEST, Manifest, Proof
+from tfgpu_doctor.install.repair import PENDING, Action, Repaired, Repairing
+from tfgpu_doctor.install.repair_record import LOG, remaining
+
+Make = Callable[..., Patient]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, driver_lab: Lab) -> dict[str, str]:
+    return make_index(tmp_path_factory.mktemp("index"), driver_lab, Forge(tmp_path_factory.mktemp("forge")))
+
+
+@pytest.fixture
+def make(tmp_path: Path, index: dict[str, str], driver_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Environments, in a process whose variables lead to the made-up index; what is proved is tested elsewhere."""
+    for name, value in {**index, "PATH": f"{Path(find_uv() or '.').parent}:/usr/bin:/bin"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(repair, "prove", lambda *_, **__: Proof(()))
+
+    def of(*broken: Any, **more: Any) -> Patient:
+        try:
+            return Patient(
+                row("patient", None, *broken, **more),
+                tmp_path,
+                Machine(tmp_path / "machine", driver_lab.libraries),
+                index,
+            )
+        except CannotBeMadeError as error:
+            pytest.skip(str(error))
+
+    return of
+
+
+class Watching:
+    """Agrees to so much, and keeps what it was asked."""
+
+    def __init__(self, agrees: bool = True) -> None:
+        self.answer = agrees
+        self.asked: list[Action] = []
+        self.errors: list[str] = []
+
+    def phase(self, label: str) -> None:
+        del label
+
+    def agrees(self, action: Action) -> bool:
+        self.asked.append(action)
+        return self.answer
+
+    def failed(self, error: str) -> None:
+        self.errors.append(error)
+
+
+def repaired(patient: Patient, watching: Watching | None = None) -> Repaired:
+    return Repairing(patient.prefix, MATRIX, watching or Watching()).run()
+
+
+def files(folder: Path) -> set[tuple[str, int]]:
+    return {(str(one), one.lstat().st_mtime_ns) for one in folder.rglob("*") if "__pycache__" not in str(one)}
+
+
+FAULTS: dict[str, tuple[Sequence[Any], set[str]]] = {
+    "three at once": (
+        (uninstall("keras", "wrapt"), delete("numpy/__init__.py"), put_over("nvidia-cusolver-cu11==11.4.1.48")),
+        {"tf.install-damaged"},
+    ),
+    "no __init__.py": ((delete("tensorflow/__init__.py"),), {"tf.install-damaged"}),
+    "tensorflow-cpu on top": ((put_over("tensorflow-cpu==2.20.0"),), {"tf.package-conflict", "tf.install-damaged"}),
+}
+DAILY = ("three at once",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in DAILY else pytest.mark.full) for name in FAULTS]
+)
+def test_what_is_broken_is_repaired_and_written_down(name: str, make: Make) -> None:
+    broken, expected = FAULTS[name]
+    patient = make(*broken)
+    done = tfgpu("install", "--repair", "--yes", str(patient.prefix))
+    assert done.returncode == 0, done.stdout + done.stderr
+    manifest = msgspec.json.decode((patient.prefix / MANIFEST).read_bytes(), type=Manifest)
+    assert {step.finding for step in manifest.repairs[0].steps} <= expected
+    assert manifest.repairs[0].healthy and manifest.option.tensorflow == "2.20.0"
+    assert "exit code 0" in (patient.prefix / LOG).read_text()
+    assert not (patient.prefix / PENDING).exists()
+    assert patient.run(f"{patient.python} -c 'import tensorflow as tf; tf.keras'").code == 0
+    before = files(patient.prefix)
+    again = tfgpu("install", "--repair", "--yes", str(patient.prefix))
+    assert (again.returncode, "nothing to repair" in again.stdout) == (0, True), again.stdout
+    assert files(patient.prefix) == before
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+# how much of a forced reinstallation was done when it was killed
+MOMENTS = {"before": (), "between": ("uninstall",), "after": ("uninstall", "install")}
+
+
+@pytest.mark.parametrize(
+    "moment", [pytest.param(one, marks=() if one == "between" else pytest.mark.full) for one in MOMENTS]
+)
+def test_a_repair_that_was_killed_is_ended_by_the_next(
+    moment: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = make(delete("tensorflow/__init__.py"))
+
+    def run(self: Commands, what: str, argv: Sequence[str], **options: Any) -> str:
+        del self, what, argv, options
+        for step in MOMENTS[moment]:
+            if step == "uninstall":
+                patient.uninstall("tensorflow")
+            else:
+                patient.install("tensorflow==2.20.0", options=("--no-deps",))
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Commands, "run", run)
+        repaired(patient)
+    assert (patient.prefix / PENDING).exists()
+    halves = patient.site / "~ensorflow"
+    halves.mkdir()
+    watching = Watching()
+    found = repaired(patient, watching)
+    assert found.healthy and not (patient.prefix / PENDING).exists() and not halves.exists()
+    assert watching.asked[0].commands[0][-1] == "tensorflow==2.20.0"  # the release that was there
+    assert patient.run(f"{patient.python} -c 'import tensorflow as tf; tf.keras'").code == 0
+
+
+def test_nothing_is_done_without_consent_and_what_fails_is_tried_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = make(delete("tensorflow/__init__.py"))
+    before = files(patient.prefix)
+    found = repaired(patient, Watching(agrees=False))
+    assert found.refused and not found.steps and files(patient.prefix) == before
+    done = tfgpu("install", "--repair", "--dry-run", str(patient.prefix))
+    assert done.returncode == 1 and "--force-reinstall --no-deps tensorflow==2.20.0" in done.stdout.replace("\n", " ")
+    assert files(patient.prefix) == before
+
+    def fails(self: Commands, what: str, argv: Sequence[str], **options: Any) -> str:
+        raise CommandError(what, "exit code 1", "ERROR: no matching distribution")
+
+    monkeypatch.setattr(Commands, "run", fails)
+    watching = Watching()
+    found = repaired(patient, watching)
+    assert not found.healthy and "tf.install-damaged" in remaining(found)
+    assert len(watching.errors) == len(watching.asked) == len({action.key for action in watching.asked})
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ((), "no such folder"),
+        (("env",), "not an environment"),
+        (("env/bin/python",), "no virtual environment"),
+        (("env/bin/python", "env/pyvenv.cfg", "env/.tfgpu-unfinished"), "is unfinished"),
+    ],
+)
+def test_folders_that_are_not_changed(made: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    for name in made:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if name == "env" else path.touch()
+    done = tfgpu("install", "--repair", "--yes", str(tmp_path / "env"))
+    assert (done.returncode, message in done.stderr.replace("\n", " ")) == (2, True), done.stderr
+
+
+def test_options_of_a_plan_do_not_go_with_it(tmp_path: Path) -> None:
+    for more in (("--gpu", "H100"), ("--tensorflow", "2.17"), ("--method", "pip")):
+        assert tfgpu("install", "--repair", "--yes", str(tmp_path), *more).returncode == 2
+
+
+def test_an_interpreter_that_does_not_start_is_no_verdict(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "pyvenv.cfg").touch()
+    os.symlink("/nonexistent/python", tmp_path / "bin" / "python")
+    done = tfgpu("install", "--repair", "--yes", str(tmp_path))
+    assert (done.returncode, "cannot start" in done.stderr or "no such" in done.stderr) == (3, True), done.stderr
