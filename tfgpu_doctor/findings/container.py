@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings import driver_answers as answers
+from tfgpu_doctor.findings.container_fixes import access, kept_access
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
@@ -14,47 +15,13 @@ from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 
-_GPU_FOR = {
-    "docker": Fix(
-        text="Start the container with --gpus all (the host needs the NVIDIA Container Toolkit)",
-        commands=(
-            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-            "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi",
-        ),
-    ),
-    "podman": Fix(
-        text="Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
-        commands=(
-            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-            "podman run --rm --device nvidia.com/gpu=all docker.io/tensorflow/tensorflow:latest-gpu nvidia-smi",
-        ),
-    ),
-    "kubernetes": Fix(
-        text="Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
-        commands=(
-            "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",
-        ),
-    ),
-    "apptainer": Fix(
-        text="Start the container with --nv",
-        commands=("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",),
-    ),
-    "lxc": Fix(text="Add the GPU to the container on the host", commands=("lxc config device add CONTAINER gpu gpu",)),
-}
-
-
-def _gpu_for(container: str | None) -> Fix:
-    """How a container of that kind gets access to a GPU."""
-    return _GPU_FOR.get(container or "docker", _GPU_FOR["docker"])
-
-
 NO_GPU = finding(
     "container.no-gpu",
     layer="Machine",
     severity=Severity.ERROR,
     title="This container was started without access to the GPU",
     cause="the container runtime provides GPUs and the driver's libraries only on request",
-    fixes=lambda context: (_gpu_for(value_or(context.facts.host.container, None)),),
+    fixes=lambda context: access(context, value_or(context.facts.host.container, None)),
     docs="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
     about_gpus=True,
 )
@@ -94,11 +61,12 @@ _NO_GPU_REPORTED = (
     "kubernetes-no-gpu",
     "ngc-no-driver",
 )
+_DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = (
     (
-        ("docker-no-gpu-driver", "docker-no-runtime", "container-no-cdi"),
+        (*_DOCKER_REFUSES, "container-no-cdi"),
         "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
     ),
     (
@@ -111,7 +79,8 @@ _CAUSES = (
     ),
     (
         ("nvml-blocked",),
-        "the container lost access to its GPUs: usually systemd rewrote its device cgroup when it reloaded its units",
+        "systemd manages the cgroups of the container and rewrites its device rules when it reloads its units (an "
+        "update, systemctl daemon-reload); the GPUs, which it does not know of, drop out of them",
     ),
     (
         ("kubernetes-no-gpu",),
@@ -123,6 +92,7 @@ _RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, 
 
 @NO_GPU.sign(unless=("gpu.none",))
 def container_message(
+    context: Context,
     messages: MessageLog,
     host_container: str | None = None,
     cuda_init: CallResult | None = None,
@@ -144,12 +114,22 @@ def container_message(
         return None
     kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     start = messages.all("image-build", "container-start")
+    seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *answers.driver_messages(messages))
+    if messages.has("nvml-blocked") and not (hooks or reported):
+        return Problem(
+            title="The container has probably lost access to its GPUs while it was running",
+            cause=_reported_cause(messages, of_hook=False),
+            evidence=seen,
+            fixes=kept_access(host_container),
+        )
+    refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
+        title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
         cause=_reported_cause(messages, of_hook=bool(hooks)),
-        evidence=message_evidence(*reported, *hooks, *(inside or ()), *start, *answers.driver_messages(messages)),
+        evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
-            _gpu_for(kind),
+            *access(context, kind, requested=_requests_gpus(messages), refused=refused),
             *((answers.RUN_ON_HOST,) if hooks else ()),
         ),
     )
