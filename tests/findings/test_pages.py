@@ -25,7 +25,13 @@ FOLDER = Path(tfgpu_doctor.__file__).parent / "findings" / "pages"
 WIDEST = 120  # characters of a line of prose in the files
 LONGEST = 800  # characters of what a finding is: two to four sentences, here and there five
 # hosts that a command may name; no index of packages is among them
-HOSTS = {"docker.io", "nvcr.io", "download1.rpmfusion.org", "nvidia.com"}  # the last names a resource: nvidia.com/gpu
+HOSTS = {
+    "docker.io",
+    "nvidia.github.io",
+    "nvcr.io",
+    "download1.rpmfusion.org",
+    "nvidia.com",
+}  # the last names a resource: nvidia.com/gpu
 ADDRESS = re.compile(r"https?://([^/\s'\"]+)|(?<![\w.-])((?:[a-z0-9-]+\.)+(?:org|com|io|dev))/")
 INDEX_OPTIONS = re.compile(r"--(?:extra-)?index-url|\s-i\s+http|--find-links")
 

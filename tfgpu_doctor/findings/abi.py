@@ -16,7 +16,7 @@ from tfgpu_doctor.matrix.compatibility import numpy_bound
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import Message, Package, Phase
+from tfgpu_doctor.records.facts import Message, Package, Phase, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, minor
 
@@ -26,7 +26,15 @@ _PROTOBUF = (
     *("3.6.0", "3.8.0", "3.9.2", "3.19.6", "3.20.3", "4.21.12", "4.25.3", "5.26.1", "5.28.3", "5.29.5"),
     *("6.31.1", "6.33.0", "7.34.0"),
 )
-_REMOVED_IN_1_24 = frozenset({"object", "bool", "int", "float", "complex", "str", "typeDict"})
+# names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
+# bool and long). All others that a message names went with 2.0
+_REMOVED_IN = {
+    **dict.fromkeys(("alen", "asscalar"), "1.23"),
+    **dict.fromkeys(
+        ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr"), "1.24"
+    ),
+    **dict.fromkeys(("in1d", "trapz"), "2.4"),
+}
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
@@ -103,15 +111,39 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
     if not seen:
         return None
-    before_2_7 = release is None or at_least(release.version, "2.7") is False
-    removed = before_2_7 and bool(_REMOVED_IN_1_24.intersection(messages.values("numpy-abi", "name")))
-    requirement = "numpy" + ((numpy_bound(release) if release else None) or ("<1.24" if removed else "<2"))
+    if name := _removed_name(messages):
+        return _removed(context, seen, name, release)
+    requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
     version = next(iter(messages.values("numpy-abi", "numpy")), None)
     return Problem(
         title=f"NumPy {version} is incompatible with this TensorFlow" if version else None,
-        cause="TensorFlow before 2.7 uses names that NumPy 1.24 removed" if removed else None,
         evidence=message_evidence(*seen, need=requirement),
         fixes=_install(context, requirement, "a newer NumPy"),
+    )
+
+
+def _removed_name(messages: MessageLog) -> str | None:
+    """The name of the module numpy that a program does not find."""
+    names = (m.values["name"] for m in messages.all("numpy-abi") if "name" in m.values and "'numpy'" in m.text)
+    return next(names, None)
+
+
+def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
+    """A name that a later NumPy does not have: TensorFlow before 2.7 asks for some, else the user's code does."""
+    removed_in = _REMOVED_IN.get(name, "2")
+    own = (numpy_bound(release) if release else None) or ""
+    fits = [one for one in _NUMPY if allows(f"<{removed_in}", one) and (not own or allows(own, one))]
+    floor = next((one for one in own.split(",") if one.startswith(">")), "")
+    requirement = f"numpy{floor},<{removed_in}" if floor and fits else f"numpy<{removed_in}"
+    in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
+    edit = Fix(text=f"Or replace np.{name} in the code that the traceback names; NumPy's release notes say by what")
+    install, *newer = _install(context, requirement, "a newer NumPy")
+    return Problem(
+        title=f"NumPy {removed_in} removed np.{name}, which this program uses",
+        cause=f"NumPy {removed_in} or newer is installed"
+        + ("; TensorFlow before 2.7 uses names that NumPy 1.24 removed" if in_tensorflow else ""),
+        evidence=message_evidence(*seen, need=requirement),
+        fixes=(*((install,) if fits else ()), *(newer if in_tensorflow else ()), edit),
     )
 
 
@@ -202,23 +234,54 @@ ABI_KERAS = finding(
 
 
 @ABI_KERAS.sign
-def keras_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+def keras_messages(
+    context: Context,
+    messages: MessageLog,
+    release: Release | None = None,
+    packages: tuple[Package, ...] | None = None,
+) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
     seen = (*messages.all("keras-generation"), *moved)
     if not seen:
         return None
-    tf_keras = f"tf-keras~={minor(release.version if release else '2.16')}.0"
-    return Problem(
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(
-                text="Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras",
-                commands=(*context.remedies.pip_install(tf_keras), "export TF_USE_LEGACY_KERAS=1"),
-            ),
-            Fix(
-                text="Or use the last release that installs Keras 2",
-                commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
-            ),
-        ),
-    )
+    return Problem(evidence=message_evidence(*seen), fixes=tuple(_keras_fixes(context, release, packages)))
+
+
+_SELECT = Fix(
+    text="Select Keras 2 as tf.keras, before TensorFlow is imported", commands=("export TF_USE_LEGACY_KERAS=1",)
+)
+
+
+def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...] | None) -> Iterator[Fix]:
+    """tf-keras of the very minor release: it requires a TensorFlow of the same, and pip would change TensorFlow."""
+    present = next((one for one in packages or () if one.name == "tf-keras"), None)
+    wanted = minor(release.version) if release else None
+    if present and (wanted is None or minor(present.version) == wanted):
+        python = context.remedies.python
+        text = f"tf-keras {present.version} is listed: check that the Python that fails is the one that has it"
+        yield Fix(
+            text=text, commands=(f'{python} -c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"',)
+        )
+        yield _SELECT
+    else:
+        instead = f" instead of {present.version}" if present else ""
+        text = f"Install Keras 2 of the same minor version as TensorFlow{instead}, and select it as tf.keras"
+        commands = context.remedies.pip_install(f"tf-keras~={wanted}.0") if wanted else _of_installed_release(context)
+        yield Fix(text=text, commands=(*commands, *_SELECT.commands))
+    row = context.matrix.tensorflow("2.15.1", value_or(context.facts.python.wheel_platform, "linux_x86_64"))
+    python_version = minor(value_or(context.facts.python.version, ""))
+    if row and (not python_version or python_version in row.python):
+        yield Fix(
+            text="Or use the last release that installs Keras 2",
+            commands=context.remedies.install_tensorflow(row),
+        )
+
+
+def _of_installed_release(context: Context) -> tuple[str, ...]:
+    """The release is not known here, but to the interpreter that fails."""
+    if context.remedies.os == "windows":
+        return context.remedies.pip_install("tf-keras")
+    code = 'import importlib.metadata as m; print(".".join(m.version("tensorflow").split(".")[:2]))'
+    python = context.remedies.python
+    return (f"{python} -m pip install \"tf-keras~=$({python} -c '{code}').0\"",)

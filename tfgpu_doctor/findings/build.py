@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
@@ -13,9 +14,9 @@ from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import Build, TfDevice
+from tfgpu_doctor.records.facts import Build, Known, TfDevice, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
@@ -36,6 +37,7 @@ WINDOWS_NATIVE = finding(
     severity=Severity.ERROR,
     title="TensorFlow 2.11 and later have no GPU support on native Windows",
     cause="the Windows wheels contain no CUDA since 2.11; WSL2 runs the Linux wheels on the same GPU",
+    symptoms=(symptoms.NO_GPU_ON_WINDOWS,),
     docs="https://www.tensorflow.org/install/pip#windows-native",
     about_gpus=True,
 )
@@ -43,17 +45,25 @@ WINDOWS_NATIVE = finding(
 
 @WINDOWS_NATIVE.sign
 def release_without_cuda(
-    context: Context, os: str, release: Release, messages: MessageLog | None = None
+    context: Context, os: str, release: Release, messages: MessageLog | None = None, python_version: str | None = None
 ) -> Problem | None:
     """The last release with CUDA for native Windows is 2.10; a CPU package of before had a sibling with CUDA."""
     if os != "windows" or release.gpu or not at_least(release.version, "2.11"):
         return None
     if messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error"):
         return None
-    found = f"{release.package} {release.version} on Windows"
+    version = context.facts.tensorflow.version
+    named = version.value if isinstance(version, Known) and version.grade != "inferred" else None
+    found = evidence(
+        f"{release.package} {named} on Windows" if named else f"Python {python_version} on Windows",
+        context.source("host.os" if named else "python.version"),
+        "WSL2, or TensorFlow 2.10",
+        "wheels",
+    )
     return Problem(
+        title=None if named else _for_python(context, python_version, release.platform),
         severity=_severity(messages),
-        evidence=(evidence(found, context.source("host.os"), "WSL2, or 2.10", "wheels"),),
+        evidence=(found,),
         fixes=(
             *_use_wsl(context),
             Fix(
@@ -65,6 +75,16 @@ def release_without_cuda(
             ),
         ),
     )
+
+
+def _for_python(context: Context, python: str | None, platform: str) -> str | None:
+    """Which releases pip installs for a Python, where no release is named."""
+    published = context.matrix.releases(platform=platform, package="tensorflow")
+    fitting = [row for row in published if minor(python) in row.python and not row.prerelease]
+    if not fitting or at_least(fitting[-1].version, "2.11") is False:
+        return None
+    oldest = minor(fitting[-1].version)
+    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"
 
 
 def _use_wsl(context: Context) -> Iterator[Fix]:
@@ -141,8 +161,8 @@ def build_without_cuda(
 
 def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
-    if release and release.platform.startswith("macos"):
-        yield from _FOR_MACS
+    if context.remedies.os == "macos":
+        yield from _mac_fixes(context)
         return
     best = context.remedies.reinstall("it can use the GPU")
     if release is None:
@@ -216,32 +236,37 @@ def no_gpu_on_macos(
     if os != "macos" or devices is None or _lists_gpu(devices) or messages.complains:
         return None
     no_gpu = evidence("no GPU", context.source("tensorflow.devices"))
-    return _on_macos(no_gpu, evidence("macOS", context.source("host.os")))
+    return _on_macos(context, no_gpu, evidence("macOS", context.source("host.os")))
 
 
 @CPU_BUILD.sign
-def no_gpu_package_for_macos(messages: MessageLog, wheel_platform: str | None = None) -> Problem | None:
+def no_gpu_package_for_macos(
+    context: Context, messages: MessageLog, wheel_platform: str | None = None
+) -> Problem | None:
     """pip looked for tensorflow-gpu on a Mac."""
     ended = ended_on_macos(messages, wheel_platform)
-    return _on_macos(*message_evidence(*ended)) if ended else None
+    return _on_macos(context, *message_evidence(*ended)) if ended else None
 
 
-_FOR_MACS = (
-    Fix(
-        text="On a Mac with an Apple or AMD GPU, install Apple's tensorflow-metal, with a TensorFlow that it supports",
-        commands=("python3 -m pip install tensorflow-metal",),
-    ),
-    Fix(text="Or use a machine with an NVIDIA GPU and Linux"),
-)
-
-
-def _on_macos(*seen: Evidence) -> Problem:
+def _on_macos(context: Context, *seen: Evidence) -> Problem:
     return Problem(
         cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are used through tensorflow-metal, and Apple's "
         "old fork tensorflow_macos does not list them",
         evidence=seen,
-        fixes=_FOR_MACS,
+        fixes=tuple(_mac_fixes(context)),
     )
+
+
+def _mac_fixes(context: Context) -> Iterator[Fix]:
+    """Apple's plug-in, whose newest version came after TensorFlow 2.18.0 and before 2.19.0; else the CPU."""
+    if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
+        yield Fix(
+            text="On Apple silicon, use the GPU with TensorFlow 2.18 and Apple's plug-in tensorflow-metal 1.2.0 "
+            "(Python 3.9 to 3.12)",
+            commands=context.remedies.pip_install("tensorflow==2.18.1", "tensorflow-metal==1.2.0"),
+        )
+    yield Fix(text="Or use the CPU: TensorFlow works there as it is installed")
+    yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")
 
 
 @CPU_BUILD.sign

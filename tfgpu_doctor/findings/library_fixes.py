@@ -26,7 +26,8 @@ PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each w
 
 def install_libraries(context: Context) -> tuple[Fix, ...]:
     """Install the CUDA libraries of this TensorFlow; another release where this one cannot use them here."""
-    remedies, why = context.remedies, "it installs its CUDA libraries from pip"
+    source = "conda" if context.remedies.os == "windows" else "pip"
+    remedies, why = context.remedies, f"it installs its CUDA libraries from {source}"
     release: Release | None = value_or(fetch("gpu_release", context), None)
     if release is None:
         return remedies.reinstall_best(why)
@@ -41,7 +42,9 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if release.extra:
         return best or (own,)
     text = f"Or keep {release.version}, in an environment of its own with CUDA {release.cuda} and cuDNN {release.cudnn}"
-    return (*best, *remedies.with_cuda_beside(release, text))
+    advised = {fix.commands for fix in best}
+    beside = remedies.with_cuda_beside(release, text)
+    return (*best, *(fix for fix in beside if fix.commands not in advised))
 
 
 def _made_visible(context: Context, release: Release) -> tuple[str, ...]:

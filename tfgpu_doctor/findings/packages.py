@@ -11,6 +11,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -78,9 +79,36 @@ def python_without_wheels(
 
 
 _NOTHING_OFFERED = (
-    "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the index cannot be "
-    "reached"
+    "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
+    "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
 )
+_PYTHON_OF_PIP = Fix(
+    text="See which Python pip belongs to, and whether it is 64-bit",
+    commands=("python -m pip debug --verbose | head -n 20",),
+)
+
+
+def _what_decides(context: Context) -> Fix:
+    """Why pip offers nothing: the same command in the same environment would fail again."""
+    newest = next(row for row in context.matrix.releases(package="tensorflow") if not row.prerelease and row.gpu)
+    python = context.remedies.python
+    system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
+    text = (
+        f"See what stands against the wheels, which are for {_pythons(newest)}, 64-bit, x86_64 or aarch64, and glibc; "
+        "the second command fails where the index cannot be reached"
+    )
+    return Fix(text=text, commands=(f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
+
+
+def _another_environment(context: Context) -> tuple[Fix, ...]:
+    """A Python that has wheels, in an environment of its own."""
+    row = best_release(context.facts, context.matrix, this_python=False)
+    if row is None:
+        return ()
+    packages = context.remedies.installation(row).requirements
+    commands = context.remedies.new_environment(row.python[-1], *packages)
+    text = f"If the Python is the reason, create an environment with Python {row.python[-1]}, 64-bit, on a glibc system"
+    return (Fix(text=text, commands=commands),)
 
 
 def _requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:
@@ -111,20 +139,19 @@ def no_matching_distribution(
     python, more = _pip_python(context, refused, python_version, wheel_platform)
     no_wheel = row is not None and bool(python) and minor(python) not in row.python
     nothing_offered = any(offered(message) == [] for message in refused)
+    nothing = "pip is offered no TensorFlow at all" if nothing_offered else None
     return Problem(
-        title=f"TensorFlow {row.version} has no wheel for Python {python}" if row and no_wheel else None,
+        title=f"TensorFlow {row.version} has no wheel for Python {python}" if row and no_wheel else nothing,
         cause=_NOTHING_OFFERED if nothing_offered else None,
         evidence=(
             *message_evidence(*refused, need=f"{_pythons(row)} for TensorFlow {row.version}" if row else None),
             *more,
         ),
         fixes=(
+            *((_what_decides(context),) if nothing_offered else ()),
             *(_environment_for(context, row) if row else ()),
-            *_another_python(context),
-            Fix(
-                text="See which Python pip belongs to, and whether it is 64-bit",
-                commands=("python -m pip debug --verbose | head -n 20",),
-            ),
+            *(_another_environment(context) if nothing_offered else _another_python(context)),
+            *(() if nothing_offered else (_PYTHON_OF_PIP,)),
         ),
     )
 

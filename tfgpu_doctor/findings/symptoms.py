@@ -95,6 +95,10 @@ def _no_gpu_and_no_reason(messages: MessageLog, devices: tuple[TfDevice, ...] | 
     return messages.messages[-1:] if silent else ()
 
 
+def _no_gpu_on_windows(messages: MessageLog, devices: tuple[TfDevice, ...] | None, os: str | None) -> Messages:
+    return _no_gpu_and_no_reason(messages, devices) if os == "windows" else ()
+
+
 _SAME_MESSAGE = "the message is the same for a library that is missing, of another version, or not on the loader path"
 _SAME_ANSWER = "CUDA answers the same for a hidden GPU, a missing one, and one that the driver does not drive"
 _HANDLE = "a handle that cannot be created mostly means that no memory is left"
@@ -126,6 +130,10 @@ NCCL_SYSTEM_ERROR = Symptom(
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
     lambda messages: () if messages.has("slow") else messages.all("low-utilization"),
+)
+NO_GPU_ON_WINDOWS = Symptom(
+    "on Windows, pip installs a release without GPU support, unless Python is 3.10 or older and 2.10 is asked for",
+    _no_gpu_on_windows,
 )
 NO_REASON = Symptom(
     "TensorFlow lists no GPU, and the text gives no reason; this is the commonest one",

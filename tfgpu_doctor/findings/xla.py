@@ -35,6 +35,8 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     release: Release | None = value_or(fetch("gpu_release", context), None)
     folder = "specify the folder that contains nvvm/libdevice and bin/ptxas"
     if context.remedies.os == "windows" or (release and at_least(release.version, _WHEEL_SINCE) is False):
+        if context.remedies.os != "windows" and release and major(release.cuda) == "11":
+            return (_compiler_of_cuda_11(context, release),)
         toolkit = f"CUDA {release.cuda} toolkit" if release and release.cuda else "CUDA toolkit"
         return (_data_dir(context, f"Install the {toolkit} with its compiler, and {folder}"),)
     cuda = major(release.cuda) if release and release.cuda else "12"
@@ -43,6 +45,20 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     text = "Install NVIDIA's compiler package, which has both (conda: conda install -c nvidia cuda-nvcc)"
     wheel = Fix(text=text, commands=context.remedies.pip_install(pinned))
     return (wheel,) if context.probed else (wheel, _data_dir(context, f"Or {folder} (conda: $CONDA_PREFIX)"))
+
+
+def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
+    """Releases before 2.14 do not look into pip's packages, but where XLA_FLAGS tells them to."""
+    code = 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cuda_nvcc")'
+    folder = f"$({context.remedies.python} -c '{code}')"
+    return Fix(
+        text=f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
+        "does not look there by itself",
+        commands=(
+            *context.remedies.pip_install("nvidia-cuda-nvcc-cu11"),
+            f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={folder}",
+        ),
+    )
 
 
 def _data_dir(context: Context, text: str, folder: str | None = None) -> Fix:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tfgpu_doctor.inference.devices import devices
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.records import distributions
-from tfgpu_doctor.records.facts import Message
+from tfgpu_doctor.records.facts import Known, Message
 from tfgpu_doctor.records.versions import minor, same_minor
 
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
@@ -69,6 +70,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
+        _no_gpu_listed,
     ):
         yield from read(text)
 
@@ -126,6 +128,15 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
     build = text.tensorflow.build
     if build.is_cuda_build is False and build.line:
         yield _message(text, "built-without-cuda", build.line)
+
+
+def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
+    """TensorFlow lists no GPU, or somebody says so."""
+    listed = devices(text)
+    if isinstance(listed, Known) and not any(one.kind == "GPU" for one in listed.value):
+        line = re.match(r"line (\d+)", listed.source)
+        if line:
+            yield _message(text, "no-gpu-listed", int(line[1]))
 
 
 def _of_installers(text: ParsedText) -> Iterator[Message]:

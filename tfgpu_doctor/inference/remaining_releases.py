@@ -20,6 +20,8 @@ from tfgpu_doctor.records.facts import Fact, Known, Python, Unknown, value_or
 from tfgpu_doctor.records.versions import major, minor
 
 MOST = 12  # releases; more say nothing
+_MOST_OF_WINDOWS = 24  # there the question is one alone: whether the release has CUDA at all
+_BY_PIP = re.compile(r"\bpip\d?\b|\binstall\w*\b.{0,40}\btensorflow\b|\btensorflow\b.{0,40}\binstall", re.IGNORECASE)
 
 Series = tuple[int, int]  # major and minor
 # where the source file that prints lies: first and last release (TensorFlow's tags)
@@ -44,6 +46,7 @@ _PUBLISHED: dict[Series, tuple[int, int]] = {
     (2, 17): (2024, 7), (2, 18): (2024, 10), (2, 19): (2025, 3), (2, 20): (2025, 8),
 }  # fmt: skip
 _OPENED = re.compile(r"dso_loader|dynamic library|CUDA library", re.IGNORECASE)
+_NAMED = re.compile(r"\btensor ?flow\b", re.IGNORECASE)
 DRIVER = "driver"  # component of libcuda.so.1, which every release opens
 OTHER_BUILDS = ("source-build", "conda-build", "conda-tensorflow", "jetson")  # built with other libraries than wheels
 
@@ -74,16 +77,17 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     clues = [*_of_the_log(text)]
     if wheel:
         clues += _of_the_libraries(text, matrix)
-    if not clues:
+    by_python = not clues and _is_windows_python(text, python)
+    if not clues and not by_python:
         return None
     if isinstance(python.version, Known):
         version = minor(python.version.value)
         clues.append((f"Python {version}", lambda row: version in row.python))
     newest: dict[Series, Version] = {}
-    for row in _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64")):
+    for row in _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64"), with_cuda=not by_python):
         if not (row.version.is_prerelease or row.version.local) and all(leaves(row) for _, leaves in clues):
             newest[row.series] = max(row.version, newest.get(row.series, row.version))
-    if not 1 <= len(newest) <= MOST:
+    if not 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST):
         return None
     names = ", ".join(dict.fromkeys(name for name, _ in clues))
     first, last = min(newest), max(newest)
@@ -107,7 +111,18 @@ def python_of_offers(text: ParsedText, matrix: Matrix, platform: Fact[str]) -> F
     return None
 
 
-def _wheels(matrix: Matrix, platform: str) -> Iterator[_Wheel]:
+def _is_windows_python(text: ParsedText, python: Python) -> bool:
+    """Whether a Python on Windows is named, into which TensorFlow was installed: its wheels are what it can be."""
+    windows = value_or(python.wheel_platform, "") == "windows_amd64"
+    return (
+        windows
+        and isinstance(python.version, Known)
+        and text.find(_BY_PIP) is not None
+        and text.find(_NAMED) is not None
+    )
+
+
+def _wheels(matrix: Matrix, platform: str, *, with_cuda: bool = True) -> Iterator[_Wheel]:
     """The releases with CUDA, and on platforms without any all."""
     opened = {one.id: frozenset(one.libraries.values()) for one in matrix.data.libraries}
     documented = {one.version: one.cudnn for one in matrix.data.official}
@@ -118,7 +133,7 @@ def _wheels(matrix: Matrix, platform: str) -> Iterator[_Wheel]:
         for name, wheel in row.wheels.items()
         if name == platform
     ]
-    for version, wheel in [row for row in rows if row[1].cuda is not None] or rows:
+    for version, wheel in [row for row in rows if with_cuda and row[1].cuda is not None] or rows:
         cudnn = wheel.cudnn or (documented.get(minor(version)) if wheel.cuda else None)
         yield _Wheel(Version(version), wheel.python, opened.get(wheel.libraries or "", frozenset()), cudnn)
 

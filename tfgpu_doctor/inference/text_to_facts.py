@@ -40,7 +40,12 @@ from tfgpu_doctor.records.facts import (
 )
 
 T = TypeVar("T")
-_ARM = re.compile(r"arm64|aarch64|\bm[1-4]\b|apple silicon|jetson|jetpack")
+_ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
+_APPLE_SILICON = re.compile(
+    r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
+    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b",
+    re.IGNORECASE,
+)
 _NOT_NVIDIA = re.compile(
     r"\b(?:amd|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega|none|cpu only|no gpu)",
     re.IGNORECASE,
@@ -234,7 +239,7 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 def _platform(text: ParsedText) -> Fact[str]:
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = text.system.machine.value if text.system.machine else ""
-    arm = machine in ("arm64", "aarch64") or _ARM.search(stated) is not None
+    arm = machine in ("arm64", "aarch64") or _ARM.search(stated) is not None or text.find(_APPLE_SILICON) is not None
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",

@@ -208,6 +208,8 @@ def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_
         own_cuda: only releases whose extra brings CUDA along.
     """
     target = from_facts(facts, matrix)
+    if target.os == "macos":
+        return None  # 1.1 was the last release with CUDA there
     if not this_python:
         target = structs.replace(target, python=None)
     request = PlanRequest(matrix, target)

@@ -14,7 +14,16 @@ TEMPLATES = tuple(one for table in (driver, cuda, imports, packages, runtime, ha
 ROLES: dict[str, template.Role] = {
     "text-cut": "context",  # a large text, in which parts of long lines were not examined
     **dict.fromkeys(
-        ("conda-tensorflow", "container-start", "gpu-created", "jetson", "log-era", "notebook", "source-build"),
+        (
+            "conda-tensorflow",
+            "container-start",
+            "gpu-created",
+            "jetson",
+            "log-era",
+            "notebook",
+            "no-gpu-listed",
+            "source-build",
+        ),
         "context",
     ),
     **{one.kind: one.role for one in TEMPLATES if one.role is not None},
