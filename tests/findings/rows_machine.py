@@ -26,6 +26,7 @@ _MIG_TABLE = text(
 
 FIRES: dict[str, dict[str, str]] = {
     "driver.missing": {
+        "no nvidia-smi, and nothing else": "bash: nvidia-smi: command not found",
         "2.4 on Linux": text(
             not_opened("2.4", "libcuda.so.1"),
             log("2.4", DRIVER, UNKNOWN_303, "W"),
@@ -364,6 +365,7 @@ FIRES: dict[str, dict[str, str]] = {
 # finding → texts that are like those above, and in which it must be no error
 LOOK_ALIKES: dict[str, dict[str, str]] = {
     "driver.missing": {
+        "no nvidia-smi on a Mac": text("MacBook Pro M2, macOS 14.5", "zsh: command not found: nvidia-smi"),
         "cuDNN asks for libcuda.so": (f"Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: {GONE}"),
         "a container": text(_IN_DOCKER, not_opened("2.4", "libcuda.so.1"), log("2.4", DRIVER, UNKNOWN_303, "W")),
         "WSL2": text(

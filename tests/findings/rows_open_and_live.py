@@ -34,6 +34,10 @@ class Live:
 
 
 POSSIBLE = {
+    "tf.windows-native": Possible(
+        open={"no release is named": "TensorFlow does not see my GPU on Windows 11 (RTX 4070)"},
+        replaced={},
+    ),
     "cuda.version-mismatch": Possible(
         open={
             "2.4": not_opened("2.4", "libcudart.so.11.0"),

@@ -32,7 +32,7 @@ HOSTS = {
     "download1.rpmfusion.org",
     "nvidia.com",
 }  # the last names a resource: nvidia.com/gpu
-ADDRESS = re.compile(r"https?://([^/\s'\"]+)|(?<![\w.-])((?:[a-z0-9-]+\.)+(?:org|com|io|dev))/")
+ADDRESS = re.compile(r"https?://([^/\s'\"#]+)|(?<![\w.-])((?:[a-z0-9-]+\.)+(?:org|com|io|dev))/")
 INDEX_OPTIONS = re.compile(r"--(?:extra-)?index-url|\s-i\s+http|--find-links")
 
 MINIMAL = """\
