@@ -12,6 +12,7 @@ _INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
 _TENSORFLOW = re.compile(
     r"""(?<![\w.-])(?:tensorflow|tensorflow-gpu|tensorflow-cpu)(?:\[[\w,-]+\])?(?![\w.\[-])([^'"\s]*)"""
 )
+_ASKED = re.compile(r"\$\([^\n]*\)")  # a version that the command asks of the interpreter
 
 
 def complaints(findings: Iterable[Finding]) -> list[str]:
@@ -30,7 +31,7 @@ def _unpinned(findings: Iterable[Finding]) -> Iterator[str]:
     """pip brings the newest release then, which may be one that cannot use the GPU here."""
     for one in findings:
         for fix in one.fixes:
-            yield from (f"{one.id}: no version in {line}" for line in fix.commands if "" in pins(line))
+            yield from (f"{one.id}: no version in {line}" for line in fix.commands if "" in pins(_ASKED.sub("", line)))
 
 
 def _releases(roots: list[Finding]) -> Iterator[str]:

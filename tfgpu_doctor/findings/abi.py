@@ -132,7 +132,8 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     """A name that a later NumPy does not have: TensorFlow before 2.7 asks for some, else the user's code does."""
     removed_in = _REMOVED_IN.get(name, "2")
     own = (numpy_bound(release) if release else None) or ""
-    fits = [one for one in _NUMPY if allows(f"<{removed_in}", one) and (not own or allows(own, one))]
+    of_minors = (f"{minor(one)}.{patch}" for one in _NUMPY for patch in (0, 2, 5))  # "~=1.19.2" has no 1.19.0
+    fits = [one for one in of_minors if allows(f"<{removed_in}", one) and (not own or allows(own, one))]
     floor = next((one for one in own.split(",") if one.startswith(">")), "")
     requirement = f"numpy{floor},<{removed_in}" if floor and fits else f"numpy<{removed_in}"
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)

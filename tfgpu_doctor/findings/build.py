@@ -261,9 +261,9 @@ def _mac_fixes(context: Context) -> Iterator[Fix]:
     """Apple's plug-in, whose newest version came after TensorFlow 2.18.0 and before 2.19.0; else the CPU."""
     if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
         yield Fix(
-            text="On Apple silicon, use the GPU with TensorFlow 2.18 and Apple's plug-in tensorflow-metal 1.2.0 "
+            text="On Apple silicon, use the GPU with Apple's plug-in tensorflow-metal 1.2.0, beside TensorFlow 2.18 "
             "(Python 3.9 to 3.12)",
-            commands=context.remedies.pip_install("tensorflow==2.18.1", "tensorflow-metal==1.2.0"),
+            commands=context.remedies.pip_install("tensorflow-metal==1.2.0"),
         )
     yield Fix(text="Or use the CPU: TensorFlow works there as it is installed")
     yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")

@@ -63,6 +63,10 @@ _ONLY_GRAPHICS = re.compile(
     r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD |ATI )?Radeon)\b.{0,40}",
     re.IGNORECASE,
 )
+_DISTRIBUTION_NAMED = re.compile(
+    r"\b(?P<name>Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Rocky|openSUSE)\b(?= ?\d| Linux|,)", re.IGNORECASE
+)
+_OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
 _NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
 _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^<>]+>|\.\.\.|^\[|path/to")
@@ -138,7 +142,7 @@ def _host(text: ParsedText) -> Host:
         kernel=_of(system.kernel),
         machine=_of(system.machine),
         distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
-        distribution_id=_of(system.distribution_id) if system.distribution_id else _first_word(stated),
+        distribution_id=_of(system.distribution_id) if system.distribution_id else _distribution_id(text, stated),
         distribution_version=_of(system.distribution_version),
         cpu_model=_of(system.cpu_model),
         cpu_flags=_of(system.cpu_flags),
@@ -308,6 +312,13 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     found = {name: value for name, (value, _) in text.hints.variables.items() if not _PLACEHOLDER.search(value)}
     lines = ", ".join(str(line) for name, (_, line) in text.hints.variables.items() if name in found)
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
+
+
+def _distribution_id(text: ParsedText, stated: Statement | None) -> Fact[str]:
+    """The distribution that somebody states, or names in a sentence; an image of another one is no host."""
+    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if text.hints.os == "linux" else None
+    fact = _first_word(stated)
+    return Known(named[0]["name"].lower(), f"line {named[1]}", "stated") if named and fact == NOT_IN_TEXT else fact
 
 
 def _first_word(stated: Statement | None) -> Fact[str]:
