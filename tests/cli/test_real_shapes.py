@@ -26,3 +26,12 @@ def test_what_an_expert_would_say(name: str, tmp_path: Path) -> None:
     said = answer(shape, tmp_path)
     assert [one for one in shape.says if one not in said] == [], said
     assert [one for one in shape.never if one in said] == [], said
+
+
+def test_the_stage_that_is_asked_for(tmp_path: Path) -> None:
+    text = "FROM python:3.12 AS cpu\nRUN pip install tensorflow-cpu\nFROM cpu AS gpu\nRUN pip install keras==2.3\n"
+    (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
+    cpu = tfgpu("check", "Dockerfile", "--target", "cpu", cwd=tmp_path)
+    assert ("Dockerfile, stage cpu" in cpu.stdout, "keras" in cpu.stdout) == (True, False)
+    none = tfgpu("check", "Dockerfile", "--target", "docs", cwd=tmp_path)
+    assert (none.returncode, "there is no stage docs (cpu, gpu)" in none.stderr) == (2, True)

@@ -381,6 +381,16 @@ SHAPES: dict[str, Shape] = {
         ("a template: {{ .Values.image.repository }}", "filled in later"),
         NO,
     ),
+    "a chart that fills in the number of GPUs": Shape(
+        {
+            "templates/job.yaml": "apiVersion: kubeflow.org/v1\nkind: TFJob\nspec:\n  tfReplicaSpecs:\n    Chief:\n"
+            "      template: {spec: {containers: [{image: 'tensorflow/tensorflow:2.16.2-gpu',\n"
+            "        resources: {limits: {nvidia.com/gpu: '{{ .Values.gpus }}'}}}]}}\n"
+        },
+        ("templates/job.yaml",),
+        ("nvidia.com/gpu: {{ .Values.gpus }}",),
+        ("container.no-gpu", "shm.small"),
+    ),
     "a template of Jinja": Shape(
         {"requirements.txt": "numpy\ntensorflow=={{ cookiecutter.tf_version }}\n{% if x %}\npandas\n{% endif %}\n"},
         ("requirements.txt",),

@@ -90,13 +90,14 @@ def _gpu(container: Node) -> GpuRequest | None:
     resources = container.get("resources")
     given = resources.get("limits") or resources if resources else None
     if given and given.text and hole(given.text):
-        return GpuRequest(None, given.place, given.text)  # a template, which may ask for some
+        return GpuRequest(1, given.place, given.text)  # a template, which may ask for some
     limits, requests = _devices(container, "limits"), _devices(container, "requests")
     if not limits and not requests:
         claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
         return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
     name, node = next(iter((limits or requests).items()))
     count = int(node.text) if node.text and node.text.isdecimal() else None
+    count = 1 if node.text and hole(node.text) else count  # a template: one or more
     problem = None
     if not limits:
         problem = "it stands under requests only, and Kubernetes wants it under limits"
