@@ -138,28 +138,29 @@ def render(rows: Iterable[ReleaseRow], sets: Iterable[LibrarySet], nvidia: Itera
     """The derived part of the file: YAML whose leaves are JSON, one field a line, so that a diff shows what changed."""
     lines = [BEGIN_DERIVED, "", "libraries:"]
     for one in sets:
-        lines += [f"- id: {one.id}", f"  source: {one.source}", f"  libraries: {_flow(one.libraries)}"]
+        lines += [f"- id: {one.id}", f"  source: {one.source}", f"  libraries: {flow(one.libraries)}"]
         if one.linked:
             lines.append("  linked: true")
     lines += ["", "nvidia:" if (nvidia := list(nvidia)) else "nvidia: []"]
-    lines += [f"- {{package: {one.package}, versions: {_flow(one.versions)}}}" for one in nvidia]
+    lines += [f"- {{package: {one.package}, versions: {flow(one.versions)}}}" for one in nvidia]
     lines += ["", "tensorflow:"]
     for row in rows:
-        lines += [f"- package: {row.package}", f"  version: {_flow(row.version)}"]
-        lines += [f"  released: {_flow(row.released)}"] if row.released else []
+        lines += [f"- package: {row.package}", f"  version: {flow(row.version)}"]
+        lines += [f"  released: {flow(row.released)}"] if row.released else []
         if not row.wheels:
             lines.append("  wheels: {}")
             continue
         lines.append("  wheels:")
         for platform, wheel in row.wheels.items():
             lines.append(f"    {platform}:")
-            lines += [f"      {key}: {_flow(value)}" for key, value in msgspec.to_builtins(wheel).items()]
+            lines += [f"      {key}: {flow(value)}" for key, value in msgspec.to_builtins(wheel).items()]
     return "\n".join(lines) + "\n"
 
 
-def _flow(value: object) -> str:
+def flow(value: object) -> str:
+    """A value as YAML on one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -175,7 +176,7 @@ def changes(before: Iterable[ReleaseRow], after: Iterable[ReleaseRow]) -> Iterat
             fields = sorted(old[key].keys() | new[key].keys())
             for name in fields:
                 if old[key].get(name) != new[key].get(name):
-                    yield f"{key} {name}: {_flow(old[key].get(name))} → {_flow(new[key].get(name))}"
+                    yield f"{key} {name}: {flow(old[key].get(name))} → {flow(new[key].get(name))}"
 
 
 def _flat(rows: Iterable[ReleaseRow]) -> dict[str, dict[str, Any]]:

@@ -384,6 +384,9 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
         ('versions: "==2.16.1"', 'versions: "2.16.1"', "'2.16.1' is no version specifier such as"),
         ('versions: "==2.16.1"', 'versions: "==2.16.9"', "tf-2.16.1-runpath.condition: no release fits it"),
         ("packages: [tensorflow-gpu]", "packages: [tensorflow-gpus]", "'tensorflow-gpus' is none of"),
+        ('"absl-py>=0.1.6": "1.5.0..', '"absl-py>=0.1.6": "1.4.9..', "is said of 1.4.9, which is none of its versions"),
+        ('"absl-py>=0.1.6":', '"absl-py>0.1.6>":', "'absl-py>0.1.6>' cannot be read"),
+        ("- package: tf-keras\n", "- package: keras\n", "packages: 'keras' stands 2 times"),
     ],
 )
 def test_contradictions_name_the_row_and_the_valid_values(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import phase_named
-from tfgpu_doctor.findings.version_bounds import allows, outside_bounds
+from tfgpu_doctor.findings.version_bounds import allows, outside_bounds, refused
 from tfgpu_doctor.matrix.compatibility import numpy_bound
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import write_beside
@@ -22,10 +22,6 @@ from tfgpu_doctor.records.versions import at_least, capability, minor
 
 # a version of every minor release
 _NUMPY = tuple(f"1.{n}.0" for n in range(13, 27)) + tuple(f"2.{n}.0" for n in range(6))
-_PROTOBUF = (
-    *("3.6.0", "3.8.0", "3.9.2", "3.19.6", "3.20.3", "4.21.12", "4.25.3", "5.26.1", "5.28.3", "5.29.5"),
-    *("6.31.1", "6.33.0", "7.34.0"),
-)
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
 # bool and long). All others that a message names went with 2.0
 _REMOVED_IN = {
@@ -173,7 +169,8 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
     row, tensorflow, python = view.release, view.tensorflow, view.python
     bound = numpy_bound(row) if row else None
-    yield from outside_bounds(view, "numpy", bound, _NUMPY)
+    yield from refused(view, only="numpy")
+    yield from outside_bounds(view, "numpy", bound)
     if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
         return
     if python is None or capability(python) < (3, 9):
@@ -220,7 +217,8 @@ def protobuf_messages(context: Context, messages: MessageLog, release: Release |
 @in_manifests(ABI_PROTOBUF, unless=("tf.package-removed",))
 def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
-    yield from outside_bounds(view, "protobuf", view.release.protobuf if view.release else None, _PROTOBUF)
+    yield from refused(view, only="protobuf")
+    yield from outside_bounds(view, "protobuf", view.release.protobuf if view.release else None)
 
 
 ABI_KERAS = finding(

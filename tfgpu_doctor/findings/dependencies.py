@@ -15,7 +15,7 @@ from tfgpu_doctor.findings.installed_requirements import from_wheel, required_by
 from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.version_bounds import allows, outside_bounds
+from tfgpu_doctor.findings.version_bounds import allows, outside_bounds, refused
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import remove
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -30,7 +30,6 @@ _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "te
 # released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
 _REINSTALL = "Uninstall all of them, and install one release with its dependencies"
-_KERAS = tuple(f"2.{n}.0" for n in range(2, 16)) + tuple(f"3.{n}.0" for n in range(14))
 
 
 def _reinstall_all(context: Context) -> tuple[Fix, ...]:
@@ -275,9 +274,12 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 @in_manifests(PACKAGE_CONFLICT)
-def other_keras_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A Keras of another release."""
-    yield from outside_bounds(view, "keras", view.release.keras if view.release else None, _KERAS)
+def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
+    yield from refused(view, but=("numpy", "protobuf"))
+    yield from outside_bounds(view, "keras", view.release.keras if view.release else None)
+    # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
+    yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
 
 
 _DIFFERENT = {  # title, cause, fix

@@ -1,16 +1,21 @@
-"""Versions of a dependency against the bounds of a TensorFlow release."""
+"""Versions of packages against what TensorFlow and each other require."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.findings.declaration import Problem
+from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.plan.conflicts import Conflict, conflicts
 from tfgpu_doctor.plan.file_edits import write
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.report import Evidence
+
+_REFUSED = "the installer finds no versions that meet all requirements, and installs nothing"
 
 
 def allows(bound: str, version: str) -> bool | None:
@@ -21,21 +26,43 @@ def allows(bound: str, version: str) -> bool | None:
         return None
 
 
-def outside_bounds(
-    view: PlannedEnvironment, name: str, bound: str | None, published: tuple[str, ...]
-) -> Iterator[Problem]:
-    """A requirement that allows none of the versions within the bounds of the TensorFlow release.
+def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collection[str] = ()) -> Iterator[Problem]:
+    """Lines that pip cannot install together.
 
-    `published` are versions of every minor release; those that are named in either specifier are tried as well.
+    Args:
+        only: those of which the line of this package has to give way.
+        but: not those, as they are problems of other findings.
     """
+    for conflict in conflicts(view):
+        alone = next(iter(conflict.names)) if len(conflict.names) == 1 else None
+        if (only is None and alone not in but) or (only is not None and alone == only):
+            pairs = zip(conflict.changed, conflict.better, strict=True)
+            yield Problem(
+                title=_title(view, conflict),
+                cause=_REFUSED,
+                evidence=conflict.evidence,
+                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text),
+            )
+
+
+def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
+    first, *rest = conflict.lines
+    if not rest:
+        return f"{first.text} cannot be installed with Python {view.universe.python}"
+    if first.name in TENSORFLOW and view.release and len(rest) == 1:
+        return f"{rest[0].text} is incompatible with TensorFlow {view.release.version}"
+    texts = [first.text, *(one.text for one in rest)]
+    return f"{', '.join(texts[:-1])} and {texts[-1]} exclude each other"
+
+
+def outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
+    """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
     row, requirement = view.release, view.requirement(name)
     if row is None or requirement is None or bound is None or view.conda:
         return
-    wanted, allowed = specifier(requirement.specifier), specifier(bound)
-    if wanted is None or allowed is None:
+    if specifier(requirement.specifier) is None or specifier(bound) is None or name in _giving_way(view):
         return
-    named = {one.version.removesuffix(".*") for one in (*wanted, *allowed)}
-    if not any(wanted.contains(one) and allowed.contains(one) for one in (*published, *named)):
+    if not _both(view, requirement, bound):
         expected = f"{name}{bound}"
         yield Problem(
             title=f"{requirement.text} is incompatible with TensorFlow {row.version}",
@@ -45,3 +72,20 @@ def outside_bounds(
             ),
             fixes=(write(requirement, expected),),
         )
+
+
+def _both(view: PlannedEnvironment, requirement: Requirement, bound: str) -> bool:
+    """Whether some version meets both; those that are named in either count, too."""
+    wanted, allowed = specifier(requirement.specifier), specifier(bound)
+    assert wanted is not None and allowed is not None
+    named = [one.version.removesuffix(".*") for one in (*wanted, *allowed)]
+    if any(wanted.contains(one) and allowed.contains(one) for one in named):
+        return True
+    if not view.universe.known(requirement.name):
+        return False
+    package = view.universe.package(requirement.name)
+    return bool(package.allowed(requirement.specifier) & package.allowed(bound))
+
+
+def _giving_way(view: PlannedEnvironment) -> set[str]:
+    return {name for conflict in conflicts(view) for name in conflict.names}

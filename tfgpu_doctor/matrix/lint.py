@@ -14,6 +14,7 @@ from tfgpu_doctor.matrix.lint_tables import (
     driver_branches,
     drivers,
     official,
+    package_requirements,
     peak_products,
     peak_rates,
     toolkit_architectures,
@@ -24,7 +25,7 @@ from tfgpu_doctor.records.versions import major, minor, numbers
 
 _SOURCED = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
-    "conda_forge", "nvidia", "tensorflow",
+    "conda_forge", "nvidia", "packages", "tensorflow",
 )  # fmt: skip
 
 Linter = Callable[[MatrixFile], Iterator[str]]
@@ -55,7 +56,7 @@ def sources(data: MatrixFile) -> Iterator[str]:
         if key not in data.sources:
             yield f"{place}: no source {key!r}; there are {', '.join(data.sources)}"
     for key in data.sources:
-        if key not in used and key != "wheel":
+        if key not in used and key not in ("wheel", "package-metadata"):  # of the derived tables
             yield f"sources.{key}: no row uses it"
 
 
@@ -71,6 +72,7 @@ def unique(data: MatrixFile) -> Iterator[str]:
         "libraries": [row.id for row in data.libraries],
         "known_issues": [row.id for row in data.known_issues],
         "nvidia": [row.package for row in data.nvidia],
+        "packages": [*(row.package for row in data.packages), *(row.package for row in data.nvidia)],
         "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
     }
     for table, names in keys.items():
@@ -178,7 +180,7 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 
 LINTERS: tuple[Linter, ...] = (
     sources, unique, order, drivers, toolkit_architectures, driver_branches, peak_rates, peak_products, cudnn_floors,
-    capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues,
+    capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues, package_requirements,
 )  # fmt: skip
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, MatrixFile
 from tfgpu_doctor.records.versions import major, minor, numbers
 
@@ -159,3 +162,24 @@ def _compiled(data: MatrixFile, cuda_major: str) -> list[str]:
 
 def _newest_first(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=numbers, reverse=True)
+
+
+def package_requirements(data: MatrixFile) -> Iterator[str]:
+    """What a package requires can be read, and is said of versions that it has."""
+    for row in data.packages:
+        known = {version for group in row.releases for version in group.versions}
+        for group in row.releases:
+            yield from _unreadable(SpecifierSet, group.python or "", f"packages {row.package}.python")
+        for text, versions in row.requires.items():
+            place = f"packages {row.package}.requires"
+            yield from _unreadable(Requirement, text, place)
+            for version in (edge for run in versions.split() for edge in run.split("..")):
+                if version not in known:
+                    yield f"{place}: {text!r} is said of {version}, which is none of its versions"
+
+
+def _unreadable(kind: type[Requirement | SpecifierSet], text: str, place: str) -> Iterator[str]:
+    try:
+        kind(text)
+    except (InvalidRequirement, InvalidSpecifier):
+        yield f"{place}: {text!r} cannot be read"

@@ -20,7 +20,17 @@ from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.gpu_names import NameIndex
 from tfgpu_doctor.matrix.parsing import MatrixError, parse
 from tfgpu_doctor.matrix.rows import Gpu, Library, Release, build_release, spelled_out, within
-from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, CudnnRelease, KnownIssue, MatrixFile, Peak, ReleaseRow
+from tfgpu_doctor.matrix.schema import (
+    Architecture,
+    CudaToolkit,
+    CudnnRelease,
+    KnownIssue,
+    MatrixFile,
+    PackageReleases,
+    PackageRow,
+    Peak,
+    ReleaseRow,
+)
 from tfgpu_doctor.records.versions import at_least, minor
 from tfgpu_doctor.records.yaml_nodes import shortened
 
@@ -211,6 +221,14 @@ class Matrix:
                 )
                 models[name] = (*models.get(name, ()), model)
         return models
+
+    @cached_property
+    def packages(self) -> dict[str, PackageRow]:
+        """What is known of the requirements of TensorFlow and of the packages beside it."""
+        known = {row.package: row for row in self.data.packages}
+        for one in self.data.nvidia:
+            known[one.package] = PackageRow(package=one.package, releases=(PackageReleases(versions=one.versions),))
+        return known
 
     @cached_property
     def _rows(self) -> dict[str, list[ReleaseRow]]:

@@ -36,6 +36,7 @@ KEYS: dict[str, Callable[[Any], object]] = {
     "containers": lambda row: (row.image, row.tag),
     "conda_forge": lambda row: (row.version, row.platform),
     "nvidia": lambda row: row.package,
+    "packages": lambda row: row.package,
 }
 
 

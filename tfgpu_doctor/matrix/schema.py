@@ -240,6 +240,25 @@ class CondaBuild(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
+class PackageReleases(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """Versions of a package that can be installed with the same Pythons."""
+
+    versions: Annotated[tuple[Text, ...], Meta(min_length=1)]  # newest first
+    python: Text | None = None  # Requires-Python; None: any
+    wheels: tuple[Numbers, ...] = ()  # Pythons that have one; empty: any, for TensorFlow those of its own table
+    platforms: tuple[Platform, ...] = ()  # empty: all
+    yanked: bool = False  # installers take it only where it is pinned
+
+
+class PackageRow(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A package, and what its versions require. Derived by scripts/refresh_packages.py."""
+
+    package: Text
+    releases: tuple[PackageReleases, ...]
+    requires: dict[Text, Text] = field(default_factory=dict)  # Requires-Dist → versions with it: "2.4.0..2.4.4 2.6.0"
+    source: SourceKey = "package-metadata"
+
+
 class MatrixFile(Record, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -257,4 +276,5 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     containers: Rows[Container] = ()
     conda_forge: Rows[CondaBuild] = ()
     nvidia: Rows[NvidiaPackage] = ()
+    packages: Rows[PackageRow] = ()
     tensorflow: Rows[ReleaseRow] = ()

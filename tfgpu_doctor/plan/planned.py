@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from msgspec import structs
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -13,7 +14,9 @@ from packaging.version import Version
 from tfgpu_doctor.manifests import Difference, Environment, Requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.base_images import Base, read_base
+from tfgpu_doctor.plan.resolving import TooHard, Unsolvable, Wanted, solve
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.plan.universe import Universe, holds, universe_of
 from tfgpu_doctor.records.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.records.versions import major
 
@@ -86,9 +89,68 @@ class PlannedEnvironment:
 
     @property
     def release(self) -> Release | None:
-        """What the installer will take: the newest admitted release with a wheel for the Python; None: unknown."""
-        python = self.python
-        return next((row for row in self.allowed if python is None or python in row.python), None)
+        """What the installer will take: the newest admitted release with a wheel for the Python; None: unknown.
+
+        It must also go with the other requirements: `tensorflow` beside tf-keras==2.15.0 is 2.15.1.
+        """
+        python, beside = self.python, self.versions.get(self.package)
+        rows = [row for row in self.allowed if python is None or python in row.python]
+        return next((row for row in rows if row.version == beside), next(iter(rows), None))
+
+    # ------------------------------------------------------------------------------------------- resolution
+
+    @property
+    def universe(self) -> Universe:
+        """The packages that there are for the Python; where several are possible, for the newest that goes."""
+        return self._resolution[0]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What is installed of the packages that the matrix knows; empty where no versions go together, or unknown."""
+        return self._resolution[1]
+
+    @property
+    def refused(self) -> bool:
+        """Whether no installer can meet all requirements, with any Python that is possible."""
+        return self._resolution[2]
+
+    @cached_property
+    def _resolution(self) -> tuple[Universe, dict[str, str], bool]:
+        wanted = [one for _, one in self.wanted]
+        universes = [universe_of(self.matrix, self.target.platform, one) for one in self._possible_pythons()]
+        pythons = {python for row in self.allowed for python in row.python}
+        if len(wanted) < 2 or self.conda or not pythons.intersection(one.python for one in universes):
+            return universes[0], {}, False
+        for universe in universes:
+            try:
+                return universe, solve(universe, [one for line, one in self.wanted_in(universe)]), False
+            except Unsolvable:
+                continue
+            except TooHard:
+                return universe, {}, False
+        return universes[0], {}, True
+
+    def _possible_pythons(self) -> tuple[str, ...]:
+        """Newest first; those for which some admitted release has a wheel, if there are any."""
+        pythons = (self.pythons or PYTHONS)[::-1]
+        return tuple(one for one in pythons if any(one in row.python for row in self.allowed)) or pythons
+
+    @cached_property
+    def wanted(self) -> tuple[tuple[Requirement, Wanted], ...]:
+        """What pip is asked for, TensorFlow first; an image's own TensorFlow stays as it is."""
+        first = self.tensorflow
+        lines = [first] if first else []
+        if first is None and self.base and self.base.tensorflow:
+            image = self.base.image
+            lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
+        others = [*self.others, *(one for one in self.environment.requirements if one.name not in _TENSORFLOWS)]
+        lines += [one for one in others if one.installer == "pip" and one.name in self.matrix.packages]
+        return tuple((one, Wanted(one.name, one.specifier, one.extras)) for one in lines)
+
+    def wanted_in(self, universe: Universe) -> tuple[tuple[Requirement, Wanted], ...]:
+        """Of these, what is wanted with a Python: markers can leave some out."""
+        own = (self.tensorflow, *self.others)  # their markers have been looked at
+        return tuple((line, one) for line, one in self.wanted if line in own or universe.holds(line.marker))
 
     @property
     def extra(self) -> bool:
@@ -174,7 +236,8 @@ class PlannedEnvironment:
 
     def requirement(self, name: str) -> Requirement | None:
         """The requirement of a distribution."""
-        return next((one for one in self.environment.requirements if one.name == name), None)
+        named = (one for one in self.environment.requirements if one.name == name)
+        return next((one for one in named if _applies(one, self.target)), None)
 
     @property
     def judged(self) -> bool:
@@ -214,23 +277,9 @@ def _with_python(seen: PlannedEnvironment, python: str) -> PlannedEnvironment:
 
 
 def _applies(one: Requirement, target: Target) -> bool:
-    """Whether an environment marker on the system holds for the target; others are taken to hold."""
-    from packaging.markers import InvalidMarker, Marker, default_environment
-
-    if one.marker is None:
-        return True
-    systems = {"linux": ("Linux", "linux", "posix"), "wsl2": ("Linux", "linux", "posix")}
-    systems |= {"windows": ("Windows", "win32", "nt"), "macos": ("Darwin", "darwin", "posix")}
-    system, platform, name = systems[target.os]
-    machine = "AMD64" if target.os == "windows" else target.machine
-    environment = {**default_environment(), "platform_system": system, "sys_platform": platform, "os_name": name}
-    environment |= {"platform_machine": machine, "extra": ""}
-    if target.python:
-        environment |= {"python_version": target.python, "python_full_version": f"{target.python}.0"}
-    try:
-        return Marker(one.marker).evaluate({key: str(value) for key, value in environment.items()})
-    except InvalidMarker:
-        return True
+    """Whether an environment marker holds for the target; without a Python, for one of them."""
+    pythons = (target.python,) if target.python else PYTHONS
+    return one.marker is None or any(holds(one.marker, target.platform, python) for python in pythons)
 
 
 def specifier(text: str) -> SpecifierSet | None:

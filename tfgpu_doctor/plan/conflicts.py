@@ -1,0 +1,148 @@
+"""Lines of a manifest that exclude each other, by what the packages require, and what to write instead. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.resolving import TooHard, Unsolvable, Wanted, smallest_conflict, solve
+from tfgpu_doctor.plan.universe import Requires, Universe
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.report import Evidence
+
+MOST = 20  # conflicts that are looked for in one environment
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """The fewest lines that cannot be installed together."""
+
+    lines: tuple[Requirement, ...]  # TensorFlow's first, if it is one of them
+    evidence: tuple[Evidence, ...]
+    changed: tuple[Requirement, ...]  # of the lines, those that give way
+    better: tuple[str | None, ...]  # what to write in their place; None: there is no such version
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The packages whose lines give way."""
+        return frozenset(one.name for one in self.changed)
+
+
+@lru_cache(maxsize=16)
+def conflicts(view: PlannedEnvironment) -> tuple[Conflict, ...]:
+    """All conflicts among the requirements of an environment; after each, its lines are taken to be changed."""
+    return tuple(_conflicts(view)) if view.refused else ()
+
+
+def _conflicts(view: PlannedEnvironment) -> Iterator[Conflict]:
+    universe = view.universe
+    pairs = list(view.wanted_in(universe))
+    found: list[tuple[list[int], tuple[int, ...]]] = []  # positions that give way, and all that exclude each other
+    for _ in range(MOST):
+        core = smallest_conflict(universe, [one for _, one in pairs])
+        changed = [index for index in core if pairs[index][0].name not in TENSORFLOW] or list(core)
+        if len(changed) == len(core) > 1:
+            changed = changed[1:]  # the first line stays
+        freed = [index for index in changed if pairs[index][1].specifier]
+        if not core or not freed:
+            break
+        found.append((freed, core))
+        for index in freed:
+            line, one = pairs[index]
+            pairs[index] = (line, replace(one, specifier=""))
+    versions = _solution(universe, [one for _, one in pairs])
+    original = view.wanted_in(universe)
+    for freed, core in found:
+        lines = [original[index] for index in core]
+        yield Conflict(
+            lines=tuple(line for line, _ in lines),
+            evidence=tuple(_evidence(universe, lines)),
+            changed=tuple(original[index][0] for index in freed),
+            better=tuple(_better(universe, original[index][0], versions) for index in freed),
+        )
+
+
+def _solution(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
+    try:
+        return solve(universe, wanted)
+    except (Unsolvable, TooHard):
+        return {}
+
+
+def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> str | None:
+    """What TensorFlow itself requires of the package, or the version that goes with the rest."""
+    extras = f"[{','.join(line.extras)}]" if line.extras else ""
+    for name in TENSORFLOW:
+        if name in versions and line.name not in TENSORFLOW:
+            bounds = [one for one in _requirements(universe, name, versions[name]) if one.name == line.name]
+            if bounds and bounds[0].specifier:
+                return f"{line.name}{extras}{bounds[0].specifier}"
+    return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
+
+
+def _requirements(
+    universe: Universe, name: str, version: str, extras: tuple[str, ...] = ("and-cuda",)
+) -> list[Requires]:
+    package = universe.package(name)
+    pinned = package.allowed(f"=={version}")
+    return [one for bits, one in package.requires(extras) if bits & pinned]
+
+
+def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
+    """Which line requires what of which other one; without such a pair, both of them."""
+    direct = list(_direct(universe, lines))
+    if direct:
+        yield from direct
+        return
+    *rest, (last, _) = lines
+    if not rest:
+        expected = f"a version with a wheel for Python {universe.python}"
+        yield Evidence(last.text, str(last.place), expected, "names of the wheels")
+        return
+    needs = _shared(universe, lines)
+    for (line, _), need in zip(lines, needs, strict=True):
+        yield Evidence(line.text, str(line.place), need, f"{line.name} (metadata)" if need else None)
+
+
+def _direct(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
+    for line, one in lines:
+        package = universe.package(one.name)
+        newest = next((str(version) for version in package.named(package.allowed(one.specifier))), None)
+        if newest is None:
+            expected = f"a version with a wheel for Python {universe.python}"
+            yield Evidence(line.text, str(line.place), expected, "names of the wheels")
+            continue
+        for needed in _requirements(universe, one.name, newest, one.extras):
+            for other, wanted in lines:
+                target = universe.package(other.name)
+                if needed.name == other.name and not target.allowed(needed.specifier) & target.allowed(
+                    wanted.specifier
+                ):
+                    source = f"{_shown(line.name)} {newest} (metadata)"
+                    yield Evidence(other.text, str(other.place), needed.text, source)
+
+
+def _shared(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[str | None]:
+    """What the newest version of each line requires of a package that they disagree on."""
+    required: list[dict[str, str]] = []
+    for _, one in lines:
+        package = universe.package(one.name)
+        newest = next((str(version) for version in package.named(package.allowed(one.specifier))), None)
+        found = _requirements(universe, one.name, newest, one.extras) if newest else []
+        required.append({each.name: each.specifier for each in found})
+    common = set.intersection(*(set(needed) for needed in required)) if required else set()
+    for name in sorted(common):
+        package = universe.package(name)
+        bits = package.installable
+        for needed in required:
+            bits &= package.allowed(needed[name])
+        if not bits:
+            return [f"{name}{needed[name]}" for needed in required]
+    return [None for _ in lines]
+
+
+def _shown(name: str) -> str:
+    return "TensorFlow" if name == "tensorflow" else name
