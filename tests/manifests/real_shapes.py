@@ -458,7 +458,12 @@ SHAPES: dict[str, Shape] = {
     ),
     "pixi.lock": Shape({"pixi.lock": PIXI_LOCK}, ("pixi.lock",), ("tensorflow==2.17.1", "Python 3.11")),
     "pdm.lock": Shape({"pdm.lock": PDM_LOCK}, ("pdm.lock",), ("tensorflow==2.16.1", "group gpu", "and-cuda")),
-    "pylock.toml": Shape({"pylock.toml": PYLOCK}, ("pylock.toml",), ("tf.abi-numpy", "pylock.toml:9")),
+    "pylock.toml": Shape(
+        {"pylock.toml": PYLOCK},
+        ("pylock.toml",),
+        ("tf.abi-numpy", "lock again: pylock.toml:9 has"),
+        ("In pylock.toml",),
+    ),
     "compiled by pip-tools": Shape(
         {"requirements.txt": COMPILED + "numpy==1.26.4 \\\n    --hash=sha256:00\n", "requirements.in": "tensorflow\n"},
         ("requirements.in", "requirements.txt"),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.manifests import Image, Requirement, Setting
+from tfgpu_doctor.manifests.reading import kind_of
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.fixes import Fixes
@@ -30,6 +31,8 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
 
 def write(one: Requirement, better: str, note: str = "") -> Fix:
     """Replace a requirement by another one, given as pip has it."""
+    if kind_of(one.place.path) == "lock":
+        return Fix(f"Ask for {better!r} in the manifest, and lock again: {one.place} has {one.text!r}")
     new = _as_written(one, better)
     text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
     return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))
