@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import yaml
+from packaging.requirements import InvalidRequirement, Requirement
 
 from tests.findings import rows_cuda, rows_import, rows_machine, rows_runtime
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.report import Evidence, Report
+from tfgpu_doctor.records.report import Evidence, Finding, Report
 
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
 # what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"
@@ -78,3 +80,52 @@ def test_evidence_stands_in_the_text() -> None:
         if (missing := _not_in(text, one))
     ]
     assert not invented, "\n".join(invented)
+
+
+def _said(finding: Finding) -> str:
+    return " ".join([finding.title, finding.cause, *(f"{fix.text} {' '.join(fix.commands)}" for fix in finding.fixes)])
+
+
+def test_the_first_finding_advises_what_helps() -> None:
+    """The short pastes name words of the right advice, and words that would be wrong whatever the finding."""
+    wrong = []
+    for path in CASES:
+        case = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = report_of(case["text"]).findings
+        wrong += [(path.stem, "lacks", word) for word in case.get("advice", ()) if word not in _said(found[0])]
+        wrong += [(path.stem, "has", word) for word in case.get("never", ()) if any(word in _said(f) for f in found)]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def _requirements(command: str) -> list[Requirement]:
+    words = shlex.split(command)[command.split().index("install") + 1 :] if " install " in command else []
+    found = []
+    for word in words if "pip" in command and "reinstall" not in command and "$(" not in command else ():
+        try:
+            found.append(Requirement(word))
+        except InvalidRequirement:
+            continue
+    return found
+
+
+def test_advised_bounds_change_something() -> None:
+    """A command that only asks for what the text lists already is a second pip command with the same end.
+
+    TensorFlow itself may be asked for once more: in another environment, or for the sake of what it requires.
+    """
+    idle = []
+    open_cases = {"pure-62"}  # NumPy is within the bound there, and another one is loaded
+    for name, text in texts().items():
+        for finding in () if name in open_cases else report_of(text).findings:
+            for command in (command for fix in finding.fixes for command in fix.commands):
+                asked = [one for one in _requirements(command) if one.specifier and not one.extras]
+                met = [one for one in asked if (has := _version_in(text, one.name)) and one.specifier.contains(has)]
+                if asked and len(met) == len(asked) and {one.name for one in asked} != {"tensorflow"}:
+                    idle.append(f"{name}, {finding.id}: {command}")
+    assert not idle, "\n".join(idle)
+
+
+def _version_in(text: str, package: str) -> str | None:
+    """The version that a list or a sentence shows: "numpy 1.26.4", "numpy==1.26.4"."""
+    found = re.search(rf"(?<![\w-]){re.escape(package)}(?:==| +)(\d+(?:\.\d+)+)(?![\w.])", text)
+    return found[1] if found else None

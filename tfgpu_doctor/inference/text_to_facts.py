@@ -93,7 +93,8 @@ _TF_PINNED = re.compile(
 _NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
 _TF_SENTENCE = re.compile(
-    r"\btensor ?flow(?:-gpu)?(?: version| ver| v)?(?: is| =|:| -)? ?\(?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
+    r"\b(?:tensor ?flow|TF)(?:-gpu)?(?: version| ver| v)?"
+    r"(?: is| =|:| -)? ?\(?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
     re.IGNORECASE,
 )
 
