@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
-from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_uv, left_in, write_index
+from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_uv, in_mounts, left_in, write_index
 from tfgpu_doctor.install import making
 from tfgpu_doctor.install.folder import MARKER
 from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Proof, Step
@@ -154,6 +155,19 @@ def test_what_does_not_work_is_removed(uv: Path, proven: Callable[..., None]) ->
     done = install(uv, "env")
     assert (done.returncode, left_in(uv)) == (1, [])
     assert "does not work (keras: No module named 'keras')" in " ".join(done.stdout.split())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("moment", ["venv begin", "compile end", "install end"])
+def test_a_disk_that_becomes_full(uv: Path, moment: str) -> None:
+    """At these moments uv fails, the lock file cannot be written, or the record cannot."""
+    quoted = " ".join(map(shlex.quote, [sys.executable, "-m", "tfgpu_doctor", "install", "env", "--yes", *GPU]))
+    script = f"mount -t tmpfs -o size=1m none {uv}; cd {uv}; {quoted}; code=$?; ls -A >&2; exit $code"
+    package = str(Path(making.__file__).parents[2])
+    done = in_mounts(script, PYTHONPATH=package, TFGPU_TEST_FILL=moment, TFGPU_TEST_ON=str(uv))
+    assert done.returncode == 1, done.stderr
+    assert "disk is full" in done.stdout or "No space left on device" in done.stdout
+    assert done.stderr.split()[-2:] == ["env.tfgpu-install.log", "of-others"] or done.stderr.split()[-1] == "of-others"
 
 
 @pytest.mark.parametrize("name", ["", "full", "file", "a:b", "link"])

@@ -16,6 +16,8 @@ from tfgpu_doctor.cli.target import read_target, target_options
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tfgpu_doctor.install.choice import Choice
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.making import Making, Resolution
@@ -116,10 +118,13 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
         if error.code == EXIT_USAGE:
             raise click.UsageError(str(error)) from error
         log = keep_log(making.commands, prefix, message=f"tfgpu install: {error}")
-        page.render_failure(str(error), _explained(error, matrix), str(log) if log else None, console_for())
+        page.render_failure(str(error), _explained(error, matrix, prefix), str(log) if log else None, console_for())
         return error.code
-    except BaseException:
-        if log := keep_log(making.commands, prefix, message="tfgpu install: interrupted"):
+    except BaseException as error:
+        why = (
+            "interrupted" if isinstance(error, (KeyboardInterrupt, SystemExit)) else f"{type(error).__name__}: {error}"
+        )
+        if log := keep_log(making.commands, prefix, message=f"tfgpu install: {why}"):
             say(f"tfgpu: the log is {log}")
         raise
     shown.clear()
@@ -157,7 +162,7 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
         raise click.UsageError(f"--tensorflow: {error}") from error
 
 
-def _explained(error: InstallError, matrix: Matrix) -> Report | None:
+def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
     """What the doctor says of an environment that does not work, or of what a program wrote."""
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.inference import text_to_facts
@@ -165,11 +170,22 @@ def _explained(error: InstallError, matrix: Matrix) -> Report | None:
     from tfgpu_doctor.parsers.text import lines
 
     if isinstance(error, UnprovenError) and error.proof.report:
-        return error.proof.report
+        return _without_commands(error.proof.report, str(prefix))
     if not isinstance(error, CommandError):
         return None
     excerpt = lines.read([error.output.encode("utf-8", "replace")])
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
+
+
+def _without_commands(report: Report, prefix: str) -> Report:
+    """Without fixes whose commands are for the environment, which has been removed."""
+    from msgspec import structs
+
+    findings = (
+        structs.replace(one, fixes=tuple(fix for fix in one.fixes if not any(prefix in line for line in fix.commands)))
+        for one in report.findings
+    )
+    return structs.replace(report, findings=tuple(findings))
 
 
 class _Shown:

@@ -86,7 +86,7 @@ def render_made(manifest: Manifest, console: Console) -> None:
     for step in manifest.steps:
         marked(STEP_MARKS[step.state], f"{step.name}: {step.text}", console, indent=2)
     warned = any(step.state == "warning" for step in manifest.steps)
-    done = f"{manifest.prefix} is made in {seconds_text(manifest.seconds)}"
+    done = f"{manifest.prefix} was made in {seconds_text(manifest.seconds)}"
     conclude(
         "warning" if warned else "ok",
         Text(f"{done}; what could not be verified here is marked above" if warned else f"{done} and verified"),
@@ -125,7 +125,7 @@ def _versions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for package in manifest.packages:
         base = package.name.rpartition("-cu")[0]
         if package.name == option.package:
-            yield "TensorFlow", f"{package.version} (planned {option.tensorflow})"
+            yield "TensorFlow", f"{package.version} (planned: {option.tensorflow})"
         elif promise := _PROMISED.get(base):
             label = "CUDA" if promise == "cuda" else "cuDNN"
             yield label, f"{package.version} (TensorFlow is built with {getattr(option, promise)})"
