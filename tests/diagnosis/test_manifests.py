@@ -140,6 +140,7 @@ FIRES: list[tuple[str, str, Environment, dict[str, Any]]] = [
 
 PASSES: list[tuple[str, Environment, dict[str, Any]]] = [
     ("the extra", made(GOOD), A100),
+    ("a broken extra that is not asked for", made("tensorflow==2.15.0", "numpy<2"), {}),
     ("the extra in a plain image", made(GOOD, base="python:3.12-slim"), A100),
     ("the extra on an image with another CUDA", made(GOOD, base="nvidia/cuda:11.8.0-runtime-ubuntu22.04"), A100),
     ("the right CUDA", made("tensorflow==2.16.2", base=CUDA_12), {}),
