@@ -353,7 +353,8 @@ def test_gpu_answer() -> None:
     answer = gpu_answer(SMALL, "8.9", "GeForce RTX 4090")
     assert (answer.architecture, answer.first_driver_branch, answer.last_driver_branch) == ("Ada Lovelace", "520", None)
     assert (answer.first_cuda, answer.last_cuda) == ("11.8", None)
-    assert (answer.newest_tensorflow, answer.tensorflow) == ("2.18.0", ("2.18.0", "2.15.1"))
+    assert (answer.newest_tensorflow, answer.tensorflow) == ("2.15.1", ("2.18.0", "2.15.1"))
+    assert answer.passed_over == {"2.18.0": "the extra's libraries are not found"}
     assert answer.tensorflow_ptx == ("2.14.0", "2.13.0", "2.10.1", "1.14.0")
     assert [(one.id, one.tensorflow) for one in answer.broken] == [("ada-broken", ("2.15.0",))]
     assert answer.peak is not None
@@ -423,3 +424,17 @@ def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str,
 def test_known_facts(filters: dict[str, Any], release: str, satisfied: bool) -> None:
     found = {row.version for row in releases(OURS, Filters(**filters)) if row.package == "tensorflow"}
     assert (release in found) is satisfied
+
+
+def test_the_newest_release_for_a_card_is_the_one_that_a_plan_takes() -> None:
+    from tests.healthy import MATRIX as bundled
+    from tfgpu_doctor.plan.ranking import make_plan
+    from tfgpu_doctor.plan.target import describe
+
+    for name in ("GeForce RTX 4090", "Tesla V100-SXM2-16GB", "Tesla K80", "GeForce GTX 980"):
+        card = bundled.gpu(name)
+        assert card is not None
+        answer = gpu_answer(bundled, card.compute_capability, name)
+        plan = make_plan(bundled, describe(bundled, gpu=(name,)))
+        assert answer.newest_tensorflow == next(one.tensorflow for one in plan.options if one.kind == "as-is")
+        assert not answer.passed_over or plan.ruled_out[0].versions[0] in answer.passed_over

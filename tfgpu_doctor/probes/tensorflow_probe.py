@@ -47,7 +47,8 @@ TENSORFLOWS = (
 )  # fmt: skip
 FAMILIES = ("tensorflow", "tf-", "intel-tensorflow", "keras", "tensorboard", "nvidia-", "cuda-", "tensorrt", "jax")
 OTHERS = frozenset((
-    "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "h5py", "libclang", "ml-dtypes",
+    "absl-py", "astunparse", "backports-weakref", "bleach", "clang", "enum34", "flatbuffers", "functools32", "futures",
+    "gast", "google-pasta", "grpcio", "h5py", "html5lib", "libclang", "markdown", "mock", "ml-dtypes", "werkzeug",
     "numpy", "opt-einsum", "optree", "packaging", "pip", "protobuf", "requests", "scipy", "setuptools", "six",
     "tb-nightly", "termcolor", "torch", "triton", "typing-extensions", "wheel", "wrapt",
 ))  # fmt: skip

@@ -274,7 +274,10 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
 def _newest(answer: GpuAnswer) -> str:
     if answer.newest_tensorflow is None:
         return f"no release for {answer.platform} has working kernels for it"
-    return f"{answer.newest_tensorflow} is the newest for {answer.platform}; all: {minor_ranges(answer.tensorflow)}"
+    bugs = "".join(f", and {version} has a bug ({title})" for version, title in answer.passed_over.items())
+    working = "newest working release" if bugs else "newest"
+    all_of_them = minor_ranges(answer.tensorflow)
+    return f"{answer.newest_tensorflow} is the {working} for {answer.platform}{bugs}; all: {all_of_them}"
 
 
 def gpus(rows: Sequence[GpuRow], console: Console) -> None:
