@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.lab import Lab
-from tests.loop.environments import CannotBeMadeError, Patient
+from tests.loop.environments import CannotBeMadeError, Patient, Row
 from tests.loop.faults import delete, put_over, uninstall
 from tests.loop.machine import Machine, find_uv
 from tests.loop.made_up import make_index
 from tests.loop.made_up_rows import row
+from tests.loop.test_loop import ROOM
 from tests.probes.elf_lab import Forge
 from tfgpu_doctor.install import repair
 from tfgpu_doctor.install.commands import Commands
@@ -151,6 +153,7 @@ def test_a_repair_that_was_killed_is_ended_by_the_next(
     assert patient.run(f"{patient.python} -c 'import tensorflow as tf; tf.keras'").code == 0
 
 
+@pytest.mark.full
 def test_nothing_is_done_without_consent_and_what_fails_is_tried_once(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,59 @@ def test_nothing_is_done_without_consent_and_what_fails_is_tried_once(
     found = repaired(patient, watching)
     assert not found.healthy and "tf.install-damaged" in remaining(found)
     assert len(watching.errors) == len(watching.asked) == len({action.key for action in watching.asked})
+
+
+@pytest.mark.full
+def test_what_was_uninstalled_is_installed_when_the_index_can_be_reached_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = make(put_over("tensorflow-cpu==2.20.0"))
+    real = Commands.run
+
+    def run(self: Commands, what: str, argv: Sequence[str], **options: Any) -> str:
+        if "uninstall" in argv:
+            return real(self, what, argv, **options)
+        raise CommandError(what, "exit code 1", "ERROR: Max retries exceeded")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Commands, "run", run)
+        found = repaired(patient)
+    assert found.unreachable and len(found.steps) == 1 and (patient.prefix / PENDING).exists()
+    assert repaired(patient).healthy and not (patient.prefix / PENDING).exists()
+
+
+CU11 = ("cublas", "cuda-cupti", "cuda-nvcc", "cuda-runtime", "cufft", "curand", "cusolver", "cusparse")
+REAL: dict[str, tuple[tuple[str, ...], Sequence[Any]]] = {
+    "a deleted library": (("tensorflow[and-cuda]==2.17.1",), (delete("tensorflow/libtensorflow_framework.so.2"),)),
+    "no keras": (("tensorflow[and-cuda]==2.17.1",), (uninstall("keras"),)),
+    "cuDNN of CUDA 11 on top": (("tensorflow[and-cuda]==2.17.1",), (put_over("nvidia-cudnn-cu11==8.6.0.163"),)),
+    "2.21.0": (("tensorflow[and-cuda]==2.21.0",), ()),
+    "2.16.1": (("tensorflow[and-cuda]==2.16.1",), ()),
+    "2.13.1": (("tensorflow==2.13.1", *(f"nvidia-{one}-cu11" for one in CU11), "nvidia-cudnn-cu11<9"), ()),
+}
+
+
+@pytest.mark.full  # gigabytes from the package index
+@pytest.mark.parametrize("name", REAL)
+def test_the_real_tensorflow_lists_its_gpu_in_a_bare_shell_afterwards(
+    name: str, tmp_path: Path, driver_lab: Lab
+) -> None:
+    if shutil.disk_usage(tmp_path).free < ROOM:
+        pytest.skip(f"needs {ROOM // 2**30} GiB of disk")
+    machine = Machine(tmp_path / "machine", driver_lab.libraries)
+    if not machine.private:
+        pytest.skip("no mount namespace, in which the driver is in ld.so's cache")
+    packages, broken = REAL[name]
+    try:
+        patient = Patient(Row(name, name, None, packages, tuple(broken)), tmp_path, machine, {})
+        done = patient.run(f"tfgpu install --repair --yes {patient.prefix}")
+        manifest = msgspec.json.decode((patient.prefix / MANIFEST).read_bytes(), type=Manifest)
+        assert len(manifest.repairs[0].steps) == 1, done.output
+        assert set(manifest.repairs[0].remaining) <= {"tf.run-failed"}, done.output  # where the stand-in ends
+        listing = "import tensorflow as tf; tf.keras; print(len(tf.config.list_physical_devices('GPU')))"
+        assert patient.run(f'{patient.python} -c "{listing}"').output.split()[-1:] == ["1"]
+    finally:
+        shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.mark.parametrize(

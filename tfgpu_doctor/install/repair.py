@@ -237,8 +237,8 @@ class Repairing:
             if action.commands:
                 writing.replace(pending, msgspec.json.encode(action))
                 self._tried.discard(("paths", ()))
-                self._install(action)
-                os.unlink(pending)
+                if not self._install(action):
+                    os.unlink(pending)
             elif release := self.release(facts):
                 self.watcher.phase("adding links")
                 added = add_library_paths(self.prefix, release)
@@ -256,18 +256,22 @@ class Repairing:
                 )
             )
 
-    def _install(self, action: Action) -> None:
+    def _install(self, action: Action) -> bool:
+        """Run the commands; whether only some of them were successful, so that something is half done."""
+        done = 0
         temporary = self.prefix / ".tfgpu-temporary"
         temporary.mkdir(exist_ok=True)
         try:
             for argv in action.commands:
                 self.watcher.phase(shown(argv))
                 self.commands.run(action.text, argv, timeout=INSTALL)
+                done += 1
         except CommandError as error:
             self._unreachable = error.code != InstallError.code
             self.watcher.failed(str(error))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+        return 0 < done < len(action.commands)
 
 
 def _by_fixes(finding: Finding, environment: allowed.Environment) -> Iterator[Action]:
