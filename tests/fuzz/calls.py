@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,6 +31,7 @@ from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.diagnosis.manifests import judge
+from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.manifests import Kind, Place, templates
 from tfgpu_doctor.manifests import reading as manifests
@@ -231,6 +232,13 @@ def manifest(kind: Kind, path: str = "file") -> Callable[[bytes], object]:
         text = _text(data).removeprefix("\ufeff")
         environments = tuple(joined(manifests.read(path, text, kind, FILES.get)))
         judged = judge(environments, _target(), way.matrix(), NOW)
+        shell = {one.place.path for one in environments if one.kind == "dockerfile"}
+
+        def again(texts: Mapping[str, str]) -> Report:
+            found = tuple(joined(manifests.read(path, texts.get(path, text), kind, FILES.get)))
+            return judge(found, _target(), way.matrix(), NOW)
+
+        repair(judged, {path: text}.get, again, shell)
         files = tuple(read_file(planned(one, _target(), way.matrix())) for one in environments)
         _shown(lambda console: check.render(Checked(judged, "", files), console))
 

@@ -81,6 +81,7 @@ NO_READERS: dict[str, str] = {
     "records.versions.same_minor": "compares what `parts` has read",
     "probes.child.mapped": "reads the memory map of its own process",
     "probes.driver_children.start_child": "starts a process",
+    "probes.loader.caller_of": "opens a library; the row `an ELF file` reads it",
     "probes.elsewhere.interpreter_of": "makes a path",
     "probes.elsewhere.environment_of": "makes a path",
     "probes.examine.examine": "asks every probe",
