@@ -116,3 +116,17 @@ def in_mounts(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         argv, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "COLUMNS": "80", **environ}
     )
+
+
+CONDA = """#!/bin/sh
+for word; do case "$word" in --json) echo '[{"name": "tensorflow", "version": "2.19.1", "channel": "x"}]'; exit;;
+--explicit) echo '@EXPLICIT'; exit;; esac; done
+[ "$1 $2 $3" = "install --yes --prefix" ] && [ -e "$4/conda-meta/history" ] || exit 9
+mkdir "$4/bin" && ln -s "$(command -v python3)" "$4/bin/python"
+"""
+
+
+def fake_conda(folder: Path) -> None:
+    """Put the program into a folder for PATH."""
+    (folder / "conda").write_text(CONDA)
+    (folder / "conda").chmod(0o755)

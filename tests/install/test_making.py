@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
-from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_uv, in_mounts, left_in, write_index
+from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_conda, fake_uv, in_mounts, left_in, write_index
 from tfgpu_doctor.install import making
 from tfgpu_doctor.install.folder import MARKER
 from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Proof, Step
@@ -112,6 +112,18 @@ def test_uv_is_taken_where_it_is(uv: Path) -> None:
         ("pip", 0),
     ]
     assert "2 packages" in done.stdout and "tfgpu: installing 2 packages\n" in done.stderr
+
+
+def test_conda_brings_what_only_conda_forge_has(uv: Path) -> None:
+    fake_conda(uv.parent / "programs")
+    done = tfgpu("install", "env", "--yes", "--gpu", "RTX 5090", "--driver", "570", "--method", "conda", cwd=uv)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((uv / "env" / MANIFEST).read_bytes())
+    assert (manifest["method"], manifest["requirements"]) == ("conda", [])
+    argv = manifest["commands"][0]["argv"]
+    assert argv[1:7] == ["install", "--yes", "--prefix", str(uv / "env"), "--channel", "conda-forge"]
+    assert any(word.startswith("tensorflow=") for word in argv) and [one["name"] for one in manifest["packages"]]
+    assert (uv / "env" / LOCK).read_text() == "@EXPLICIT\n" and "conda activate" in done.stdout
 
 
 def test_a_dry_run_makes_nothing(uv: Path) -> None:
