@@ -19,7 +19,7 @@ from tests.lab import Lab
 from tests.loop.environments import CannotBeMadeError, Row
 from tests.loop.following import Outcome, follow
 from tests.loop.machine import Machine
-from tests.loop.results import read, write
+from tests.loop.results import read, revision, write
 from tests.loop.rows import ROWS
 
 
@@ -29,7 +29,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no row is called {', '.join(sorted(unknown))}: {', '.join(row.name for row in ROWS)}", file=sys.stderr)
         return 2
-    rows = [row for row in ROWS if not names or row.name in names]
+    rows = sorted((row for row in ROWS if not names or row.name in names), key=lambda row: row.packages[:1])
     with tempfile.TemporaryDirectory(prefix="tfgpu-loop-") as folder:
         (laboratory := Path(folder) / "lab").mkdir()
         lab = Lab(laboratory)
@@ -46,6 +46,7 @@ def main(names: list[str]) -> int:
 def _one(row: Row, folder: Path, machine: Machine) -> Outcome:
     try:
         outcome = follow(row, folder, machine, {})
+        outcome.revision = revision()
     except CannotBeMadeError as error:
         outcome = Outcome(row.name, why=f"not run: {error}")
     finally:

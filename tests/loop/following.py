@@ -33,6 +33,7 @@ class Outcome:
     cured: bool = False
     why: str = ""  # what is left, when it is not
     seconds: float = 0.0
+    revision: str | None = None  # of the tool
 
     def as_expected(self, row: Row) -> bool:
         """Whether the fault was named first of all, and its advice led to a working environment in time."""

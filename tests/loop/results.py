@@ -30,6 +30,12 @@ def read() -> dict[str, Outcome]:
     return {one["row"]: Outcome(**one) for one in json.loads(FILE.read_text())["rows"] if one["row"] in known}
 
 
+def revision() -> str | None:
+    """The commit of the tool."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or None
+
+
 def about() -> dict[str, Any]:
     """What the results that are kept were made with."""
     return {name: value for name, value in json.loads(FILE.read_text()).items() if name != "rows"}
@@ -37,13 +43,10 @@ def about() -> dict[str, Any]:
 
 def write(outcomes: dict[str, Outcome]) -> None:
     """Write JSON, and with it the tables of the page."""
-    revision = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
     made = {
         "schema": "tfgpu.advice-loop/1",
         "tool": tfgpu_doctor.__version__,
-        "revision": revision.stdout.strip() or None,
+        "revision": revision(),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "processors": os.cpu_count(),
     }
