@@ -207,6 +207,7 @@ FIRST: dict[str, tuple[str, ...]] = {
     ),
     "tf.shadowed": (
         text("ImportError: cannot import name 'keras' from 'tensorflow' (unknown location)"),
+        text("ImportError: cannot import name 'Random' from 'random' (/home/k/work/random.py)"),
         text(
             "AttributeError: partially initialized module 'random' has no attribute 'seed' (most "
             "likely due to a circular import)"

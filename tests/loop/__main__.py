@@ -37,10 +37,13 @@ def main(names: list[str]) -> int:
         machine = Machine(Path(folder) / "machine", lab.libraries)
         machine.namespace  # noqa: B018 - made once, before rows run at the same time
         with ThreadPoolExecutor(int(os.environ.get("TFGPU_LOOP_AT_ONCE", "1"))) as pool:
-            results = dict(pool.map(lambda row: (row.name, _one(row, Path(folder) / row.name, machine)), rows))
-    outcomes = {**read(), **results} if names else results
-    write(outcomes)
-    return 0 if all(one.cured for one in results.values()) else 1
+            outcomes = read() if names else {}
+            cured = True
+            for outcome in pool.map(lambda row: _one(row, Path(folder) / row.name, machine), rows):
+                outcomes[outcome.row] = outcome
+                write(outcomes)  # after each, so that an interrupt loses nothing
+                cured = cured and outcome.cured
+    return 0 if cured else 1
 
 
 def _one(row: Row, folder: Path, machine: Machine) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -74,7 +75,7 @@ class Patient:
         self.activated = self.prefix / "bin" / "activate"
         self.examined = row.examined.format(python=self.python, folder=folder)
         if row.packages:
-            self.install(*row.packages)
+            self._install_or_copy(row.packages)
         for fault in row.broken:
             fault(self)
 
@@ -119,6 +120,22 @@ class Patient:
         for one in (whole / "lib" / f"python{self.row.python}" / "site-packages").glob("*.pth"):
             shutil.copy(one, self.site)
         self._run([self.python, "-m", "ensurepip"])
+
+    def _install_or_copy(self, packages: tuple[str, ...]) -> None:
+        """The packages, with the byte code of what TensorFlow imports: hard links to those of an earlier row."""
+        name = hashlib.sha256(repr((self.row.python, self.row.installer, packages)).encode()).hexdigest()[:16]
+        kept = self.machine.folder / "packages" / name
+        if self.row.place != "venv" or self.index:
+            self.install(*packages)
+        elif kept.exists():
+            self._run(["cp", "-al", f"{kept}/.", str(self.site)])
+        else:
+            self.install(*packages)
+            self._run([self.python, "-c", "import tensorflow as tf; tf.keras"])
+            kept.parent.mkdir(exist_ok=True)
+            self._run(["cp", "-al", str(self.site), f"{kept}-{os.getpid()}-{id(self)}"])
+            if not kept.exists():
+                Path(f"{kept}-{os.getpid()}-{id(self)}").rename(kept)
 
     def install(self, *requirements: str, options: tuple[str, ...] = ()) -> None:
         """Install with uv, which takes seconds where pip takes minutes; the metadata is the same."""

@@ -20,6 +20,7 @@ TENSORFLOW = '''
 """Imports, opens and lists what TensorFlow would."""
 import ctypes
 import os
+import tempfile
 from types import SimpleNamespace
 
 import h5py, numpy, wrapt

@@ -35,5 +35,6 @@ MADE_UP = (
         plant("{work}/tensorflow.py", "raise ImportError('not this one')\n"),
         problems=2,
     ),
+    row("random.py here", "tf.shadowed", plant("{work}/random.py", "print('a game of dice')\n")),
     row("hidden GPU", "gpu.hidden", variables={"CUDA_VISIBLE_DEVICES": "-1"}),
 )

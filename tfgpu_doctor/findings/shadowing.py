@@ -45,7 +45,7 @@ SHADOWED = finding(
 )
 
 
-@SHADOWED.sign
+@SHADOWED.sign(conclusive=False)  # a module that TensorFlow imports can be shadowed as well, which an error tells
 def first_on_sys_path(
     context: Context, tensorflow_paths: tuple[str, ...], packages: tuple[Package, ...]
 ) -> Problem | None:
@@ -133,7 +133,7 @@ def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user
 
 
 @SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
-def shadowing_messages(messages: MessageLog) -> Problem | None:
+def shadowing_messages(context: Context, messages: MessageLog) -> Problem | None:
     """A file of the user, or an empty folder that an uninstallation has left, is found first."""
     standard = _shadowed_standard_module(messages)
     certain = (*messages.all("shadowed", "own-tensorflow-file"), *standard)
@@ -141,21 +141,27 @@ def shadowing_messages(messages: MessageLog) -> Problem | None:
     if not certain and (not empty or messages.has("native-runtime-failed")):
         return None
     if standard and not messages.has("own-tensorflow-file"):
-        return _standard_module(standard[0])
+        return _standard_module(standard[0], context)
     sources = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
     return _source_tree(sources) if sources else Problem(evidence=message_evidence(*certain, *empty))
 
 
 def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
-    """A file named as a module of the standard library, in a frame below the import of TensorFlow."""
+    """A file named as a module of the standard library: in the message, or a frame below the import of TensorFlow."""
+    if named := tuple(m for m in messages.all("shadowed") if m.values.get("standard")):
+        return named
     begins = next((m.line for m in messages.all("import-line")), None)
     own = (m for m in messages.all("traceback") if "standard" in m.values)
     return tuple(m for m in own if begins is not None and m.line > begins)
 
 
-def _standard_module(message: Message) -> Problem:
-    name = message.values["standard"]
-    commands = (f"mv {name}.py my_{name}.py", f"rm -rf __pycache__/{name}.*.pyc {name}.pyc")
+def _standard_module(message: Message, context: Context) -> Problem:
+    name, quote = message.values["standard"], context.remedies.quote
+    file = _slashes(message.values["file"])
+    folder = posixpath.dirname(file) if posixpath.isabs(file) else ""
+    own, renamed, compiled = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py", "__pycache__"))
+    remove = f"rm -rf {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
+    commands = (f"mv {quote(own)} {quote(renamed)}", remove)
     return Problem(
         title=f"A local file {name}.py shadows the standard library's module {name}",
         cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",

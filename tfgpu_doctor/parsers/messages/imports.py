@@ -38,6 +38,8 @@ _STANDARD = (
     r"|textwrap|threading|time|timeit|token|tokenize|trace|traceback|types|typing|unittest|uuid|warnings"
     r"|weakref|zipfile"
 )
+# no folder that Python or pip installs into
+_OUTSIDE = r"(?![^\"()]{0,300}(?:[/\\]lib(?:64)?[/\\]|(?:site|dist)-packages|python\d|Frameworks|\.zip))"
 
 TEMPLATES = (
     template(
@@ -154,8 +156,8 @@ TEMPLATES = (
     # --- something else is imported under this name
     template(
         "shadowed",
-        "partially initialized module|is not a package|source directory|cannot import name 'pywrap_tensorflow'|"
-        "cannot import name 'build_info'|tensorflow/__init__.py|(unknown location)|from 'tensorflow' (|same "
+        "partially initialized module|is not a package|source directory|cannot import name '|"
+        "tensorflow/__init__.py|(unknown location)|from 'tensorflow' (|same "
         "name as the standard library|"
         "same name as the library",
         r"(?:Do not|not try to) import tensorflow from its source directory"
@@ -165,6 +167,11 @@ TEMPLATES = (
         r"|cannot import name .{1,60} from partially initialized module 'tensorflow'"
         r"|cannot import name '\w{1,60}' from 'tensorflow' \((?:unknown location|(?![^()]{0,300}(?:site|dist)-packages)"
         r"[^()]{1,300}\.py)\)"
+        r"|cannot import name '\w{1,60}' from '(?P<standard>"
+        + _STANDARD
+        + r")' \((?P<file>"
+        + _OUTSIDE
+        + r"[^()]{1,300}\.py)\)"
         r"|since it has the same name as (?:the standard library module named|the library you intended to import)"
         r"|partially initialized module '(?:" + _STANDARD + r"|numpy|keras)' has no attribute"
         r"|cannot import name '\w{1,60}' from partially initialized module '(?:" + _STANDARD + r")'",
@@ -173,7 +180,7 @@ TEMPLATES = (
     template(
         "traceback",
         "file ",
-        r"^\s*File \"(?P<file>(?![^\"]{0,300}(?:[/\\]lib(?:64)?[/\\]|(?:site|dist)-packages|python\d|Frameworks|\.zip))"
+        r"^\s*File \"(?P<file>" + _OUTSIDE + r""
         r"(?:[^\"]{0,300}[/\\])?(?P<standard>" + _STANDARD + r")\.py)\", line \d+, in <module>",
         role="context",
     ),
