@@ -133,7 +133,9 @@ def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user
 
 
 @SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
-def shadowing_messages(context: Context, messages: MessageLog) -> Problem | None:
+def shadowing_messages(
+    context: Context, messages: MessageLog, tensorflow_paths: tuple[str, ...] | None = None
+) -> Problem | None:
     """A file of the user, or an empty folder that an uninstallation has left, is found first."""
     standard = _shadowed_standard_module(messages)
     certain = (*messages.all("shadowed", "own-tensorflow-file"), *standard)
@@ -142,6 +144,8 @@ def shadowing_messages(context: Context, messages: MessageLog) -> Problem | None
         return None
     if standard and not messages.has("own-tensorflow-file"):
         return _standard_module(standard[0], context)
+    if tensorflow_paths is not None:
+        return None  # where Python finds tensorflow has been looked at
     sources = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
     return _source_tree(sources) if sources else Problem(evidence=message_evidence(*certain, *empty))
 
