@@ -32,7 +32,8 @@ def chosen(spec: str | None = None, *, state: MachineState | None = None, **mach
     machine.setdefault("gpu", ["RTX 4090"])
     machine.setdefault("driver", "570")
     request = PlanRequest(MATRIX, describe(MATRIX, **machine), SpecifierSet(spec) if spec else None)
-    return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=("3.11",))
+    fixed = "python" in machine
+    return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=("3.11",), fixed_python=fixed)
 
 
 # ------------------------------------------------------------------------------------------------ what is made
@@ -47,6 +48,8 @@ def test_the_first_way_of_the_plan_is_taken() -> None:
 
 def test_a_python_that_was_asked_for_is_the_only_one() -> None:
     assert chosen(python="3.12").pythons == ("3.12",)
+    # the plan shows what is newer, with another Python, before this one
+    assert chosen(python="3.6", gpu=["V100"], driver="535").option.kind != "python"
 
 
 def test_a_release_with_a_known_bug_is_taken_only_if_it_is_asked_for_and_repaired() -> None:

@@ -157,7 +157,8 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     try:
         target = host_target(target, system=system, machine=architecture, libc=value_or(here.libc, None))
         request = PlanRequest(matrix, target, read_specifier(specifier) if specifier else None)
-        return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=(own,), method=method)
+        fixed = bool(machine["python"])
+        return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=(own,), fixed_python=fixed, method=method)
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
 

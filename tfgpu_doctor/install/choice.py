@@ -50,6 +50,7 @@ def choose(
     *,
     repaired: frozenset[str],
     first_pythons: tuple[str, ...],
+    fixed_python: bool = False,
     method: Method | None = None,
 ) -> Choice:
     """The first option of the plan that can be made here.
@@ -59,6 +60,7 @@ def choose(
         state: of the machine, where it is this one.
         repaired: ids of known issues that the installation repairs.
         first_pythons: the versions to be preferred where several will do.
+        fixed_python: whether the target's Python was asked for, so that no other one will do.
         method: that was asked for; None: any.
 
     Raises RefusedError: there is none; the message says why. Raises TargetError: no such release.
@@ -68,6 +70,9 @@ def choose(
     for option in plan.options:
         if option.kind not in MADE_HERE:
             refused.append(f"{option.title}: {_WHY_NOT[option.kind]}")
+            continue
+        if option.kind == "python" and fixed_python:
+            refused.append(f"{option.title}: Python {request.target.python} was asked for")
             continue
         found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
         if isinstance(found, Choice) and method and method not in found.methods:
