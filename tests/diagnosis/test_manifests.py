@@ -101,6 +101,8 @@ FIRES: list[tuple[str, str, Environment, dict[str, Any]]] = [
     ("tf.python-unsupported", "error", made("tensorflow<2.12"), {"python": "3.12"}),
     ("tf.python-unsupported", "warning", made("tensorflow==2.15.1", **python(">=3.9,<3.14")), {}),
     ("tf.python-unsupported", "error", made("tensorflow==2.15.7"), {}),
+    ("tf.python-unsupported", "error", made("tensorflow==2.15.1", base="python:3.11-alpine3.19"), {}),
+    ("tf.python-unsupported", "error", made("tensorflow==2.15.1", base="alpine:3.20"), {}),
     ("tf.windows-native", "error", made("tensorflow==2.16.1"), {"os": "windows", "gpu": "RTX 3060"}),
     ("tf.cpu-build", "error", made("tensorflow-cpu==2.15.1"), A100),
     ("tf.cpu-build", "error", made("tensorflow==2.20.0"), {"gpu": "GH200", "machine": "aarch64"}),

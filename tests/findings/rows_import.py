@@ -220,6 +220,15 @@ FIRES: dict[str, dict[str, str]] = {
             "2.16.1, 2.16.2, 2.17.0, 2.17.1)",
             "ERROR: No matching distribution found for tensorflow==2.10.0",
         ),
+        "a pip that reads no manylinux2010": text(
+            "  Could not find a version that satisfies the requirement tensorflow==2.6.2 (from versions: 1.12.3, "
+            "1.13.1, 1.13.2, 1.14.0)",
+            "No matching distribution found for tensorflow==2.6.2",
+        ),
+        "Alpine": text(
+            "RUN apk add build-base",
+            f"ERROR: Could not find a version that satisfies the requirement tensorflow {_NONE}",
+        ),
         "none at all": f"ERROR: Could not find a version that satisfies the requirement tensorflow {_NONE}",
         "pip of 2018": text(
             "  Could not find a version that satisfies the requirement tensorflow (from versions: )",

@@ -383,6 +383,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
         ("3.14", {"python.version": known("3.14.0"), "python.packages": known(())}),
         ("32 bits", {"python.bits": known(32), "python.packages": known(())}),
+        ("Alpine, for which there is no wheel", {"host.libc": known("musl 1.2.5"), "python.packages": known(())}),
     ],
     "tf.package-removed": [("tensorflow-gpu 2.12", {"python.packages": packages(tensorflow_gpu="2.12.0")})],
     "tf.shadowed": [

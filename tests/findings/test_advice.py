@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from tests.findings import rows_cuda, rows_first_packages, rows_import
 from tests.findings.advice import complaints, pins
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
-from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
+from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
 from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.no_wheel import without_musl
+from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.probes.loader import with_loaded
-from tfgpu_doctor.records.facts import Build, Facts, Loader, value_or
+from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Loader, Unknown, value_or
+from tfgpu_doctor.render.stack import stack
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [
@@ -127,3 +134,90 @@ def test_a_library_that_the_process_has_loaded_is_found() -> None:
     assert "cuda.lib-path" not in dict(
         advised(loader__sonames=with_loaded(Loader(sonames=off_path("cusolver")), known((where,))).sonames)
     )
+
+
+PIP_OF_3_6 = """\
+Could not find a version that satisfies the requirement tensorflow=={wanted} (from versions: 1.13.1, 1.13.2, {last})
+No matching distribution found for tensorflow=={wanted}"""
+
+
+def test_a_pip_that_does_not_read_the_tag_is_updated() -> None:
+    first = findings(PIP_OF_3_6.format(wanted="2.6.2", last="1.14.0"))[0]
+    assert first.title == "pip is too old for the wheels of TensorFlow 2.6.2"
+    assert first.fixes[0].commands[0] == "python3 -m pip install --upgrade 'pip<22'"
+    assert first.fixes[0].commands[1].startswith("python3 -m pip install tensorflow==2.6.2 ")
+    # where the wheels of that Python end, another pip offers no more
+    assert "pip is too old" not in findings(PIP_OF_3_6.format(wanted="2.12.0", last="2.6.2"))[0].title
+
+
+def test_alpine_needs_another_system_and_no_other_python() -> None:
+    for text in ("FROM python:3.11-alpine", "fetch musllinux_1_2_x86_64.whl", "NAME: Alpine Linux v3.20"):
+        log = f"{text}\nERROR: No matching distribution found for tensorflow (from versions: none)"
+        log += "\nERROR: Could not find a version that satisfies the requirement tensorflow (from versions: none)"
+        first = findings(log)[0]
+        assert first.title == "There is no TensorFlow wheel for Alpine Linux"
+        assert "-slim" in first.fixes[0].commands[0]
+
+
+def test_images_of_alpine_have_a_sibling_with_glibc() -> None:
+    siblings = {
+        "python:3.11-alpine3.19": "python:3.11-slim",
+        "python:alpine": "python:slim",
+        "alpine:3.20": "python:3.12-slim",
+        "ghcr.io/astral-sh/uv:python3.12-alpine": "ghcr.io/astral-sh/uv:python3.12-bookworm-slim",
+        "python:3.11-slim": None,
+    }
+    for image, sibling in siblings.items():
+        name, _, tag = image.rpartition(":")
+        assert without_musl(Image(name=name, tag=tag, place=Place("Dockerfile", 1), text=image)) == sibling, image
+
+
+def with_library(component: str, **changes: object) -> Any:
+    """The libraries of a healthy machine, one of them changed."""
+    every = (msgspec.structs.replace(one, **changes) if one.component == component else one for one in sonames())
+    return known(tuple(every), "loader")
+
+
+def titles(**changes: Any) -> dict[str, str]:
+    facts = spoil(healthy(), {name.replace("__", "."): value for name, value in changes.items()})
+    return {one.id: one.title for one in diagnose(facts, MATRIX).findings}
+
+
+def test_titles_say_what_is_wrong() -> None:
+    nine = known((CudnnFile(path="/c/libcudnn.so.9", version="9.5.1.17", source="name"),))
+    other = with_library("cudnn", winner=None, candidates=(), other_versions=("/c/libcudnn.so.9",))
+    changes = {
+        "tensorflow__version": known("2.17.1"),
+        "cudnn__runtime": Unknown("not loaded"),
+        "cudnn__installed": nine,
+    }
+    found = titles(**changes, loader__sonames=other)
+    assert found["cudnn.version-mismatch"].startswith("cuDNN 9.5.1.17 is installed, but TensorFlow 2.17.1 needs 8.9")
+    assert found["cudnn.version-mismatch"].endswith("or a later 8.x")
+    file = Candidate("/c/libcusolver.so.11", "RUNPATH", True, problem="needs libnvJitLink.so.12, not found")
+    found = titles(loader__sonames=with_library("cusolver", winner=None, candidates=(file,)))
+    assert found["cuda.missing"] == "libnvJitLink.so.12 not installed, which libcusolver.so.11 needs"
+
+
+def test_a_foreign_library_that_comes_first_is_taken_off_the_path() -> None:
+    bad = Candidate("/opt/x/libcudnn.so.9", "LD_LIBRARY_PATH", True, problem="opens libcudnn_ops.so.9", effect="later")
+    good = Candidate(f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "RUNPATH", True)
+    both = with_library("cudnn", winner=None, candidates=(bad, good))
+    found = dict(advised(loader__sonames=both, variables=known({"LD_LIBRARY_PATH": "/opt/x:/opt/y"})))
+    assert found["cudnn.lib-path"] == ("export LD_LIBRARY_PATH=/opt/y",)
+    assert "finds first" in titles(loader__sonames=both)["cudnn.lib-path"]
+
+
+def test_what_nobody_needs_is_not_counted_among_the_libraries() -> None:
+    spare = ("nccl", "cupti")
+    some = (msgspec.structs.replace(one, winner=None) if one.component in spare else one for one in sonames())
+    facts = spoil(healthy(), {"loader.sonames": known(tuple(some), "loader")})
+    row = next(row for row in stack(make_report(facts, MATRIX, source="live", timings={})) if row.name == "CUDA")
+    found, _, wanted, *_ = row.text.split()
+    assert (row.mark, found) == ("ok", wanted)
+
+
+def test_another_python_is_named_by_a_command_that_ends() -> None:
+    facts = spoil(healthy(), dict(FIRES["tf.wrong-env"])["the activated environment"])
+    found = next(one for one in diagnose(facts, MATRIX).findings if one.id == "tf.wrong-env")
+    assert " -c " in found.fixes[0].commands[0]

@@ -16,6 +16,10 @@ PACKAGES: list[tuple[str, str, dict[str, str]]] = [
         {"package": "tensorflow", "need": ">=3.9,<3.10.0"},
     ),
     ("requires-python", "to be incompatible with the existing python installation in your environment:", {}),
+    ("musl-system", "RUN apk add --no-cache build-base", {}),
+    ("musl-system", "FROM python:3.11-alpine", {}),
+    ("musl-system", "/ # ldd: /lib/ld-musl-x86_64.so.1 (0x7f)", {}),
+    ("musl-system", 'PRETTY_NAME="Alpine Linux v3.20"', {}),
     ("no-distribution", "No distributions at all found for tensorflow", {"requirement": "tensorflow"}),
     (
         "no-distribution",

@@ -51,7 +51,7 @@ def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> P
 
 
 @WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
-def different_results_message(messages: MessageLog) -> Problem | None:
+def different_results_message(context: Context, messages: MessageLog) -> Problem | None:
     """The results of CPU and GPU differ."""
     # XLA's warning about an old ptxas and oneDNN's notice mention wrong results, too, and report none
     seen = [m for m in messages.all("wrong-result") if not re.search(r"ptxas|miscompile|round-off|oneDNN", m.text)]
@@ -66,7 +66,7 @@ def different_results_message(messages: MessageLog) -> Problem | None:
         fixes=(
             Fix(
                 text="Verify matrix products and convolutions on this GPU",
-                commands=("tfgpu doctor", "tfgpu bench matpow"),
+                commands=(context.remedies.doctor(), "tfgpu bench matpow"),
             ),
             Fix(text="Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
         ),

@@ -14,6 +14,7 @@ from tfgpu_doctor.findings.libraries import (
     missing_evidence,
     names,
     needed_by,
+    needed_library,
 )
 from tfgpu_doctor.findings.library_fixes import install_libraries, tell_apart
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, DECIDED_BY_PACKAGE, USE_PIP, conda_builds, in_manifests
@@ -238,12 +239,21 @@ def no_usable_file(
             f"TensorFlow {gpu_release.version} uses the CUDA {minor(gpu_release.cuda)} of the system, which has none"
         )
     return Problem(
-        title=f"{names(wanting)} not installed" if partly and len(wanting) <= 3 else None,
+        title=_not_installed(wanting) if partly else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=missing_evidence(context, wanting, gpu_release),
         # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
         never_consequence=not any(one.name.startswith("nvidia-") for one in damaged or ()),
     )
+
+
+def _not_installed(wanting: tuple[Soname, ...]) -> str | None:
+    """What is not there: the libraries, or what those that are there need."""
+    missing = [needed_library(one) or one.soname for one in wanting]
+    if len(set(missing)) > 3:
+        return None
+    needing = names(one for one in wanting if needed_library(one))
+    return f"{', '.join(dict.fromkeys(missing))} not installed" + (f", which {needing} needs" if needing else "")
 
 
 @MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))

@@ -75,13 +75,17 @@ def installed_version(
     if not (too_old or (wanting and not same_major)):
         return None
     return Problem(
-        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {gpu_release.cudnn}"
-        + (" or newer" if same_major else ""),
+        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {_needed(gpu_release.cudnn)}",
         evidence=(
             evidence(f"cuDNN {found}", where, f"cuDNN {gpu_release.cudnn}", needed_by(gpu_release)),
             *missing_evidence(context, wanting, gpu_release),
         ),
     )
+
+
+def _needed(cudnn: str) -> str:
+    """A later minor version serves, another major one does not: "8.9 or a later 8.x"."""
+    return f"{cudnn} or a later {major(cudnn)}.x"
 
 
 @VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)

@@ -118,7 +118,8 @@ def _needs_another(name: str, message: Message) -> bool:
 def _free_memory(context: Context) -> tuple[Fix, ...]:
     growth = f"{'set' if context.remedies.os == 'windows' else 'export'} TF_FORCE_GPU_ALLOW_GROWTH=true"
     doctor = Fix(
-        text="If memory is free, check that CUDA and cuDNN are those of this release", commands=("tfgpu doctor",)
+        text="If memory is free, check that CUDA and cuDNN are those of this release",
+        commands=(context.remedies.doctor(),),
     )
     return (
         Fix(text="See which processes hold the GPU's memory, and end them", commands=("nvidia-smi",)),

@@ -79,6 +79,9 @@ def better_environment(
     return _default_kernel(context, python_elsewhere, kernels or ())
 
 
+_START = "{} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
+
+
 def _other_python(
     context: Context, others: list[OtherPython], executable: str | None, found: str, expected: str
 ) -> Problem:
@@ -92,7 +95,10 @@ def _other_python(
         cause="each Python has its own packages; what was installed for one is not available to another",
         evidence=tuple(seen),
         fixes=(
-            Fix(text="Start the Python that has it", commands=(quote(first.executable),)),
+            Fix(
+                text="Start your program with the Python that has it",
+                commands=(_START.format(quote(first.executable)),),
+            ),
             Fix(text="Diagnose that Python", commands=(f"tfgpu doctor --python {quote(first.executable)}",)),
         ),
     )

@@ -307,5 +307,8 @@ def unexplained_failure(context: Context, messages: MessageLog) -> Problem | Non
     return Problem(
         cause="the text contains no other message; the last lines of the complete output usually name the cause",
         evidence=message_evidence(*seen, *messages.all("exception")),
-        fixes=(Fix(text="Diagnose that environment", commands=("tfgpu doctor",)), *_clean_environment(context)),
+        fixes=(
+            Fix(text="Diagnose that environment", commands=(context.remedies.doctor(),)),
+            *_clean_environment(context),
+        ),
     )

@@ -18,6 +18,7 @@ CUDNN_PART = re.compile(r"lib?cudnn_\w|cudnn_\w{1,40}64", re.IGNORECASE)  # not 
 # where these hold, nobody asks for CUDA's libraries
 NOT_THE_DRIVER = 'The log line "Could not find cuda drivers" is about these libraries, not about the driver'
 NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native", "tf.not-installed")
+_NEEDS = re.compile(r"needs (lib[^\s,]+), not found")
 _NEEDS_CUDA = re.compile(r"needs lib(?:cu(?!dnn)|nv)")  # a library that installing CUDA brings
 
 
@@ -49,6 +50,12 @@ def hidden(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
 def first_fails(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
     """The libraries of which the loader finds a file first that it cannot load."""
     return tuple(one for one in libraries if any(file.reachable and file.problem for file in one.candidates))
+
+
+def needed_library(library: Soname) -> str | None:
+    """What is missing of a library that is there: libcusolver.so.11 needs libnvJitLink.so.12."""
+    reasons = (_NEEDS.match(file.problem) for file in library.candidates if file.problem)
+    return next((reason[1] for reason in reasons if reason), None)
 
 
 def names(libraries: Iterable[Soname]) -> str:

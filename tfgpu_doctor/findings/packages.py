@@ -8,11 +8,12 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.no_wheel import MUSL, MUSL_TITLE, musl_evidence, on_musl, with_old_pip, without_musl
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import best_release
-from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_tensorflow
+from tfgpu_doctor.plan.file_edits import replacement, write_all, write_image, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, value_or
@@ -57,10 +58,13 @@ def python_without_wheels(
     wheel_platform: str | None = None,
     packages: tuple[Package, ...] | None = None,
     python_bits: int | None = None,
+    libc: str | None = None,
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
     if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
         return None  # a person can install into another Python than the one that a text names: pip's answer decides
+    if libc and libc.startswith("musl"):
+        return on_musl(context, evidence(libc, context.source("host.libc"), "glibc"))
     wheel_platform = wheel_platform or "linux_x86_64"  # unknown for a Python that is too old to be examined
     published = context.matrix.releases(platform=wheel_platform, package="tensorflow")
     rows = [row for row in published if not row.prerelease]
@@ -135,7 +139,11 @@ def no_matching_distribution(
         return _32_bit(context) if python_bits == 32 else _incompatible(context, python_version, release)
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
+    if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
+        return on_musl(context, *message_evidence(*refused, most=2), *musl_evidence(alpine))
     row = _requested_row(context, refused, wheel_platform)
+    if old := with_old_pip(context, refused, row, python_version):
+        return old
     python, more = _pip_python(context, refused, python_version, wheel_platform)
     no_wheel = row is not None and bool(python) and minor(python) not in row.python
     nothing_offered = any(offered(message) == [] for message in refused)
@@ -199,6 +207,16 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
         evidence=(evidence(f"Python {python}", context.source("python.version"), _pythons(release), wheels),),
         fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
     )
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip finds no wheel of TensorFlow in an image of Alpine."""
+    image = view.base.image if view.base else None
+    better = without_musl(image) if image and view.tensorflow and not view.conda else None
+    if image and better:
+        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
+        yield Problem(title=MUSL_TITLE, cause=MUSL, evidence=(seen,), fixes=(write_image(image, better),))
 
 
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import NOT_EXAMINED, NOT_IN_TEXT, Fact, Facts, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
@@ -123,6 +124,7 @@ def _cuda(facts: Facts) -> tuple[str, Mark]:
 
 
 def _libraries(wanted: list[Soname], installed: str) -> tuple[str, Mark]:
+    wanted = [soname for soname in wanted if soname.winner or soname.component not in OPTIONAL_COMPONENTS]
     found = sum(soname.winner is not None for soname in wanted)
     ways = {library.via for soname in wanted for library in soname.candidates if library.path == soname.winner}
     by = f" ({', '.join(sorted(ways))})" if ways else ""

@@ -118,6 +118,14 @@ TEMPLATES = (
         r"Windows Long Path support enabled|Could not install packages due to an (?:EnvironmentError|OSError)"
         r"|THESE PACKAGES DO NOT MATCH THE HASHES|zsh: no matches found: tensorflow",
     ),
+    # Alpine Linux, by its package manager, its images, its loader, and the tag of wheels that are built there
+    template(
+        "musl-system",
+        "apk add|alpine|ld-musl|musllinux",
+        r"\bapk (?:--\S{1,30} ){0,3}add\b|\bpython:3[\w.]{0,8}-alpine|\bFROM (?:\S{1,60}/)?alpine\b|\bAlpine Linux\b"
+        r"|ld-musl-\w{3,10}\.so|musllinux_1",
+        role="context",
+    ),
     template(
         "index-unreachable",
         "retrying (retry|could not fetch url|ssl module in python is not available",

@@ -1,0 +1,102 @@
+"""Why pip offers no wheel although the Python is right: pip is too old for its tag, or the C library is musl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Problem
+from tfgpu_doctor.findings.message_log import message_evidence
+from tfgpu_doctor.findings.pip_answers import offered
+from tfgpu_doctor.manifests import Image
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.records.facts import Message, value_or
+from tfgpu_doctor.records.report import Evidence, Fix
+from tfgpu_doctor.records.versions import at_least, minor
+
+MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
+MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
+_GLIBC = "a system with glibc, such as Debian or Ubuntu"
+# The first pip that reads the tag of a wheel, by the glibc that the tag stands for; what is older reads manylinux1.
+# Source: pip's changelog, 19.0 (manylinux2010), 19.3 (manylinux2014), 20.3 (manylinux_X_Y)
+_PIP_FOR = (("2.12", "19.0"), ("2.17", "19.3"), ("2.18", "20.3"))
+_LAST_FOR_3_6 = "pip<22"  # 21.3.1 runs on Python 3.6 to 3.10, and reads every tag
+
+
+def on_musl(context: Context, *seen: Evidence) -> Problem:
+    """No release has a wheel there, whatever the Python."""
+    release = context.remedies.release
+    python = release.python[-1] if release else "3.12"
+    image = f"docker run -it --rm python:{python}-slim bash"
+    ready = f"docker run --gpus all -it --rm tensorflow/tensorflow:{release.version if release else 'latest'}-gpu bash"
+    return Problem(
+        title=MUSL_TITLE,
+        cause=MUSL,
+        evidence=seen,
+        fixes=(
+            Fix(f"Use {_GLIBC}: of Python's images the one named slim instead of alpine", (image,)),
+            Fix("Or TensorFlow's own image, with CUDA in it", (ready,)),
+        ),
+    )
+
+
+def musl_evidence(messages: tuple[Message, ...]) -> tuple[Evidence, ...]:
+    """The lines that show Alpine."""
+    return message_evidence(*messages, need=_GLIBC, most=2)
+
+
+def without_musl(image: Image) -> str | None:
+    """The image of the same Python with glibc; None where this one is none of Alpine."""
+    tag = image.tag or ""
+    if image.name.rsplit("/", 1)[-1] == "alpine":
+        return "python:3.12-slim"
+    if "alpine" not in tag:
+        return None
+    head = tag.partition("alpine")[0].rstrip("-")
+    return f"{image.name}:{head + '-' if head else ''}{'bookworm-slim' if 'astral' in image.name else 'slim'}"
+
+
+def with_old_pip(
+    context: Context, refused: tuple[Message, ...], row: Release | None, python: str | None
+) -> Problem | None:
+    """The offers end where the wheels got a tag that this pip does not read, not where the Python's wheels end."""
+    listed = next((message for message in refused if offered(message)), None)
+    last = _last_before_a_tag(context.matrix, offered(listed) or [], python) if listed and row else None
+    if row is None or last is None or row.glibc is None or row.glibc == last.glibc:
+        return None
+    libc = value_or(context.facts.host.libc, "").removeprefix("glibc ")
+    if Version(row.version) <= Version(last.version) or at_least(libc, row.glibc) is False:
+        return None  # the system is too old for the wheel, and no pip helps
+    needed = next((pip for glibc, pip in reversed(_PIP_FOR) if at_least(row.glibc, glibc)), "19.0")
+    remedies = context.remedies
+    update = remedies.pip_install("--upgrade", _LAST_FOR_3_6 if "3.6" in (python or last.python) else "pip")
+    return Problem(
+        title=f"pip is too old for the wheels of TensorFlow {row.version}",
+        cause=f"the offers end with {last.version}: its wheels are the last with a tag that this pip reads; those of "
+        f"{row.version} need pip {needed} or newer",
+        evidence=message_evidence(*refused, need=f"pip {needed} or newer"),
+        fixes=(
+            Fix(
+                "Update pip, then install the release",
+                (*update, *remedies.pip_install(*remedies.installation(row).requirements)),
+            ),
+        ),
+    )
+
+
+def _last_before_a_tag(matrix: Matrix, versions: list[str], python: str | None) -> Release | None:
+    """The last release that is offered, where all later ones for a Python of it have wheels of another tag."""
+    rows = [row for row in matrix.releases("linux_x86_64", "tensorflow") if not row.prerelease and row.glibc]
+    last = next((row for row in rows if row.version in versions), None)
+    if last is None or last.glibc is None:
+        return None
+    pythons = {minor(python)} if python else set(last.python)
+    later = [set(row.python) & pythons for row in _later(rows, last)]
+    same_tag = any(pythons & set(row.python) for row in _later(rows, last) if row.glibc == last.glibc)
+    return last if any(later) and not same_tag else None
+
+
+def _later(rows: list[Release], last: Release) -> Iterator[Release]:
+    return (row for row in rows if Version(row.version) > Version(last.version))
