@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem
+from tfgpu_doctor.findings.declaration import Problem, evidence
 from tfgpu_doctor.findings.message_log import message_evidence
-from tfgpu_doctor.findings.pip_answers import offered
+from tfgpu_doctor.findings.pip_answers import offered, requested
 from tfgpu_doctor.manifests import Image
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.file_edits import write_image
 from tfgpu_doctor.records.facts import Message, value_or
 from tfgpu_doctor.records.report import Evidence, Fix
 from tfgpu_doctor.records.versions import at_least, minor
 
-MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
-MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
+_MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
+_MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
 _GLIBC = "a system with glibc, such as Debian or Ubuntu"
 # The first pip that reads the tag of a wheel, by the glibc that the tag stands for; what is older reads manylinux1.
 # Source: pip's changelog, 19.0 (manylinux2010), 19.3 (manylinux2014), 20.3 (manylinux_X_Y)
@@ -32,8 +33,8 @@ def on_musl(context: Context, *seen: Evidence) -> Problem:
     image = f"docker run -it --rm python:{python}-slim bash"
     ready = f"docker run --gpus all -it --rm tensorflow/tensorflow:{release.version if release else 'latest'}-gpu bash"
     return Problem(
-        title=MUSL_TITLE,
-        cause=MUSL,
+        title=_MUSL_TITLE,
+        cause=_MUSL,
         evidence=seen,
         fixes=(
             Fix(f"Use {_GLIBC}: of Python's images the one named slim instead of alpine", (image,)),
@@ -56,6 +57,13 @@ def without_musl(image: Image) -> str | None:
         return None
     head = tag.partition("alpine")[0].rstrip("-")
     return f"{image.name}:{head + '-' if head else ''}{'bookworm-slim' if 'astral' in image.name else 'slim'}"
+
+
+def of_alpine(image: Image) -> Iterator[Problem]:
+    """An image in which pip finds no wheel."""
+    if better := without_musl(image):
+        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
+        yield Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=(seen,), fixes=(write_image(image, better),))
 
 
 def with_old_pip(
@@ -100,3 +108,22 @@ def _last_before_a_tag(matrix: Matrix, versions: list[str], python: str | None) 
 
 def _later(rows: list[Release], last: Release) -> Iterator[Release]:
     return (row for row in rows if Version(row.version) > Version(last.version))
+
+
+def with_32_bits(context: Context) -> Problem:
+    """A Python of 32 bits."""
+    command = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
+    text = "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there"
+    return Problem(
+        title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
+        cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
+        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
+        fixes=(Fix(text=text, commands=(command,)),),
+    )
+
+
+def requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:
+    """The release that pip was asked for, where the matrix knows its Pythons."""
+    wanted = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
+    return row if row and row.python else None

@@ -8,12 +8,19 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.no_wheel import MUSL, MUSL_TITLE, musl_evidence, on_musl, with_old_pip, without_musl
+from tfgpu_doctor.findings.no_wheel import (
+    musl_evidence,
+    of_alpine,
+    on_musl,
+    requested_row,
+    with_32_bits,
+    with_old_pip,
+)
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import best_release
-from tfgpu_doctor.plan.file_edits import replacement, write_all, write_image, write_python, write_tensorflow
+from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, value_or
@@ -115,13 +122,6 @@ def _another_environment(context: Context) -> tuple[Fix, ...]:
     return (Fix(text=text, commands=commands),)
 
 
-def _requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:
-    """The release that pip was asked for, where the matrix knows its Pythons."""
-    wanted = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
-    return row if row and row.python else None
-
-
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
 def no_matching_distribution(
     context: Context,
@@ -136,12 +136,12 @@ def no_matching_distribution(
     if ended_on_macos(messages, wheel_platform):
         return None
     if not refused:
-        return _32_bit(context) if python_bits == 32 else _incompatible(context, python_version, release)
+        return with_32_bits(context) if python_bits == 32 else _incompatible(context, python_version, release)
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         return on_musl(context, *message_evidence(*refused, most=2), *musl_evidence(alpine))
-    row = _requested_row(context, refused, wheel_platform)
+    row = requested_row(context, refused, wheel_platform)
     if old := with_old_pip(context, refused, row, python_version):
         return old
     python, more = _pip_python(context, refused, python_version, wheel_platform)
@@ -183,17 +183,6 @@ def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
     return (Fix(text=f"Create an environment with Python {row.python[-1]} for it", commands=commands),)
 
 
-def _32_bit(context: Context) -> Problem:
-    command = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
-    text = "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there"
-    return Problem(
-        title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
-        cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
-        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
-        fixes=(Fix(text=text, commands=(command,)),),
-    )
-
-
 def _incompatible(context: Context, python: str | None, release: Release | None) -> Problem | None:
     """A Python and a TensorFlow without a wheel for it are named; forms are often filled in carelessly."""
     if python is None or release is None or not release.python or minor(python) in release.python:
@@ -212,11 +201,8 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
 def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip finds no wheel of TensorFlow in an image of Alpine."""
-    image = view.base.image if view.base else None
-    better = without_musl(image) if image and view.tensorflow and not view.conda else None
-    if image and better:
-        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
-        yield Problem(title=MUSL_TITLE, cause=MUSL, evidence=(seen,), fixes=(write_image(image, better),))
+    if view.base and view.tensorflow and not view.conda:
+        yield from of_alpine(view.base.image)
 
 
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
