@@ -29,7 +29,7 @@ def test_only_a_release_that_is_known_to_need_it_is_warned_about(version: str, s
     [
         ({}, "/env/bin/python -m pip install 'nvidia-cuda-nvcc-cu12>=12.5.82"),
         ({"tensorflow.version": known("2.14.1")}, "/env/bin/python -m pip install nvidia-cuda-nvcc-cu11"),
-        ({"tensorflow.version": known("2.12.1")}, "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"),
+        ({"tensorflow.version": known("2.12.1")}, "/env/bin/python -m pip install nvidia-cuda-nvcc-cu11"),
     ],
 )
 def test_the_compiler_of_this_release_is_advised(changes: dict[str, Any], command: str) -> None:
