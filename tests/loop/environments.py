@@ -128,7 +128,7 @@ class Patient:
         if self.row.place != "venv" or self.index:
             self.install(*packages)
         elif kept.exists():
-            self._run(["cp", "-al", f"{kept}/.", str(self.site)])
+            self._run(["cp", "-alf", f"{kept}/.", str(self.site)])
         else:
             self.install(*packages)
             self._run([self.python, "-c", "import tensorflow as tf; tf.keras"])

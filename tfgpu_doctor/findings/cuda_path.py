@@ -69,6 +69,7 @@ LIB_PATH = finding(
     title="The CUDA libraries are installed, but the loader does not find them",
     fixes=_add_to_path,
     explained_by=("tf.install-damaged",),
+    pointless_after=("tf.shadowed",),  # the library that would open them is not the one of that module
     symptoms=(symptoms.CUDA_NOT_OPENED, symptoms.UNNAMED_DLL),
     docs=PIP_GUIDE,
 )

@@ -246,6 +246,7 @@ LIB_PATH = finding(
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
     explained_by=("cuda.lib-path", "tf.install-damaged"),
+    pointless_after=("tf.shadowed",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.UNNAMED_DLL),
     docs=CUDNN_GUIDE,
 )

@@ -79,8 +79,16 @@ def mixed_packages(
         if twice
         else "they belong to another TensorFlow release than the one that is installed",
         evidence=tuple(seen),
-        fixes=(Fix(text=_REINSTALL, commands=_again(context, names)),),
+        fixes=_tf_keras(context, seen) or (Fix(text=_REINSTALL, commands=_again(context, names)),),
     )
+
+
+def _tf_keras(context: Context, seen: list[Evidence]) -> tuple[Fix, ...]:
+    """Nothing requires tf-keras, so that installing TensorFlow again would not bring it back."""
+    wanted = [line.need.replace(" ", "") for line in seen if line.need and line.need.startswith("tf-keras ")]
+    if len(wanted) < len(seen):
+        return ()
+    return (Fix(text="Install the tf-keras of this release", commands=context.remedies.pip_install(*wanted)),)
 
 
 def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
