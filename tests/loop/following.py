@@ -17,7 +17,7 @@ from tests.loop.machine import Machine
 LIMIT_OF_THE_STAND_IN = "API call is not supported"
 # commands that make an environment of their own, and those that say which interpreter to look at next
 NEW_ENVIRONMENT = re.compile(r"(?:-m venv|uv venv)\b.* (\S+)$")
-EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)")
+EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)|^(\S+/python[\d.]*) -c 'import tensorflow\b")
 
 
 @dataclass
@@ -143,7 +143,7 @@ def _next_examined(commands: list[str], patient: Patient) -> str | None:
     """The interpreter that the commands lead to, when that is another one."""
     for command in reversed(commands):
         if found := EXAMINED.search(command):
-            return shlex.split(found[1])[0].replace("~", str(patient.home), 1)
+            return shlex.split(found[1] or found[2])[0].replace("~", str(patient.home), 1)
         if found := NEW_ENVIRONMENT.search(command):
             return shlex.split(found[1])[0].replace("~", str(patient.home), 1) + "/bin/python"
     return None
