@@ -46,7 +46,7 @@ class Row:
     rounds: int = 1
     problems: int = 1  # that the first run may tell: one fault is one problem
     check: str = FIT
-    before: str = ""  # what the review of revision 73f247e found: named and cured, in a word each; empty for new rows
+    before: str = ""  # what the first run of the row came to
 
     def expects(self, finding: str) -> bool:
         """Whether a finding names the fault."""

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.loop.environments import Fault, Patient
+from tests.probes.elf_lab import Forge
 
 
 def delete(*patterns: str) -> Fault:
@@ -86,12 +87,12 @@ def _filled(text: str, patient: Patient) -> str:
 
 
 def empty_library(path: str) -> Fault:
-    """A shared library without any function; the lab's libcurand is one."""
+    """A shared library without any function of what it is called after."""
 
     def fault(patient: Patient) -> None:
         file = Path(_filled(path, patient))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(patient.machine.libraries.parent / "cuda" / "libcurand.so.10", file)
+        (patient.folder / "forge").mkdir()
+        Forge(patient.folder / "forge").library(file)
 
     return fault
 

@@ -28,6 +28,7 @@ class Outcome:
     found: list[str] = field(default_factory=list)  # problems of the first run: root causes, without notes
     titles: list[str] = field(default_factory=list)
     rank: int | None = None  # of the expected finding among them
+    notes: list[str] = field(default_factory=list)  # findings of the first run that are no problems
     rounds: list[list[str]] = field(default_factory=list)  # the commands of each round
     advice: list[str] = field(default_factory=list)  # the sentence above them
     cured: bool = False
@@ -35,9 +36,14 @@ class Outcome:
     seconds: float = 0.0
     revision: str | None = None  # of the tool
 
+    def is_named(self, row: Row) -> bool:
+        """Whether the fault is among the findings; where nothing is broken, whether there is none."""
+        return not self.found if row.finding is None else bool(self.rank) or any(map(row.expects, self.notes))
+
     def as_expected(self, row: Row) -> bool:
         """Whether the fault was named first of all, and its advice led to a working environment in time."""
-        named = self.rank == 1 and len(self.found) <= row.problems if row.finding else not self.found
+        first = self.rank == 1 and len(self.found) <= row.problems
+        named = first or (not self.found and self.is_named(row))
         return named and self.cured and len(self.rounds) <= row.rounds
 
 
@@ -82,6 +88,7 @@ def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
         left = problems(report) if report else []
         if number == 0:
             outcome.found, outcome.titles = [one["id"] for one in left], [one["title"] for one in left]
+            outcome.notes = [one["id"] for one in report["findings"] if one["severity"] == "note"] if report else []
             outcome.rank = next((n for n, one in enumerate(outcome.found, 1) if row.expects(one)), None)
         if report is None:
             outcome.why = trouble

@@ -65,7 +65,7 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
         ("Environments that no rule was written for", NEW),
     ):
         ran = [outcomes[row.name] for row in rows if row.name in outcomes]
-        named = sum(row.finding is None or outcomes[row.name].rank is not None for row in rows if row.name in outcomes)
+        named = sum(outcomes[row.name].is_named(row) for row in rows if row.name in outcomes)
         text += ["", f"### {title}", ""]
         text += [f"{len(ran)} environments: {named} named, {sum(one.cured for one in ran)} cured."]
         text += ["", "| row | TensorFlow, Python | broken | expected | found (rank) | rounds | first fix | cured | s |"]
@@ -77,6 +77,8 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
 def _line(row: Row, outcome: Outcome) -> str:
     release = next((found[1] for one in row.packages if (found := re.match(r"tensorflow\S*==(\S+)", one))), "none")
     found = ", ".join(dict.fromkeys(outcome.found)) or "no problem"
+    if not outcome.found and row.finding and outcome.is_named(row):
+        found = f"{next(filter(row.expects, outcome.notes))} (a note)"
     rank = f" ({outcome.rank} of {len(outcome.found)})" if outcome.rank else ""
     command = "; ".join(outcome.rounds[0]) if outcome.rounds else ""
     cured = "yes" if outcome.cured else f"no: {outcome.why}"

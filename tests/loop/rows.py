@@ -1,6 +1,7 @@
 """The table of broken environments with real packages.
 
-Rows a1 to m1 are those of the review of revision 73f247e, `before` is what it found; the others are newer.
+Rows a1 to m1 are those of a review of revision 73f247e, and `before` is what it found. The others are newer; `before`
+is their first run, with revision c2b02d8, before anything was repaired for them.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ REVIEWED = (
         "tf.abi-numpy",
         ("tensorflow==2.15.1",),
         (put_over("numpy==2.0.2"),),
+        problems=2,
         rounds=2,
         before="named, cured in 2",
     ),
@@ -45,6 +47,7 @@ REVIEWED = (
         "tf.package-conflict|tf.abi-protobuf",
         ("tensorflow==2.12.1",),
         (put_over("protobuf==7.36.0"),),
+        problems=2,
         rounds=2,
         before="not named; cured by another release",
     ),
@@ -277,13 +280,22 @@ REVIEWED = (
         ("tensorflow[and-cuda]==2.17.1",),
         (uninstall("nvidia-cudnn-cu12", "keras"),),
         variables={"CUDA_VISIBLE_DEVICES": "-1", "XLA_FLAGS": "--xla_gpu_no_such_option=1"},
+        problems=4,
         rounds=4,
         before="3 of 4 named",
     ),
 )
 
 NEW = (
-    Row("n1", "nothing is broken", None, ("tensorflow[and-cuda]==2.20.0",), python="3.13", rounds=0),
+    Row(
+        "n1",
+        "nothing is broken",
+        None,
+        ("tensorflow[and-cuda]==2.20.0",),
+        python="3.13",
+        rounds=0,
+        before="no problem told",
+    ),
     Row(
         "n2",
         "cuBLAS uninstalled",
@@ -291,6 +303,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.18.1",),
         (uninstall("nvidia-cublas-cu12"),),
         python="3.12",
+        before="another finding first; cured in 2",
     ),
     Row(
         "n3",
@@ -299,6 +312,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.19.1",),
         (uninstall("opt-einsum", "google-pasta"),),
         python="3.12",
+        before="named, cured",
     ),
     Row(
         "n4",
@@ -307,6 +321,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.14.1",),
         (uninstall("absl-py"),),
         python="3.9",
+        before="named, cured",
     ),
     Row(
         "n5",
@@ -315,6 +330,7 @@ NEW = (
         ("tensorflow==2.10.1", "numpy<2", "protobuf<3.21", *CU11),
         (exports_its_libraries, put_over("protobuf==4.25.3")),
         python="3.8",
+        before="named, cured",
     ),
     Row(
         "n6",
@@ -323,6 +339,7 @@ NEW = (
         ("tensorflow==2.11.1", "numpy<2", "protobuf<3.21", *CU11),
         (exports_its_libraries, put_over("numpy==2.0.2")),
         python="3.9",
+        before="named, cured",
     ),
     Row(
         "n7",
@@ -331,6 +348,7 @@ NEW = (
         ("tensorflow==2.13.1", *CU11),
         (exports_its_libraries, uninstall("typing-extensions")),
         python="3.8",
+        before="named, cured",
     ),
     Row(
         "n8",
@@ -339,6 +357,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.14.1",),
         (put_over("numpy==1.19.5"),),
         python="3.9",
+        before="named, cured",
     ),
     Row(
         "n9",
@@ -348,6 +367,7 @@ NEW = (
         (put_over("tf-keras==2.18.0"),),
         python="3.12",
         variables={"TF_USE_LEGACY_KERAS": "1"},
+        before="named; cured in 2",
     ),
     Row(
         "n10",
@@ -356,6 +376,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.18.1",),
         (put_over("tensorflow-cpu==2.18.1"), uninstall("tensorflow-cpu")),
         python="3.12",
+        before="named, cured",
     ),
     Row(
         "n11",
@@ -364,6 +385,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.19.1",),
         (rename("tensorflow", "~ensorflow"), rename("tensorflow-2.19.1.dist-info", "~ensorflow-2.19.1.dist-info")),
         python="3.12",
+        before="named; cured in 2",
     ),
     Row(
         "n12",
@@ -372,6 +394,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.15.1",),
         (rename("tensorflow", "~ensorflow"),),
         python="3.11",
+        before="named, cured",
     ),
     Row(
         "n13",
@@ -380,6 +403,7 @@ NEW = (
         ("tensorflow==2.20.0",),
         (base_is_gone,),
         python="3.13",
+        before="not named",
     ),
     Row(
         "n14",
@@ -388,6 +412,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.20.0",),
         (put_elsewhere("{folder}/old", "nvidia-cusolver-cu11==11.4.1.48"),),
         variables={"LD_LIBRARY_PATH": "{folder}/old/nvidia/cusolver/lib"},
+        before="named; not cured",
     ),
     Row(
         "n15",
@@ -398,6 +423,7 @@ NEW = (
         python="3.12",
         installer="pip",
         place="prefix",
+        before="named, cured",
     ),
     Row(
         "n16",
@@ -406,6 +432,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.17.1",),
         (put_elsewhere("{home}/.local/lib/python3.11/site-packages", "numpy==2.1.3"),),
         variables={"PYTHONPATH": "{folder}/home/.local/lib/python3.11/site-packages"},
+        before="named; not cured",
     ),
     Row(
         "n17",
@@ -416,6 +443,7 @@ NEW = (
         python="3.12",
         installer="pip",
         place="prefix",
+        before="named, cured",
     ),
     Row(
         "n18",
@@ -424,6 +452,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.20.0",),
         (delete("numpy/linalg"),),
         python="3.13",
+        before="named, cured",
     ),
     Row(
         "n19",
@@ -432,6 +461,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.18.1",),
         (delete("nvidia/cublas/lib/libcublasLt.so.12"),),
         python="3.12",
+        before="named, cured",
     ),
     Row(
         "n20",
@@ -440,6 +470,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.17.1",),
         (delete("nvidia/cuda_nvcc/bin/ptxas"),),
         python="3.11",
+        before="named, cured",
     ),
     Row(
         "n21",
@@ -448,6 +479,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.16.2",),
         (put_over("nvidia-cusolver-cu11==11.4.1.48"),),
         python="3.12",
+        before="named, cured",
     ),
     Row(
         "n22",
@@ -456,6 +488,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.20.0",),
         (plant("{home}/.bashrc", "export CUDA_VISIBLE_DEVICES=-1\n"),),
         python="3.13",
+        before="named; not cured",
     ),
     Row(
         "n23",
@@ -464,6 +497,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.18.1",),
         (plant("{work}/random.py", "print('a game of dice')\n"),),
         python="3.12",
+        before="not named; not cured",
     ),
     Row(
         "n24",
@@ -472,6 +506,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.15.1",),
         (cut("tensorflow/libtensorflow_cc.so.2", 1_000_000),),
         python="3.11",
+        before="named, cured",
     ),
     Row(
         "n25",
@@ -480,6 +515,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.20.0",),
         (put_over("protobuf==3.20.3"),),
         python="3.13",
+        before="named, cured",
     ),
     Row(
         "n26",
@@ -488,6 +524,7 @@ NEW = (
         ("tensorflow[and-cuda]==2.16.2",),
         (put_over("typing-extensions==3.7.4.3"),),
         python="3.12",
+        before="not named",
     ),
     Row(
         "n27",
@@ -495,6 +532,7 @@ NEW = (
         "tf.shadowed",
         ("tensorflow[and-cuda]==2.17.1",),
         (plant("{work}/keras/__init__.py", "'''My networks.'''\n"),),
+        before="not named",
     ),
     Row(
         "n28",
@@ -505,6 +543,7 @@ NEW = (
         python="3.12",
         installer="pip",
         place="pip-venv",
+        before="named, cured",
     ),
     Row(
         "n29",
@@ -512,12 +551,14 @@ NEW = (
         "tf.package-conflict|tf.abi-numpy",
         ("tensorflow[and-cuda]==2.20.0",),
         (put_over("numpy==1.23.5"),),
+        before="named, cured",
     ),
     Row(
         "n30",
         "TensorFlow 2.12.1 with its libraries, but without their paths",
         "cuda.lib-path",
         ("tensorflow==2.12.1", *CU11),
+        before="named; not cured",
     ),
 )
 
