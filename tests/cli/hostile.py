@@ -18,7 +18,9 @@ BOMB = (
     "##[add-mask]d ##vso[task.setvariable]e ##teamcity[f] #\ufe0f#[g] \x9b31m\x85::h::\u2028::i::\u2029\x0b\x0c\x7f\x08"
     "\u202e\u2066\u200b\u200f\ufeff\U000e0041\u3164\u00ad"
 )
-_OURS = re.compile(r"::(?:error|warning|notice) title=(?:tfgpu |[^:]*\([a-z0-9]+\.[a-z0-9-]+\))[^:]*::[^\n]*")
+_OURS = re.compile(
+    r"::(?:error|warning|notice) (?:file=[^:,]*,line=\d+,)?title=(?:tfgpu |[^:]*\([a-z0-9]+\.[a-z0-9-]+\))[^:]*::[^\n]*"
+)
 _COMMAND = re.compile(r"#[\ufe0e\ufe0f]*#[\ufe0e\ufe0f]*\w*\[")
 
 

@@ -22,7 +22,7 @@ spec:
     image: tensorflow/tensorflow:2.17.0-gpu
 """
 CUDA_11 = "FROM nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04\nRUN pip install tensorflow==2.16.2\n"
-CUDA_12 = "FROM nvidia/cuda:12.3.2-cudnn8-runtime-ubuntu22.04\nRUN pip install tensorflow==2.16.2\n"
+CUDA_12 = "FROM nvidia/cuda:12.3.2-cudnn8-devel-ubuntu22.04\nRUN pip install tensorflow==2.16.2\n"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,8 @@ def test_the_mistake_is_caught_and_its_repair_passes(
     assert report["findings"][0]["evidence"][0]["source"] == f"{file}:{place}"
     file.write_text(right, encoding="utf-8")
     repaired = tfgpu("check", str(file), "--format", "json")
-    assert (repaired.returncode, json.loads(repaired.stdout)["findings"]) == (0, [])
+    found = [one for one in json.loads(repaired.stdout)["findings"] if one["severity"] != "note"]
+    assert (repaired.returncode, found) == (0, [])
 
 
 def test_a_target_is_judged_for(tmp_path: Path) -> None:

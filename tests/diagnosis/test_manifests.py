@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requir
 from tfgpu_doctor.manifests.joining import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.report import Report, Severity
 
 
 def need(text: str, installer: Any = "pip", line: int = 1, build: str | None = None) -> Requirement:
@@ -117,14 +118,18 @@ FIRES: list[tuple[str, str, Environment, dict[str, Any]]] = [
     ("cuda.missing", "error", made("tensorflow==2.16.2", base="python:3.11"), A100),
     ("cuda.missing", "error", made("tensorflow==2.16.2", base="nvidia/cuda:12.3.2-base-ubuntu22.04"), {}),
     ("cuda.missing", "warning", made("tensorflow==2.16.2"), A100),
+    ("cuda.missing", "note", made("tensorflow==2.16.2"), {}),
+    ("cuda.missing", "note", made("tensorflow==2.16.2", base="python:3.11-slim"), {}),
     ("cudnn.missing", "error", made("tensorflow==2.16.2", base="nvidia/cuda:12.3.2-runtime-ubuntu22.04"), {}),
     ("cudnn.version-mismatch", "error", made("tensorflow==2.18.0", base=CUDA_12), {}),
     ("cudnn.version-mismatch", "error", made(base="tensorflow/tensorflow:2.20.0-gpu"), {}),
+    ("xla.libdevice-missing", "warning", made("tensorflow==2.14.1", base=CUDA_11), {}),
     ("driver.too-old", "error", made(GOOD), {"gpu": "RTX 3090", "driver": "470.82.01"}),
     ("driver.too-old", "error", made("tensorflow==2.16.2", base=CUDA_12), {"driver": OLD_DRIVER, "gpu": "RTX 3090"}),
     ("driver.too-old", "warning", made("tensorflow==2.16.2", base=CUDA_12), {"driver": OLD_DRIVER, "gpu": "A100"}),
     ("gpu.arch-too-old", "error", made(GOOD), {"gpu": "Tesla K80"}),
     ("gpu.arch-too-old", "error", made(GOOD), {"gpu": "GTX 1080"}),
+    ("gpu.arch-too-old", "error", made(GOOD, "nvidia-cudnn-cu12>=9.3"), {"gpu": "GTX 1080"}),
     ("gpu.arch-too-new", "error", made(GOOD), {"gpu": "RTX 5090"}),
     ("tf.abi-numpy", "error", made("tensorflow==2.15.1", "numpy==2.1.0"), {}),
     ("tf.abi-numpy", "error", made("tensorflow==2.10.1", **python("==3.10.*")), {}),
@@ -145,7 +150,8 @@ PASSES: list[tuple[str, Environment, dict[str, Any]]] = [
     ("a broken extra that is not asked for", made("tensorflow==2.15.0", "numpy<2"), {}),
     ("the extra in a plain image", made(GOOD, base="python:3.12-slim"), A100),
     ("the extra on an image with another CUDA", made(GOOD, base="nvidia/cuda:11.8.0-runtime-ubuntu22.04"), A100),
-    ("the right CUDA", made("tensorflow==2.16.2", base=CUDA_12), {}),
+    ("the right CUDA", made("tensorflow==2.16.2", base=CUDA_12.replace("runtime", "devel")), {}),
+    ("the compiler beside the right CUDA", made("tensorflow==2.16.2", "cuda-nvcc-12-3", base=CUDA_12), {}),
     ("an image that works", made(base=TF_2_17, gpu=ONE_GPU, **POD), {"gpu": "A100", "driver": "550.54"}),
     ("NVIDIA's image", made(base="nvcr.io/nvidia/tensorflow:25.02-tf2-py3", gpu=ONE_GPU, **POD), {"driver": "570.86"}),
     ("a CPU build where no GPU is meant", made("tensorflow-cpu==2.15.1", base="python:3.11"), {}),
@@ -168,13 +174,14 @@ def test_fires(identity: str, severity: str, environment: Environment, target: d
     assert identity in ids(report, severity), [(one.id, one.severity.value, one.title) for one in report.findings]
     finding = next(one for one in report.findings if one.id == identity)
     assert finding.evidence and finding.cause
-    assert report.verdict == ("broken" if ids(report, "error") else "degraded")
+    verdicts = [(ids(report, "error"), "broken"), (ids(report, "warning"), "degraded"), (True, "ok")]
+    assert report.verdict == next(verdict for found, verdict in verdicts if found)
 
 
 @pytest.mark.parametrize(("name", "environment", "target"), PASSES, ids=[name for name, _, _ in PASSES])
 def test_passes(name: str, environment: Environment, target: dict[str, Any]) -> None:
     report = judged(environment, **target)
-    assert [(one.id, one.title) for one in report.findings] == []
+    assert [(one.id, one.title) for one in report.findings if one.severity is not Severity.NOTE] == []
     assert report.verdict == "ok"
 
 
@@ -198,7 +205,60 @@ def test_one_problem_not_its_echoes() -> None:
 def test_a_service_is_judged_with_the_dockerfile_that_it_is_built_from() -> None:
     dockerfile = made("tensorflow==2.16.2", base=CUDA_11)
     service = Environment("compose", "service trainer", Place("compose.yaml", 2), build_context="./Dockerfile")
-    assert ids(judged((service, dockerfile))) == ["container.no-gpu", "cuda.version-mismatch"]
+    assert ids(judged((service, dockerfile)), "error") == ["container.no-gpu", "cuda.version-mismatch"]
+
+
+def test_shared_memory_is_named_with_the_missing_request() -> None:
+    """Where the request that is advised is of all GPUs; of a pod it is of one."""
+    several = ["container.no-gpu", "shm.small"]
+    assert ids(judged(made(base=TF_2_17, **COMPOSE))) == several
+    assert ids(judged(made(base=TF_2_17, **POD))) == several[:1]
+
+
+def test_a_second_tensorflow_is_only_removed() -> None:
+    """The file gets no second release, and what is wrong with the first is named, too."""
+    for second in ("tensorflow-gpu", "tensorflow-cpu==2.15.1"):
+        for lines in ((GOOD, second), (second, GOOD)):
+            report = judged(made(*lines, **python(">=3.14")))
+            assert ids(report, "error") == ["tf.python-unsupported", "tf.package-conflict"]
+            edits = [edit for one in report.findings for fix in one.fixes[:1] for edit in fix.edits]
+            assert [(edit.old, edit.new) for edit in edits if edit.path != "pyproject.toml"] == [(second, "")]
+
+
+def test_the_same_release_is_advised_where_it_can_be() -> None:
+    """A line is changed to the release that it has; then to its minor version; then to the best."""
+    advised = {
+        "tensorflow-cpu==2.17.1": "tensorflow[and-cuda]==2.17.1",
+        "tensorflow==2.15.0": "tensorflow[and-cuda]==2.15.1",
+        "tensorflow[and-cuda]==2.16.1": "tensorflow[and-cuda]==2.16.2",
+        "tensorflow==2.21.0": "tensorflow[and-cuda]==2.20.0",
+        "tensorflow==2.12.1": "tensorflow[and-cuda]==2.20.0",
+    }
+    for line, better in advised.items():
+        edits = [edit for one in judged(made(line), **A100).findings for fix in one.fixes for edit in fix.edits]
+        assert {edit.new for edit in edits if edit.old == line and not edit.beside} == {better}, line
+
+
+def test_every_problem_of_a_file_has_a_fix() -> None:
+    """Also where no line of the file can bring what is needed."""
+    files = [
+        (conda("python=3.10", "cudnn=8.1"), "tensorflow==2.13.1", {}),
+        (made(), GOOD, {"gpu": "RTX 5090"}),
+        (made(), GOOD, {"os": "macos"}),
+    ]
+    for environment, line, machine in files:
+        report = judged(replace(environment, requirements=(*environment.requirements, need(line))), **machine)
+        assert report.findings and all(one.fixes for one in report.findings), line
+        texts = " ".join(fix.text for one in report.findings for fix in one.fixes)
+        assert machine != {"os": "macos"} or "or a container" not in texts
+        assert "gpu" not in machine or "conda-forge" in texts
+
+
+def test_what_an_edit_brings_is_not_installed_by_hand() -> None:
+    for _, _, environment, machine in FIRES:
+        for one in judged(environment, **machine).findings:
+            if any(fix.edits for fix in one.fixes):
+                assert not [command for fix in one.fixes for command in fix.commands if " install " in command]
 
 
 def test_fixes_are_lines_to_write() -> None:

@@ -16,7 +16,7 @@ from tfgpu_doctor.plan.differences import compared
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
-from tfgpu_doctor.records.report import SCHEMA, Finding, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
+from tfgpu_doctor.records.report import SCHEMA, Finding, Fix, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
 
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
@@ -69,7 +69,15 @@ def facts_of(one: PlannedEnvironment) -> Facts:
 
 def _findings(one: PlannedEnvironment, matrix: Matrix) -> Iterator[Finding]:
     diagnosis = diagnose(facts_of(one), matrix, planned=one)
-    yield from (finding for finding in diagnosis.findings if finding.root_cause and not finding.possible)
+    for finding in diagnosis.findings:
+        if finding.root_cause and not finding.possible:
+            edited = any(fix.edits for fix in finding.fixes)
+            yield replace(finding, fixes=tuple(map(_without_installing, finding.fixes))) if edited else finding
+
+
+def _without_installing(fix: Fix) -> Fix:
+    """What an edit of a file brings is not installed by hand."""
+    return replace(fix, commands=tuple(one for one in fix.commands if " install " not in one))
 
 
 def _rank(finding: Finding) -> tuple[int, int, str]:

@@ -20,6 +20,7 @@ from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
+_NOT_A_MAC = Fix("Use a Linux machine with an NVIDIA GPU; containers on a Mac have none", ("tfgpu plan --os linux",))
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 # what only a build with CUDA prints, whatever version is stated
 _OF_A_CUDA_BUILD = ("library-not-opened", "library-opened", "gpu-created", "cuinit-failed", "cudart-not-found")
@@ -311,11 +312,12 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
     better = replacement(view)
+    other = _NOT_A_MAC if view.target.os == "macos" else _OTHER_HARDWARE
     return Problem(
         title=title,
         cause=_RUNS_ON_CPU,
         evidence=(Evidence(tensorflow.text, str(tensorflow.place), "a build with CUDA", "compat_matrix.yaml"),),
-        fixes=(write_tensorflow(tensorflow, better) if better else _OTHER_HARDWARE,),
+        fixes=(write_tensorflow(tensorflow, better) if better else other,),
     )
 
 

@@ -10,6 +10,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.plan.file_edits import add_to_container
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Message, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -85,13 +86,17 @@ def shared_memory_message(messages: MessageLog) -> Problem | None:
 def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
     """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
     request, kind = view.environment.gpu, view.environment.kind
-    several = request is not None and (request.count is None or request.count > 1)
+    # without a request, container.no-gpu advises one of all GPUs in a compose file, and of one in a pod
+    advised = request is None and kind == "compose" and view.needs_request
+    several = advised or (request is not None and (request.count is None or request.count > 1))
     given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    if request and several and not given and kind in ("compose", "kubernetes"):
+    if several and not given and kind in ("compose", "kubernetes"):
+        found, place = (request.text, request.place) if request else (view.environment.label, view.environment.place)
+        add = Fix("Add", _POD_SHM) if kind == "kubernetes" else add_to_container(view, ("shm_size: 1gb",))
         yield Problem(
-            title="/dev/shm has 64 MiB, and several GPUs are requested",
-            evidence=(Evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
-            fixes=(Fix("Add", _POD_SHM if kind == "kubernetes" else ("shm_size: 1gb",)),),
+            title=f"/dev/shm has 64 MiB, and several GPUs are {'to be ' * advised}requested",
+            evidence=(Evidence(found, str(place), "1 GiB or more", "NVIDIA's container notes"),),
+            fixes=(add,),
             severity=Severity.WARNING,
         )
 

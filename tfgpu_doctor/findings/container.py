@@ -230,7 +230,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(request.text, str(request.place), expected, docs),),
             fixes=(Fix("Write it as", fix),),
         )
-    elif request is None and (view.wants_gpu or (view.release and view.extra)):
+    elif view.needs_request:
         found = view.base.image.reference if view.base else environment.label
         yield Problem(
             title=f"{environment.label} requests no GPU",

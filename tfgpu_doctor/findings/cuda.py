@@ -30,6 +30,8 @@ from tfgpu_doctor.records.versions import at_least, major, minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
+_ON_THE_CPU = "On a GPU machine it runs on the CPU, unless CUDA is installed by other means"
+_OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
 _WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 
 
@@ -265,7 +267,7 @@ def not_opened(
     installed = cuda.installed or cuda.only_cupti or known_to_be_installed(messages, gpu_release)
     if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
-    cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else "TensorFlow uses the CUDA of the system"
+    cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else _OF_THE_SYSTEM
     without_extra = (
         messages.has("tensorflow-installed") and not messages.has("asked-for-extra") and cause == _WITHOUT_EXTRA
     )
@@ -291,7 +293,7 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
 
 @in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """TensorFlow from pip without its extra, where nothing else brings CUDA."""
+    """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
     release, tensorflow, base = view.release, view.tensorflow, view.base
     if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
         return
@@ -303,18 +305,22 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     nothing = f"Nothing brings CUDA {minor(release.cuda)} for TensorFlow {release.version}"
     only_runtime = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
     better = with_extra(view, release) if release.extra else replacement(view)
+    grave = Severity.ERROR if certain else Severity.WARNING
+    without = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
     yield Problem(
-        title=nothing if certain else f"{tensorflow.text} brings no CUDA",
-        cause=only_runtime if runtime_only else _WITHOUT_EXTRA,
+        title=nothing if certain and view.wants_gpu else f"{tensorflow.text} brings no CUDA",
+        cause=only_runtime if runtime_only else without if view.wants_gpu else f"{_ON_THE_CPU}. {without}",
         evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
-        fixes=(write_tensorflow(tensorflow, better),) if better else (),
-        severity=Severity.ERROR if certain else Severity.WARNING,
+        fixes=(write_tensorflow(tensorflow, better),) if better and better != tensorflow.text else (),
+        severity=grave if view.wants_gpu else Severity.NOTE,
     )
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
-    brought = view.extra or view.conda or (view.cudas and not _has_runtime_only(view))
-    return view.wants_gpu and not brought
+    if view.extra or view.conda or (view.cudas and not _has_runtime_only(view)):
+        return False
+    unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
+    return view.wants_gpu or not (unknown or view.cudnns)
 
 
 def _has_runtime_only(view: PlannedEnvironment) -> bool:

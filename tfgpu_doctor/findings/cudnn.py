@@ -23,8 +23,8 @@ from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifest
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import with_extra, write_tensorflow
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.file_edits import with_extra, write, write_tensorflow
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
 from tfgpu_doctor.records.facts import CudnnFile, Soname, TfDevice, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
@@ -162,8 +162,24 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         yield Problem(
             title=f"TensorFlow {release.version} needs cuDNN {release.cudnn}, but {cudnn.text} brings {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, f"cuDNN {release.cudnn}", source),),
-            fixes=(write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else (),
+            fixes=tuple(_edits_for_cudnn(view, release, cudnn, better)),
         )
+
+
+def _edits_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda, better: str | None) -> Iterator[Fix]:
+    """TensorFlow's line, where its extra brings cuDNN, or the one that brings it."""
+    if view.tensorflow and better:
+        yield write_tensorflow(view.tensorflow, better)
+        return
+    lines = view.environment.requirements
+    line = next((one for one in lines if (one.text, str(one.place)) == (found.text, found.place)), None)
+    needed = f">={minor(release.cudnn)},<{int(major(release.cudnn)) + 1}"
+    if line and line.installer in ("pip", "conda") and found.major == major(release.cudnn):
+        yield write(line, f"{line.name}{needed}")
+    elif line:
+        yield Fix(f"In {found.place}, install cuDNN {needed} in place of {found.text}")
+    else:
+        yield Fix(f"In {found.place}, use an image with cuDNN {needed}")
 
 
 # -------------------------------------------------------------------------------------------- cudnn.missing

@@ -15,7 +15,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.plan.file_edits import write_beside
+from tfgpu_doctor.plan.file_edits import write, write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Fix, Severity
@@ -108,20 +108,20 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     release, tensorflow = view.release, view.tensorflow
     if release is None or tensorflow is None or view.conda or not view.extra or not (release.sass or release.ptx):
         return
-    pin = next((pin for name, pin in release.pip_nvidia.items() if name.startswith("nvidia-cudnn")), "==")
-    held = any(other.name.startswith("nvidia-cudnn") for other in view.environment.requirements)
-    if pin.startswith("==") or held:
+    name = f"nvidia-cudnn-cu{major(release.cuda)}"
+    pin, named, chosen = release.pip_nvidia.get(name, "=="), view.requirement(name), view.versions.get(name)
+    if pin.startswith("==") or (named and chosen is None):
         return
     for gpu in view.target.gpus:
-        if dropped := cudnn_limit(view.matrix, release, [gpu.compute_capability]):
-            bound = f"nvidia-cudnn-cu{major(release.cuda)}<{dropped}"
-            place = tensorflow.place
-            expected = f"cuDNN before {dropped}"
+        dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
+        if dropped and (named is None or at_least(chosen, dropped)):
+            found, expected = named or tensorflow, f"cuDNN before {dropped}"
+            fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
             yield Problem(
                 title=f"The newest cuDNN has dropped {gpu.name or f'compute capability {gpu.compute_capability}'}",
                 cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
-                evidence=(evidence(tensorflow.text, str(place), expected, "compat_matrix.yaml, cudnn"),),
-                fixes=(write_beside(tensorflow, bound),),
+                evidence=(evidence(found.text, str(found.place), expected, "compat_matrix.yaml, cudnn"),),
+                fixes=(fix or write_beside(tensorflow, f"{name}<{dropped}"),),
             )
 
 

@@ -14,7 +14,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import KnownIssue
-from tfgpu_doctor.plan.file_edits import with_extra, write_tensorflow
+from tfgpu_doctor.plan.file_edits import replacement, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Package, Soname, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -137,7 +137,7 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def _without_bug(view: PlannedEnvironment, row: Release) -> Iterator[Fix]:
     """The line of TensorFlow with a release that has no such bug: the nearest, where there is one."""
-    better = with_extra(view, row) if view.tensorflow else None
+    better = replacement(view) if view.tensorflow and row.extra else None
     if view.tensorflow and better and better != requirement(row):
         yield write_tensorflow(view.tensorflow, better)
 
@@ -149,6 +149,8 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
         return False
     if condition.min_compute_capability or condition.max_compute_capability or "numpy" in issue.id:
         return False
+    if "libdevice" in issue.id and view.base and view.base.cuda:
+        return False  # xla.libdevice-missing judges the image
     if issue.affects == "install":
-        return bool(view.extra or not condition.extra)
+        return bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
     return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)

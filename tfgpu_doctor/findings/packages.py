@@ -330,7 +330,8 @@ def _after_the_last(version: str, versions: list[str] | None, os: str | None) ->
 @in_manifests(PACKAGE_REMOVED)
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
-    for requirement in (view.tensorflow, *view.others):
+    # beside tensorflow it is one of two: tf.package-conflict
+    for requirement in (view.tensorflow, *(view.others if view.conda else ())):
         if requirement is None or requirement.installer == "conda":
             continue
         if requirement.name not in ("tensorflow-gpu", "tf-nightly-gpu"):

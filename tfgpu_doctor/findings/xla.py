@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
+from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major
 
 _KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
+_FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
 _WHEEL_SINCE = "2.14"  # TensorFlow looks into NVIDIA's wheel of nvcc
 
 
@@ -127,6 +134,32 @@ def libdevice_message(messages: MessageLog) -> Problem | None:
     if not failed or messages.has(*ptxas, *others):
         return None
     return Problem(possible=True, severity=Severity.WARNING, evidence=message_evidence(*failed))
+
+
+_COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minimal-build)-.*|nvidia-cuda-toolkit")
+
+
+@in_manifests(LIBDEVICE_MISSING, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
+def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
+    release, base = view.release, view.base
+    if release is None or base is None or base.flavour != "runtime" or base.tensorflow or view.extra or view.conda:
+        return
+    if not release.cuda or not at_least(release.version, _KERAS_SINCE):
+        return
+    if any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements):
+        return
+    image = base.image
+    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    yield Problem(
+        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
+        evidence=(evidence(image.reference, str(image.place), "an image with the CUDA compiler", _FLAVOURS),),
+        fixes=(
+            write_image(image, f"{image.name}:{(image.tag or '').replace('-runtime', '-devel')}"),
+            *((write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else ()),
+        ),
+        severity=Severity.WARNING,
+    )
 
 
 # ----------------------------------------------------------------------------------------- xla.ptxas-missing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
@@ -11,15 +12,25 @@ from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.manifests.reading import kind_of
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
+from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
 from tfgpu_doctor.records.versions import minor, numbers
 
 
+@lru_cache(maxsize=16)
 def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | None:
-    """The requirement of the best release for the target and its Python."""
+    """The one requirement that a report advises in place of TensorFlow's line.
+
+    It is the release that is there, with its extra; else the newest of the same minor version; else the best for the
+    target and its Python.
+    """
+    row = None if below else _nearest_sound(planned)
+    if row:
+        return requirement(row)
     from tfgpu_doctor.plan.ranking import make_plan  # of no use to a doctor that reads no manifest
 
     wanted = SpecifierSet(f"<{below}") if below else None
@@ -27,6 +38,25 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     best = next((one for one in plan.options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
     return requirement(row) if row else None
+
+
+def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
+    """The release that is there, or the newest of its minor version, where its extra brings what it needs."""
+    there = planned.release or next(iter(planned.allowed), None)
+    version = there.version if there else pinned(planned.tensorflow) if planned.tensorflow else None
+    if version is None:
+        return None
+    rows = [row for row in candidates(planned.matrix, planned.target.platform) if minor(row.version) == minor(version)]
+    request = PlanRequest(planned.matrix, planned.target)
+    sound = [
+        row
+        for row in rows
+        if row.extra
+        and (planned.pythons is None or set(planned.pythons) & set(row.python))
+        and not violations(request, row)
+        and _is_sound(planned, row)
+    ]
+    return next((row for row in sound if row.version == version), next(iter(sound), None))
 
 
 def write(one: Requirement, better: str, note: str = "") -> Fix:
@@ -132,16 +162,8 @@ def write_all(planned: PlannedEnvironment, one: Requirement | None) -> Iterable[
 
 
 def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:
-    """The release with its extra; where that is known to be broken, the best of its minor version, or of all."""
-    if _is_sound(planned, row):
-        return requirement(row)
-    from tfgpu_doctor.plan.ranking import make_plan
-
-    plan = make_plan(planned.matrix, planned.target, specifier=SpecifierSet(f"=={minor(row.version)}.*"))
-    options = [one for one in plan.options if one.kind == "as-is"]
-    rows = [planned.matrix.tensorflow(one.tensorflow, planned.target.platform, one.package) for one in options]
-    near = next((one for one in rows if one and _is_sound(planned, one)), None)
-    return requirement(near) if near else replacement(planned)
+    """A release with its extra; what the report advises where it is the one that is there, or known to be broken."""
+    return requirement(row) if row != planned.release and _is_sound(planned, row) else replacement(planned)
 
 
 def _is_sound(planned: PlannedEnvironment, row: Release) -> bool:
@@ -176,5 +198,9 @@ class FileEdits(Fixes):
         return self.reinstall_best(why)
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
-        """No line of a file brings such a build; `tfgpu plan` lists images and conda-forge's builds."""
-        return (Fix(f"List container images and other builds: {why}", ("tfgpu plan",)),)
+        """No line of a file brings such a build: container images and conda-forge's builds instead."""
+        request = PlanRequest(self.matrix, self._planned.target)
+        found = alternatives(request) or after_a_driver_change(request)
+        return tuple(
+            Fix(f"Use {option.title} instead: {why}", next(iter(option.commands.values()))) for option in found
+        )

@@ -62,6 +62,11 @@ class PlannedEnvironment:
         return bool(self.asked or self.environment.gpu or image or (self.tensorflow and self.tensorflow.extras))
 
     @property
+    def needs_request(self) -> bool:
+        """Whether a GPU is meant to be used, and the file, which would have to, requests none."""
+        return self.environment.gpu is None and (self.wants_gpu or (self.release is not None and self.extra))
+
+    @property
     def package(self) -> str:
         """The distribution."""
         return self.tensorflow.name if self.tensorflow else "tensorflow"
@@ -250,7 +255,7 @@ def planned(environment: Environment, target: Target, matrix: Matrix) -> Planned
     base = read_base(environment.image, matrix)
     named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
     found = [_together([one for one in named if one.name == name]) for name in dict.fromkeys(one.name for one in named)]
-    first = next((one for one in found if one.name != "tensorflow-base"), found[0] if found else None)
+    first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     seen = PlannedEnvironment(
         environment, matrix, target, bool(target.gpus), base, first, tuple(one for one in found if one is not first)
     )

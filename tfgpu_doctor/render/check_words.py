@@ -42,9 +42,9 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
     if seen.environment.python and seen.pythons:
         yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")
     inside = seen.base.image.reference if seen.base else None
-    for version in (*seen.cudas, *seen.cudnns):
-        if version.text != inside:
-            yield version.text
+    # one line can name both: nvidia-cudnn-cu12 is a cuDNN for CUDA 12
+    named = dict.fromkeys(version.text for version in (*seen.cudas, *seen.cudnns))
+    yield from (text for text in named if text != inside)
     if seen.environment.gpu:
         yield seen.environment.gpu.text
 
