@@ -91,7 +91,17 @@ NO_READERS: dict[str, str] = {
     "probes.transcript.why_skipped": "words about a phase",
     **{
         f"probes.tensorflow_probe.{name}": "runs in the interpreter under test, over its own modules"
-        for name in ("say", "own", "find", "kind_of_environment", "matters", "verdict", "tell_loaded", "examine")
+        for name in (
+            "say",
+            "own",
+            "find",
+            "required_name",
+            "kind_of_environment",
+            "matters",
+            "verdict",
+            "tell_loaded",
+            "examine",
+        )
     },
 }
 

@@ -47,8 +47,7 @@ TENSORFLOWS = (
 )  # fmt: skip
 FAMILIES = ("tensorflow", "tf-", "intel-tensorflow", "keras", "tensorboard", "nvidia-", "cuda-", "tensorrt", "jax")
 OTHERS = frozenset((
-    "absl-py", "astunparse", "backports-weakref", "bleach", "clang", "enum34", "flatbuffers", "functools32", "futures",
-    "gast", "google-pasta", "grpcio", "h5py", "html5lib", "libclang", "markdown", "mock", "ml-dtypes", "werkzeug",
+    "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "h5py", "libclang", "ml-dtypes",
     "numpy", "opt-einsum", "optree", "packaging", "pip", "protobuf", "requests", "scipy", "setuptools", "six",
     "tb-nightly", "termcolor", "torch", "triton", "typing-extensions", "wheel", "wrapt",
 ))  # fmt: skip
@@ -203,21 +202,22 @@ def folders() -> "Iterator[str]":
 
 
 def packages(_state: "State") -> "Data":
-    found = []
-    seen = set()
+    paths: "Dict[str, str]" = {}  # by where they really lie: lib64 is often a link to lib
     for folder in folders():
         try:
             names = sorted(os.listdir(folder))
         except OSError:  # missing, a zip file, not readable: nothing can be imported from files there
             continue
         for name in names:
-            if name.endswith((".dist-info", ".egg-info")) and matters(normal(name)):
+            if name.endswith((".dist-info", ".egg-info")):
                 path = os.path.join(folder, name)
-                if os.path.realpath(path) not in seen:  # lib64 is often a link to lib
-                    seen.add(os.path.realpath(path))
-                    found.append(distribution(path))
+                paths.setdefault(os.path.realpath(path), path)
+    named = [(normal(os.path.basename(path)), path) for path in paths.values()]
+    read = {path: distribution(path) for name, path in named if matters(name)}
+    # what TensorFlow requires, so that nothing is called missing because it was not looked for
+    required = {required_name(line) for one in read.values() for line in one["requires"]}
     return {
-        "packages": found,
+        "packages": [read.get(path) or distribution(path) for name, path in named if path in read or name in required],
         "pip": find("pip") is not None,
         **tensorflow_paths(find("tensorflow")),
     }
@@ -227,6 +227,14 @@ def normal(name: "str") -> "str":
     """Normalised project name out of a file name such as "typing_extensions-4.12.2.dist-info"."""
     project = name.rsplit(".", 1)[0].split("-", 1)[0]
     return project.replace("_", "-").replace(".", "-").lower()
+
+
+def required_name(requirement: "str") -> "str":
+    """Normalised project name of a line such as "google-pasta >=0.1.1"."""
+    name = requirement
+    for mark in " ;[(<>=!~":
+        name = name.split(mark, 1)[0]
+    return name.replace("_", "-").replace(".", "-").lower()
 
 
 def matters(project: "str") -> "bool":
