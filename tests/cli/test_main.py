@@ -250,3 +250,10 @@ def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "internal error: RuntimeError: a defect" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_virtual_environment_whose_python_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(tmp_path / "removed" / "python3")
+    done = tfgpu("doctor", "--python", str(tmp_path / "python"))
+    assert done.returncode == 2
+    assert "which is gone; make the virtual environment again" in done.stderr

@@ -125,7 +125,13 @@ def check_executable(executable: str | None) -> None:
     from tfgpu_doctor.probes.programs import find
 
     if executable and not find(executable, os.environ):
-        raise click.UsageError(f"--python {executable}: no such program, or not executable")
+        reason = "no such program, or not executable"
+        if os.path.islink(executable) and not os.path.exists(executable):
+            target = os.path.realpath(executable)
+            reason = (
+                f"a link to {target}, which is gone; make the virtual environment again with a Python that is there"
+            )
+        raise click.UsageError(f"--python {executable}: {reason}")
 
 
 def check_writable(option: str, path: str) -> None:
