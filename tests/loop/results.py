@@ -68,8 +68,11 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
         named = sum(outcomes[row.name].is_named(row) for row in rows if row.name in outcomes)
         text += ["", f"### {title}", ""]
         text += [f"{len(ran)} environments: {named} named, {sum(one.cured for one in ran)} cured."]
-        text += ["", "| row | TensorFlow, Python | broken | expected | found (rank) | rounds | first fix | cured | s |"]
-        text += ["| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+        text += [
+            "",
+            "| row | TensorFlow, Python | broken | expected | found (rank) | rounds | first fix | cured | s | revision |",
+        ]
+        text += ["|" + " --- |" * 10]
         text += [_line(row, outcomes[row.name]) for row in rows if row.name in outcomes]
     return "\n".join(text)
 
@@ -86,5 +89,5 @@ def _line(row: Row, outcome: Outcome) -> str:
     cells += [f"{found}{rank}", str(len(outcome.rounds)), f"`{command}`" if command else "", cured]
     if row.before:
         cells[2] += f" (before: {row.before})"
-    cells.append(f"{outcome.seconds:.0f}")
+    cells += [f"{outcome.seconds:.0f}", outcome.revision or "unknown"]
     return "| " + " | ".join(" ".join(one.split()).replace("|", "\\|") for one in cells) + " |"
