@@ -68,10 +68,8 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
         named = sum(outcomes[row.name].is_named(row) for row in rows if row.name in outcomes)
         text += ["", f"### {title}", ""]
         text += [f"{len(ran)} environments: {named} named, {sum(one.cured for one in ran)} cured."]
-        text += [
-            "",
-            "| row | TensorFlow, Python | broken | expected | found (rank) | rounds | first fix | cured | s | revision |",
-        ]
+        columns = "row|TensorFlow, Python|broken|expected|found (rank)|rounds|first fix|cured|s|revision".split("|")
+        text += ["", f"| {' | '.join(columns)} |"]
         text += ["|" + " --- |" * 10]
         text += [_line(row, outcomes[row.name]) for row in rows if row.name in outcomes]
     return "\n".join(text)
