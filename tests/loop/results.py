@@ -68,7 +68,18 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
         named = sum(outcomes[row.name].is_named(row) for row in rows if row.name in outcomes)
         text += ["", f"### {title}", ""]
         text += [f"{len(ran)} environments: {named} named, {sum(one.cured for one in ran)} cured."]
-        columns = "row|TensorFlow, Python|broken|expected|found (rank)|rounds|first fix|cured|s|revision".split("|")
+        columns = [
+            "row",
+            "TensorFlow, Python",
+            "broken",
+            "expected",
+            "found (rank)",
+            "rounds",
+            "first fix",
+            "cured",
+            "s",
+            "revision",
+        ]
         text += ["", f"| {' | '.join(columns)} |"]
         text += ["|" + " --- |" * 10]
         text += [_line(row, outcomes[row.name]) for row in rows if row.name in outcomes]
