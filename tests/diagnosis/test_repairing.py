@@ -11,8 +11,10 @@ from packaging.requirements import Requirement
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.diagnosis.repairing import repair
+from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.reading import read
-from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.manifests.toml_project import loads
+from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.records.report import Report, Severity
 
 PYTHONS = ("3.9", "3.11", "3.13")
@@ -78,6 +80,65 @@ def remaining(form: str, python: str, tensorflow: str, other: str, **machine: ob
     ]
     found += [f"{one.edit.old} -> {one.edit.new}: {one.reason}" for one in done.refused]
     return [f"{form} {python} {tensorflow} {other}", *found, done.texts.get(name, text)] if found else []
+
+
+def all_at_once(form: str, python: str, tensorflow: str, other: str, **machine: object) -> list[str]:
+    """What is still found after the first edits of all findings, made together, and the file then."""
+    name, text = files(form, python, [line for line in (tensorflow, other) if line])
+    target = describe(MATRIX, **machine)  # type: ignore[arg-type]
+
+    def judged(now: str) -> Report:
+        environments = read(name, now, None, lambda _: "", quote=True)
+        return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
+
+    problems = [one for one in judged(text).findings if one.severity is not Severity.NOTE and one.fixes]
+    edits = {edit for one in problems for edit in one.fixes[0].edits}
+    lines = [(edit.line, edit.old, edit.beside and edit.new) for edit in edits]
+    twice = [one for one in lines if lines.count(one) > 1]
+    after, refused = apply(name, text, edits, in_shell=form == "Dockerfile")
+    found = [one.title for one in judged(after).findings if one.severity is Severity.ERROR and one.fixes]
+    found += [f"two edits of {one}" for one in twice] + [one.reason for one in refused]
+    return [f"{form} {python} {tensorflow} {other}", *found, after] if found else []
+
+
+def test_the_first_edits_of_all_findings_go_together() -> None:
+    """One round is enough, and no line has two edits; `-m full` goes through more of them."""
+    assert [one for case in CASES[5::151] if (one := all_at_once(*case, gpu=("A100",)))] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
+def test_more_first_edits_go_together(target: dict[str, object]) -> None:
+    assert [one for case in CASES[:: 7 + len(target)] if (one := all_at_once(*case, **target))] == []
+
+
+def test_edits_go_together_where_lines_contradict_each_other() -> None:
+    """Files of which the edits once excluded each other, or named two releases."""
+    files_ = {
+        "requirements.txt": "tensorflow==2.12.1\nnumpy>=2\nprotobuf==5.29\n",
+        "pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.13"\n'
+        'dependencies = ["tensorflow[and-cuda]==2.17.1", "tensorflow-gpu"]\n',
+        "b/pyproject.toml": '[tool.poetry]\nname = "a"\n[tool.poetry.dependencies]\n'
+        'python = "^3.12"\ntensorflow = "2.15.1"\n',
+    }
+    for path, text in files_.items():
+        for gpus in ((), ("A100",)):
+            target = describe(MATRIX, gpu=gpus)
+
+            def judged(now: str, path: str = path, target: Target = target) -> Report:
+                environments = read(path, now, None, lambda _: "", quote=True)
+                return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
+
+            found = judged(text).findings
+            edits = [edit for one in found for fix in one.fixes[:1] for edit in fix.edits]
+            after, refused = apply(path, text, edits, in_shell=False)
+            left = [one.title for one in judged(after).findings if one.severity is Severity.ERROR]
+            assert (refused, left) == ([], []), after
+            for fix in next(one.fixes for one in found if one.severity is Severity.ERROR):
+                after, refused = apply(path, text, fix.edits, in_shell=False)
+                assert not refused
+                if path.endswith(".toml"):
+                    loads(after)
 
 
 def test_the_advice_applied_passes_the_check() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.diagnosis.judging import SEVERITIES
+from tfgpu_doctor.diagnosis.together import together
 from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
@@ -29,7 +31,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         created: the time for the report, "2026-11-21T06:36:00Z".
     """
     views = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
-    by_view = [tuple(_findings(one, matrix)) for one in views]
+    by_view = [tuple(_agreeing(one, target, matrix)) for one in views]
     found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
     findings = sorted(found.values(), key=_rank)
     return Report(
@@ -65,6 +67,16 @@ def facts_of(one: PlannedEnvironment) -> Facts:
         distribution=Known(row.package, one.where, "inferred"),
     )
     return replace(facts, tensorflow=installed)
+
+
+def _agreeing(one: PlannedEnvironment, target: Target, matrix: Matrix) -> Iterator[Finding]:
+    """The findings of an environment, whose edits go together."""
+
+    def again(environment: Environment) -> list[Finding]:
+        view = dataclasses.replace(planned(environment, target, matrix), differences=one.differences)
+        return sorted(_findings(view, matrix), key=_rank)
+
+    return together(one.environment, sorted(_findings(one, matrix), key=_rank), again)
 
 
 def _findings(one: PlannedEnvironment, matrix: Matrix) -> Iterator[Finding]:

@@ -20,10 +20,11 @@ from tfgpu_doctor.findings.library_fixes import install_libraries, tell_apart
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, DECIDED_BY_PACKAGE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
+from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda as PlannedCuda
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
@@ -307,13 +308,22 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     better = with_extra(view, release) if release.extra else replacement(view)
     grave = Severity.ERROR if certain else Severity.WARNING
     without = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
+    fixes = (write_tensorflow(tensorflow, better),) if better and better != tensorflow.text else ()
+    if not view.wants_gpu and not _keeps_release(better, tensorflow, release):
+        fixes = (Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",)),)
     yield Problem(
         title=nothing if certain and view.wants_gpu else f"{tensorflow.text} brings no CUDA",
         cause=only_runtime if runtime_only else without if view.wants_gpu else f"{_ON_THE_CPU}. {without}",
         evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
-        fixes=(write_tensorflow(tensorflow, better),) if better and better != tensorflow.text else (),
+        fixes=fixes,
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
+
+
+def _keeps_release(better: str | None, line: Requirement, release: Release) -> bool:
+    """Whether it is what the line asks for, or of the same minor version."""
+    version, wanted = (better or "").partition("==")[2], specifier(line.specifier)
+    return bool(version) and (minor(version) == minor(release.version) or bool(wanted and wanted.contains(version)))
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:

@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offe
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import best_release
-from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_tensorflow
+from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_release, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, value_or
@@ -224,11 +224,13 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     if len(without) == len(pythons):
         use = write_python(view, newest.python, f"{newest.package} {newest.version} has wheels for it")
         better = replacement(view)
+        fixes = (use, write_release(view, tensorflow, better)) if better else (use,)
+        in_vain = view.wants_gpu and not newest.extra and not view.cudas  # a Python for a release without CUDA
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
             evidence=(seen,),
-            fixes=(use, write_tensorflow(tensorflow, better)) if better else (use,),
+            fixes=fixes[::-1] if in_vain else fixes,
         )
     elif tensorflow.specifier:
         yield Problem(

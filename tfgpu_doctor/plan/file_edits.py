@@ -73,6 +73,17 @@ def write_tensorflow(one: Requirement, better: str) -> Fix:
     return write(one, better, "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)")
 
 
+def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:
+    """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for."""
+    fix = write_tensorflow(one, better)
+    name, _, version = _parts(better)
+    row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
+    if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
+        return fix
+    python = write_python(view, [one for one in view.pythons if one in row.python] or row.python)
+    return Fix(f"{fix.text}; {python.text[0].lower()}{python.text[1:]}", edits=(*fix.edits, *python.edits))
+
+
 def write_beside(one: Requirement, more: str) -> Fix:
     """Keep a requirement, and add another one next to it."""
     new = _as_written(one, more)
