@@ -100,7 +100,10 @@ def _edited(now: Environment, edits: Iterable[Edit]) -> Environment:
             now = replace(now, image=Image(name, tag or None, line.place, edit.new))
         elif line is not None:
             kept = (line,) if edit.beside else ()
-            new = (*kept, *((_read(edit.new, line),) if edit.new else ()))
+            try:
+                new = (*kept, *((_read(edit.new, line),) if edit.new else ()))
+            except ValueError:  # a form that no reader of files understands: it stays as it is
+                continue
             now = replace(
                 now,
                 requirements=tuple(_put(now.requirements, line, new)),
@@ -133,7 +136,7 @@ def _python(text: str, place: Place) -> str:
     """The bounds on Python that are written as a key of TOML, as one spec of conda, as bounds or as a version."""
     if " = " in text:
         return str(next(iter(loads(text).values())))
-    if re.match(r"python\W", text):
+    if re.search(r"\bpython\W", text):
         return conda_requirement(text, place).specifier
     return f"=={text}.*" if text[0].isdigit() else text
 
