@@ -67,7 +67,10 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
         ran = [outcomes[row.name] for row in rows if row.name in outcomes]
         named = sum(outcomes[row.name].is_named(row) for row in rows if row.name in outcomes)
         text += ["", f"### {title}", ""]
-        text += [f"{len(ran)} environments: {named} named, {sum(one.cured for one in ran)} cured."]
+        cured = sum(
+            outcomes[row.name].cured and outcomes[row.name].is_named(row) for row in rows if row.name in outcomes
+        )
+        text += [f"{len(ran)} environments: {named} named, {cured} named and cured."]
         columns = [
             "row",
             "TensorFlow, Python",
@@ -93,7 +96,9 @@ def _line(row: Row, outcome: Outcome) -> str:
         found = f"{next(filter(row.expects, outcome.notes))} (a note)"
     rank = f" ({outcome.rank} of {len(outcome.found)})" if outcome.rank else ""
     command = "; ".join(outcome.rounds[0]) if outcome.rounds else ""
-    cured = "yes" if outcome.cured else f"no: {outcome.why}"
+    cured = f"no: {outcome.why}"
+    if outcome.cured:
+        cured = "yes" if outcome.is_named(row) else "not named, and without effect here"
     cells = [row.name, f"{release}, {row.python}, {row.installer}", row.fault, (row.finding or "").replace("|", " or ")]
     cells += [f"{found}{rank}", str(len(outcome.rounds)), f"`{command}`" if command else "", cured]
     if row.before:
