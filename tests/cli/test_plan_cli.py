@@ -32,7 +32,7 @@ def test_json_fits_its_schema() -> None:
 def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
     done = tfgpu(*RTX, environ={"COLUMNS": "60"})
     assert "\x1b" not in done.stdout
-    commands = ("pip install", "uv ", "conda ", "docker ", "https:")
+    commands = ("pip install", "uv ", "conda ", "docker ", "https:", "apt-get ")
     prose = [line for line in done.stdout.splitlines() if not any(command in line for command in commands)]
     assert max(map(len, prose)) <= 60
     assert all(line == line.rstrip() for line in done.stdout.splitlines())
@@ -66,15 +66,17 @@ def test_a_saved_report_is_planned_for(tmp_path: Path) -> None:
     file.write_bytes(make_report(healthy(), MATRIX, source="live", timings={}).to_json())
     answer = json.loads(tfgpu("plan", "--from", str(file), "--format", "json").stdout)
     assert answer["described"] is False
-    assert answer["options"][0]["commands"]["pip"] == ["/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'"]
+    make, fill = answer["options"][0]["commands"]["pip"]
+    assert make == "/env/bin/python -m venv ~/tf"  # with that Python, and never into its own environment
+    assert fill == "~/tf/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'"
     bare = spoil(healthy(), {"gpus": known(()), "host.pci_gpus": known(())})
     file.write_bytes(make_report(bare, MATRIX, source="live", timings={}).to_json())
     done = tfgpu("plan", "--from", str(file))
-    assert (done.returncode, "No GPU to plan for" in done.stdout) == (1, True)
+    assert (done.returncode, "No NVIDIA GPU to plan for" in done.stdout) == (1, True)
 
 
 def test_nothing_fits_is_a_problem_found() -> None:
-    done = tfgpu("plan", "--os", "macos", "--python", "3.12")
+    done = tfgpu("plan", "--gpu", "RTX 5090", "--driver", "550", "--tensorflow", "2.15")
     assert done.returncode == 1
     assert "no match" in done.stdout
 
