@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfgpu_doctor.cli.check_resolve import answers_for
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import fail_on_option, output_options, pair_outputs, redact_option, write
 from tfgpu_doctor.cli.target import read_target, target_options
@@ -14,7 +16,7 @@ from tfgpu_doctor.manifests import KINDS
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.manifests import Kind
+    from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.records.report import FailOn, Report
 
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 @target_options
 @matrix_option
 @click.option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are shown.")
+@click.option("--resolve", is_flag=True, help="Ask uv, or pip without it, for the versions. Uses the network.")
 @fail_on_option
 @redact_option
 @output_options("check")
@@ -41,6 +44,7 @@ def command(
     stage: str | None,
     matrix_file: str | None,
     fix: bool,
+    resolve: bool,
     fail_on: FailOn,
     redact: bool | None,
     formats: tuple[str, ...],
@@ -55,7 +59,12 @@ def command(
     Files that describe one environment are checked together. Files that they include are read below their own folder,
     or when they are named, too.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
+    With --resolve, uv (or pip) says whether the requirements can be met, and which versions it would install, and those
+    are checked. It gets names and versions from the files, but not their paths, addresses and options; its index,
+    proxies and certificates are those that it is configured with. Packages of conda are not resolved.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow, or
+    nothing was wrong so far and --resolve got no answer.
     """
     targets = pair_outputs(formats, outputs, "check")
     if "-" in files and kind is None:
@@ -68,7 +77,9 @@ def command(
     from tfgpu_doctor.diagnosis.manifests import judge
     from tfgpu_doctor.diagnosis.repairing import repair
     from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import ManifestError
+    from tfgpu_doctor.plan.answers import Answers
     from tfgpu_doctor.plan.planned import planned
     from tfgpu_doctor.records.checked import Change, Checked
     from tfgpu_doctor.records.report import exit_code
@@ -77,12 +88,18 @@ def command(
 
     created, sources = now(), ManifestFiles(files, kind, stage)
 
+    resolver = Resolver(os.environ) if resolve else None
+
+    def asked(environments: Iterable[Environment]) -> Answers:
+        return answers_for(environments, target, matrix, resolver) if resolver else Answers()
+
     def judged(edited: Mapping[str, str]) -> Report:
         return judge(sources.environments(edited), target, matrix, created)
 
     try:
         environments = sources.environments()
-        report = judge(environments, target, matrix, created)
+        answers = asked(environments)
+        report = judge(environments, target, matrix, created, answers)
         shells = {one.place.path for one in environments if one.kind == "dockerfile"}
         repaired = repair(report, sources.text, judged, shells)
     except ManifestError as error:
@@ -94,11 +111,13 @@ def command(
         for one in changes:
             sources.write(one.path, one.after)
             say(f"tfgpu: changed {one.path}")
-        report, environments = repaired.report, sources.environments(repaired.texts)
+        environments = sources.environments(repaired.texts)
+        answers = asked(environments)
+        report = judge(environments, target, matrix, created, answers)
     checked = Checked(
         report=report,
         target=target_line(target),
-        files=tuple(read_file(planned(one, target, matrix)) for one in environments),
+        files=tuple(read_file(planned(one, target, matrix), answers.found.get(one)) for one in environments),
         changes=changes,
         not_changed=(
             *(f"{one.edit.path}:{one.edit.line}: {one.reason}" for one in repaired.refused),

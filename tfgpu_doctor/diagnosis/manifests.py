@@ -14,23 +14,29 @@ from tfgpu_doctor.diagnosis.together import together
 from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.answers import Answers, settled
 from tfgpu_doctor.plan.differences import compared
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
 from tfgpu_doctor.records.report import SCHEMA, Finding, Fix, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
 
+NONE = Answers()
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
 
-def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, created: str) -> Report:
+def judge(
+    environments: Iterable[Environment], target: Target, matrix: Matrix, created: str, answers: Answers = NONE
+) -> Report:
     """Judge every environment.
 
     Args:
         environments: as :func:`manifests.joining.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
+        answers: of a real resolver, where it was asked.
     """
-    views = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
+    named = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
+    views = [settled(one, answers.found.get(one.environment)) for one in named]
     by_view = [tuple(_agreeing(one, target, matrix)) for one in views]
     found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
     findings = sorted(found.values(), key=_rank)
@@ -40,11 +46,15 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
         created=created,
         source="text",
-        verdict=_verdict(findings, any(one.judged for one in views)),
+        verdict=_verdict(findings, any(one.judged for one in views) and not answers.open),
         facts=Facts(),
         timings={},
         findings=tuple(findings),
-        undetermined=(*_unread(views), *_open(one for one, found in zip(views, by_view, strict=True) if not found)),
+        undetermined=(
+            *(Undetermined(id="tf.package-conflict", reason=reason) for reason in answers.open),
+            *_unread(views),
+            *_open(one for one, found in zip(views, by_view, strict=True) if not found),
+        ),
     )
 
 

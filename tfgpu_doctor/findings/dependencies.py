@@ -29,6 +29,7 @@ GUIDE = "https://www.tensorflow.org/install/pip"
 _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
+_MOST_LINES = 5  # of a manifest, that a resolver's words name
 _REINSTALL = "Uninstall all of them, and install one release with its dependencies"
 
 
@@ -288,6 +289,26 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from outside_bounds(view, "keras", view.release.keras if view.release else None)
     # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
     yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
+
+
+@in_manifests(PACKAGE_CONFLICT, unless=("tf.package-removed", "tf.python-unsupported"))
+def resolver_finds_no_versions(view: PlannedEnvironment) -> Iterator[Problem]:
+    """What uv or pip refuses, where the matrix does not tell why."""
+    answer, first = view.answer, view.tensorflow
+    if answer is None or answer.refusal is None or view.refused:
+        return
+    words = re.sub(r"[-_.]+", "-", answer.refusal.lower())
+    named = [
+        one for one in view.environment.requirements if re.search(rf"(?<![\w-]){re.escape(one.name)}(?![\w-])", words)
+    ]
+    lines = sorted(named, key=lambda one: one.name in TENSORFLOW)[:_MOST_LINES] or ([first] if first else [])
+    yield Problem(
+        title=f"{answer.program} finds no versions that meet all requirements",
+        cause=answer.refusal,
+        evidence=tuple(Evidence(one.text, str(one.place)) for one in lines)
+        or (Evidence(view.environment.label, str(view.environment.place)),),
+        fixes=(Fix("Change or leave out one of the versions that it names"),),
+    )
 
 
 _DIFFERENT = {  # title, cause, fix

@@ -16,7 +16,7 @@ from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.plan.file_edits import write, write_beside
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
@@ -110,15 +110,18 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
     pin, named, chosen = release.pip_nvidia.get(name, "=="), view.requirement(name), view.versions.get(name)
+    exact = pinned(named) if named else None  # also of a version that the matrix does not have
+    chosen = exact or chosen
     if pin.startswith("==") or (named and chosen is None):
         return
     for gpu in view.target.gpus:
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
         if dropped and (named is None or at_least(chosen, dropped)):
+            cudnn = f"cuDNN {exact}" if exact else "The newest cuDNN"
             found, expected = named or tensorflow, f"cuDNN before {dropped}"
             fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
             yield Problem(
-                title=f"The newest cuDNN has dropped {gpu.name or f'compute capability {gpu.compute_capability}'}",
+                title=f"{cudnn} has dropped {gpu.name or f'compute capability {gpu.compute_capability}'}",
                 cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
                 evidence=(evidence(found.text, str(found.place), expected, "compat_matrix.yaml, cudnn"),),
                 fixes=(fix or write_beside(tensorflow, f"{name}<{dropped}"),),

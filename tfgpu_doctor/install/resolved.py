@@ -36,6 +36,14 @@ class _Named(msgspec.Struct):
     version: str
 
 
+class _Chosen(msgspec.Struct):
+    metadata: _Named
+
+
+class _Trial(msgspec.Struct):
+    install: list[_Chosen]
+
+
 def of_pylock(document: object) -> tuple[Package, ...]:
     """The packages of a pylock.toml (PEP 751) that was made for one interpreter, parsed.
 
@@ -68,6 +76,15 @@ def of_conda_list(data: bytes) -> tuple[Package, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableError(f"conda's list cannot be read: {error}") from error
     return tuple(Package(row.name, row.version) for row in rows)
+
+
+def of_pip_report(data: bytes) -> tuple[Package, ...]:
+    """The packages of `pip install --dry-run --report`."""
+    try:
+        rows = msgspec.json.decode(data, type=_Trial).install
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"pip's report cannot be read: {error}") from error
+    return tuple(Package(canonicalize_name(row.metadata.name), row.metadata.version) for row in rows)
 
 
 def lock_text(packages: tuple[Package, ...], *, python: str, platform: str) -> str:

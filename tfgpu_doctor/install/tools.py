@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from tfgpu_doctor.install.failures import InstallError, ToolError
 from tfgpu_doctor.install.folder import TEMPORARY
 from tfgpu_doctor.install.interpreters import Interpreter
 from tfgpu_doctor.install.records import Method, Package
-from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pylock
+from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pip_report, of_pylock
 from tfgpu_doctor.probes import programs
 
 _WHEELS = ("--only-binary", ":all:")
@@ -68,10 +68,22 @@ class Uv:
 
     def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
         """As a pylock.toml, in which the size of each wheel stands."""
+        return self.choose(commands, wanted, ["--python", python_of(prefix)], timeout=RESOLVE, on_line=on_line)
+
+    def choose(
+        self,
+        commands: Commands,
+        wanted: Path,
+        options: Sequence[str],
+        *,
+        timeout: float,
+        on_line: OnLine | None = None,
+    ) -> tuple[Package, ...]:
+        """Choose the packages for a file of requirements; `options` say for which Python."""
         answer = wanted.with_name("pylock.toml")
-        argv = [self._uv, "pip", "compile", str(wanted), "--python", python_of(prefix), *_WHEELS]
+        argv = [self._uv, "pip", "compile", str(wanted), *options, *_WHEELS]
         argv += ["--format", "pylock.toml", "--no-header", "--quiet", "--output-file", str(answer)]
-        commands.run("choosing the packages", argv, timeout=RESOLVE, on_line=on_line)
+        commands.run("choosing the packages", argv, timeout=timeout, on_line=on_line)
         return _read(of_pylock_text, answer)
 
     def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
@@ -140,6 +152,15 @@ class Conda(Pip):
         return _parsed(of_conda_list, found.encode()), commands.run(
             "writing the lock file", [*argv, "--explicit", "--md5"]
         )
+
+
+def try_with_pip(python: str, commands: Commands, wanted: Path, *, timeout: float) -> tuple[Package, ...]:
+    """What the pip of an interpreter would install for a file of requirements, by a trial run."""
+    answer = wanted.with_name("report.json")
+    argv = [python, "-I", "-m", "pip", "install", "--dry-run", "--ignore-installed", *_WHEELS, "--quiet"]
+    argv += ["--progress-bar", "off", "--report", str(answer), "--requirement", str(wanted)]
+    commands.run("choosing the packages", argv, timeout=timeout)
+    return _read(of_pip_report, answer)
 
 
 def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...], python: str) -> Tool | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
@@ -61,6 +62,8 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
 
 def write(one: Requirement, better: str, note: str = "") -> Fix:
     """Replace a requirement by another one, given as pip has it."""
+    if one.brought_by:
+        return write_beside(replace(one, text=one.brought_by), better)
     if kind_of(one.place.path) == "lock":
         return Fix(f"Ask for {better!r} in the manifest, and lock again: {one.place} has {one.text!r}")
     new = _as_written(one, better)

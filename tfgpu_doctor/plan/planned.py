@@ -18,6 +18,7 @@ from tfgpu_doctor.plan.resolving import TooHard, Unsolvable, Wanted, solve
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.plan.universe import Universe, holds, universe_of
 from tfgpu_doctor.records.distributions import CONDA_BASE, TENSORFLOW
+from tfgpu_doctor.records.resolution import Answer
 from tfgpu_doctor.records.versions import major
 
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
@@ -52,6 +53,7 @@ class PlannedEnvironment:
     tensorflow: Requirement | None  # the requirement that brings it; None: the image, or nothing
     others: tuple[Requirement, ...]  # further ones
     differences: tuple[Difference, ...] = ()  # from other files of the project
+    answer: Answer | None = None  # of a real resolver, that was asked
 
     # ------------------------------------------------------------------------------------------- TensorFlow
 

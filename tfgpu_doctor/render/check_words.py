@@ -5,29 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
+from tfgpu_doctor.plan.answers import NOT_RESOLVED
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.checked import ReadFile
+from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.report import Report, Verdict
+from tfgpu_doctor.records.resolution import Answer
 
+_MOST = 8  # versions that are shown
+_BRINGS = frozenset({f"nvidia-{one}-cu{major}" for one in ("cuda-runtime", "cudnn") for major in (11, 12, 13)})
 _MEANING: dict[Verdict, str] = {
     "ok": "no problems found",
     "degraded": "it will run, but with problems",
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
+_NOT_RESOLVED = "whether the requirements can be met was not found out"
 _LATER = "what these files install is known only when they are filled in or run"
 
 
 def meaning(report: Report) -> str:
     """What the verdict means."""
+    if report.verdict == "unknown" and any(NOT_RESOLVED in one.reason for one in report.undetermined):
+        return _NOT_RESOLVED
     later = any(LATER in one.reason or UNTIL_THEN in one.reason for one in report.undetermined)
     return _LATER if later and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
-def read_file(seen: PlannedEnvironment) -> ReadFile:
-    """What an environment names, in a line."""
+def read_file(seen: PlannedEnvironment, answer: Answer | None = None) -> ReadFile:
+    """What an environment names, in a line, and what a resolver makes of it."""
     one = seen.environment
-    content = f"is {one.part_of}" if one.part_of else "; ".join(_content(seen)) or "nothing"
+    content = (
+        f"is {one.part_of}" if one.part_of else "; ".join((*_content(seen), *_answered(seen, answer))) or "nothing"
+    )
     return ReadFile(label=one.label, path=one.place.path, content=content)
 
 
@@ -47,6 +57,20 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
     yield from (text for text in named if text != inside)
     if seen.environment.gpu:
         yield seen.environment.gpu.text
+
+
+def _answered(seen: PlannedEnvironment, answer: Answer | None) -> Iterator[str]:
+    """The versions that a reader looks for: TensorFlow, what the file names, what NVIDIA's packages bring."""
+    if answer is None or answer.refusal is not None:
+        return
+    named = {one.name for one in seen.environment.requirements}
+    rank = [lambda one: one in TENSORFLOW, named.__contains__, _BRINGS.__contains__]
+    first = [name for pick in rank for name, _ in answer.versions if pick(name)]
+    versions = dict(answer.versions)
+    shown = list(dict.fromkeys(first))[:_MOST]
+    more = len(versions) - len(shown)
+    texts = [f"{name} {versions[name]}" for name in shown] + ([f"{more} more"] if more else [])
+    yield f"resolved by {answer.program} for Python {answer.python}: {', '.join(texts)}"
 
 
 def _image(seen: PlannedEnvironment) -> str:
