@@ -9,7 +9,7 @@ from tfgpu_doctor.manifests import ManifestError
 from tfgpu_doctor.manifests.editing import Refused, apply
 from tfgpu_doctor.records.report import Edit, Fix, Report, Severity
 
-_MOST = 50  # fixes that are tried
+_MOST = 50  # times that fixes are tried
 _MOST_READ = 5_000_000  # characters that are read again; every file is read after each fix
 
 
@@ -28,7 +28,7 @@ def repair(
     judge: Callable[[Mapping[str, str]], Report],
     shells: Container[str],
 ) -> Repair:
-    """Make the first fix of each problem, the gravest first, as long as there is one that was not tried.
+    """Make the first fix of each problem, together where that can be, as long as there is one that was not tried.
 
     Args:
         report: of the files as they are.
@@ -39,19 +39,22 @@ def repair(
     texts: dict[str, str] = {}
     refused: list[Refused] = []
     tried: set[tuple[Edit, ...]] = set()
-    read = 0
-    while (fix := next(_open(report, tried), None)) and len(tried) < _MOST and read < _MOST_READ:
-        tried.add(fix.edits)
-        made, reasons = _made(fix, texts, text, shells)
-        if not reasons:
-            try:
-                report, texts = judge(made), made
-                read += sum(map(len, made.values()))
-                continue
-            except ManifestError as error:
-                reasons = [Refused(fix.edits[0], f"the file could not be read then: {error}")]
-        refused += reasons
-    return Repair(texts, tuple(refused), report, fix is None)
+    rounds = read = 0
+    while (fixes := [*_open(report, tried)]) and rounds < _MOST and read < _MOST_READ:
+        for several in (fixes, fixes[:1]):  # all at once, else the first alone, whose reason is then known
+            edits = tuple(dict.fromkeys(edit for fix in several for edit in fix.edits))
+            made, reasons = _made(edits, texts, text, shells)
+            rounds, read = rounds + 1, read + sum(map(len, made.values()))
+            if not reasons:
+                try:
+                    report, texts = judge(made), made
+                    break
+                except ManifestError as error:
+                    reasons = [Refused(edits[0], f"the file could not be read then: {error}")]
+        else:
+            refused += reasons
+        tried.update(fix.edits for fix in several)
+    return Repair(texts, tuple(refused), report, not fixes)
 
 
 def _open(report: Report, tried: Container[tuple[Edit, ...]]) -> Iterator[Fix]:
@@ -64,12 +67,17 @@ def _open(report: Report, tried: Container[tuple[Edit, ...]]) -> Iterator[Fix]:
 
 
 def _made(
-    fix: Fix, texts: Mapping[str, str], text: Callable[[str], str | None], shells: Container[str]
+    wanted: tuple[Edit, ...],
+    texts: Mapping[str, str],
+    text: Callable[[str], str | None],
+    shells: Container[str],
 ) -> tuple[dict[str, str], list[Refused]]:
-    """The texts after a fix; as they were where a part of it cannot be made."""
+    """The texts after some edits, and those that cannot be made."""
     made, refused = dict(texts), list[Refused]()
-    for path in dict.fromkeys(edit.path for edit in fix.edits):
-        edits = [edit for edit in fix.edits if edit.path == path]
+    by_path: dict[str, list[Edit]] = {}
+    for edit in wanted:
+        by_path.setdefault(edit.path, []).append(edit)
+    for path, edits in by_path.items():
         now = made.get(path) or text(path)
         if now is None:
             refused += [
