@@ -67,7 +67,8 @@ def _decides(now: Environment, edit: Edit) -> bool:
 
 def _line(now: Environment, edit: Edit) -> Requirement | Image | None:
     """What the edit is about."""
-    lines = (*now.requirements, *now.python, *((now.image,) if now.image else ()))
+    images = (now.image,) if now.image and not edit.beside else ()  # beside it stand the keys of a service
+    lines = (*now.requirements, *now.python, *images)
     at = [one for one in lines if (one.place.path, one.place.line) == (edit.path, edit.line)]
     return next((one for one in at if edit.old in (one.text, one.text.removeprefix("python "))), None)
 
