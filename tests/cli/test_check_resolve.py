@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,24 @@ from tfgpu_doctor.install import asking, tools
 from tfgpu_doctor.install.asking import Resolver
 from tfgpu_doctor.install.resolved import UnreadableError, of_pip_report
 
+UV = tools.find_uv(os.environ)  # before a test replaces PATH
 GTX = ("--gpu", "GTX 1080", "--driver", "570")
 EXTRA = "tensorflow[and-cuda]==2.20.0\n"
 # Words of uv 0.13 and pip 24
 REFUSED = """error: No solution found when resolving dependencies
   cause: Because flask==3.0.0 depends on werkzeug>=3.0.0 and you require flask==3.0.0, we can conclude that you require
          werkzeug>=3.0.0. And because you require werkzeug==2.0, your requirements are unsatisfiable.
+"""
+OF_PIP = """Collecting tensorflow==2.20.0
+ERROR: Cannot install -r requirements.txt (line 2) and werkzeug==2.0 because these package versions have conflicts.
+
+The conflict is caused by:
+    The user requested werkzeug==2.0
+    flask 3.0.0 depends on Werkzeug>=3.0.0
+
+To fix this you could try to:
+1. loosen the range of package versions you have specified
+ERROR: ResolutionImpossible: for help visit a page
 """
 NO_ANSWERS = {
     "garbage": ("echo 'no toml [' > \"$last\"", "uv's pylock.toml cannot be read"),
@@ -86,6 +97,12 @@ def test_what_is_known_already_is_told_once_in_our_words(folder: Path) -> None:
     fake(folder, f"cat >&2 <<'END'\n{REFUSED}END\nexit 1")
     code, shown = check(folder, "tensorflow==2.20.0\ntensorflow-text==2.19.0\n")
     assert (code, "(1 problem)" in shown, "Because" in shown) == (1, True, False)
+
+
+def test_what_the_resolver_finds_overrules_our_judgement(folder: Path) -> None:
+    fake(folder, found(tensorflow="2.20.0", tensorflow_text="2.19.0", nvidia_cudnn_cu12="9.10.2.21"))
+    code, shown = check(folder, EXTRA + "tensorflow-text==2.19.0\n")
+    assert (code, "no problems found" in shown) == (0, True)
 
 
 def test_words_are_cleaned_and_a_screen_at_most(folder: Path) -> None:
@@ -166,18 +183,17 @@ def test_without_uv_pip_answers_for_its_own_python_only(folder: Path, monkeypatc
     monkeypatch.setattr(tools, "find_uv", lambda _: None)
     code, shown = check(folder, "tensorflow==2.20.0\n", "--os", "windows")
     assert (code, "install uv to resolve for windows_amd64" in shown) == (3, True)
-    python = folder.parent / "bin" / "python"
-    python.write_text(
-        '#!/bin/sh\nwhile [ "$1" != --report ]; do shift; done\n'
-        'echo \'{"install": [{"metadata": {"name": "TensorFlow", "version": "2.20.0"}}]}\' > "$2"\n',
-        encoding="utf-8",
-    )
-    python.chmod(0o755)
     monkeypatch.setattr(asking.Resolver, "_python_for", lambda *_: str(python))
-    assert (
-        "resolved by pip for Python 3.12: tensorflow 2.20.0"
-        in check(folder, "tensorflow==2.20.0\n", "--python", "3.12")[1]
-    )
+    python = folder.parent / "bin" / "python"
+    report = '{"install": [{"metadata": {"name": "TensorFlow", "version": "2.20.0"}}]}'
+    for body in (f"while [ $1 != --report ]; do shift; done; echo '{report}' > $2", f"echo '{OF_PIP}'; exit 1"):
+        python.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        python.chmod(0o755)
+        code, shown = check(folder, "tensorflow==2.20.0\nflask==3.0.0\nwerkzeug==2.0\n", "--python", "3.12")
+        if code == 0:
+            assert "resolved by pip for Python 3.12: tensorflow 2.20.0" in shown
+    assert code == 1 and "found flask==3.0.0 ← requirements.txt:2 found werkzeug==2.0" in shown
+    assert "why The user requested werkzeug==2.0 flask 3.0.0 depends on Werkzeug>=3.0.0 fix" in shown
 
 
 def test_a_report_of_pip_that_is_none() -> None:
@@ -198,11 +214,10 @@ def test_nothing_is_left_and_nothing_is_asked_without_it(folder: Path, monkeypat
 
 
 @pytest.mark.full
-def test_the_real_uv(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv", path="/usr/local/bin")
-    if uv is None:
+def test_the_real_uv(folder: Path) -> None:
+    if UV is None:
         pytest.skip("no uv")
-    (folder.parent / "bin" / "uv").symlink_to(uv)
+    (folder.parent / "bin" / "uv").symlink_to(UV)
     code, shown = check(folder, EXTRA)
     if "cannot be reached" in shown:
         pytest.skip("no package index")

@@ -39,6 +39,7 @@ _OPEN = re.compile(
 )
 _HEAD = re.compile(r"(?:error|ERROR): (?:No solution found[^:]*|(?=\S))|cause: |hint: |No solution found[^:]*:")
 _NO_WORDS = re.compile(r"\s*(?:WARNING|warning|INFO|DEPRECATION|\[notice\])\b|\[\.\.\. \d+ bytes left out")
+_REASONS = "The conflict is caused by:\n"  # of pip: a paragraph, before general advice
 _FRAME = " \t\r×╰─▶│├"  # with which uv draws the causes of an error
 _LONGEST = 1_200  # characters of a refusal: a screen
 _READ = 20_000  # characters of what a program wrote
@@ -126,6 +127,9 @@ class Resolver:
 def _words(output: str) -> str:
     """What a resolver wrote, as one paragraph without its frame and without passwords of an index."""
     kept = output if len(output) <= _READ else output[: _READ // 2] + "\n" + output[-_READ // 2 :]
+    if _REASONS in kept:
+        kept = kept.partition(_REASONS)[2].partition("\n\n")[0]
+    kept = kept[max(kept.find("ERROR:"), 0) :]  # what pip collected before
     lines = (line.strip(_FRAME) for line in kept.splitlines() if not _NO_WORDS.match(line))
     text = re.sub(r"(://)[^/@\s]+@", r"\1", " ".join(_HEAD.sub("", line).strip(_FRAME) for line in lines if line))
     text = clean(" ".join(text.split()))

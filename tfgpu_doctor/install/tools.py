@@ -157,7 +157,7 @@ class Conda(Pip):
 def try_with_pip(python: str, commands: Commands, wanted: Path, *, timeout: float) -> tuple[Package, ...]:
     """What the pip of an interpreter would install for a file of requirements, by a trial run."""
     answer = wanted.with_name("report.json")
-    argv = [python, "-I", "-m", "pip", "install", "--dry-run", "--ignore-installed", *_WHEELS, "--quiet"]
+    argv = [python, "-I", "-m", "pip", "install", "--dry-run", "--ignore-installed", *_WHEELS]
     argv += ["--progress-bar", "off", "--report", str(answer), "--requirement", str(wanted)]
     commands.run("choosing the packages", argv, timeout=timeout)
     return _read(of_pip_report, answer)

@@ -118,8 +118,8 @@ class PlannedEnvironment:
 
     @property
     def refused(self) -> bool:
-        """Whether no installer can meet all requirements, with any Python that is possible."""
-        return self._resolution[2]
+        """Whether no installer can meet all requirements, with any possible Python; one that did has the last word."""
+        return self._resolution[2] and (self.answer is None or self.answer.refusal is not None)
 
     @cached_property
     def _resolution(self) -> tuple[Universe, dict[str, str], bool]:
