@@ -73,10 +73,11 @@ def remaining(form: str, python: str, tensorflow: str, other: str, **machine: ob
         return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
 
     done = repair(judged({}), lambda _: text, judged, {"Dockerfile"})
+    # what has no wheel for any Python that TensorFlow has is left without advice
     found = [
         f"{one.severity.value}: {one.title}"
         for one in done.report.findings
-        if one.severity is Severity.ERROR or (one.severity is Severity.WARNING and one.fixes and one.fixes[0].edits)
+        if one.fixes and (one.severity is Severity.ERROR or (one.severity is Severity.WARNING and one.fixes[0].edits))
     ]
     found += [f"{one.edit.old} -> {one.edit.new}: {one.reason}" for one in done.refused]
     return [f"{form} {python} {tensorflow} {other}", *found, done.texts.get(name, text)] if found else []
