@@ -282,5 +282,5 @@ def test_what_is_to_be_pasted_is_right(name: str) -> None:
 
 def test_there_is_something_to_paste() -> None:
     text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    assert sum(name.startswith("docs/ci.md") for name in BLOCKS) == 2
+    assert sum(name.startswith("docs/ci.md") for name in BLOCKS) == 3
     assert "junit: tfgpu.xml" in text and "uses: " in text

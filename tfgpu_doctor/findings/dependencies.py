@@ -297,10 +297,8 @@ def resolver_finds_no_versions(view: PlannedEnvironment) -> Iterator[Problem]:
     answer, first = view.answer, view.tensorflow
     if answer is None or answer.refusal is None or view.refused:
         return
-    words = re.sub(r"[-_.]+", "-", answer.refusal.lower())
-    named = [
-        one for one in view.environment.requirements if re.search(rf"(?<![\w-]){re.escape(one.name)}(?![\w-])", words)
-    ]
+    words = {one.strip("-") for one in re.findall(r"[\w-]+", re.sub(r"[-_.]+", "-", answer.refusal.lower()))}
+    named = [one for one in view.environment.requirements if one.name in words]
     lines = sorted(named, key=lambda one: one.name in TENSORFLOW)[:_MOST_LINES] or ([first] if first else [])
     yield Problem(
         title=f"{answer.program} finds no versions that meet all requirements",
