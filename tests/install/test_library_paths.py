@@ -11,8 +11,9 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
-from tfgpu_doctor.install.library_paths import REPAIRED_ISSUES, add_library_paths
+from tfgpu_doctor.install.library_paths import add_library_paths
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.library_links import repaired_by_links
 from tfgpu_doctor.probes import xla_files
 
 FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own
@@ -121,4 +122,4 @@ def test_xla_is_told_where_its_compiler_is_when_tensorflow_is_imported(tmp_path:
 
 def test_known_issues_that_are_repaired_exist_and_have_their_release_here() -> None:
     versions = {one.id: one.condition.versions for one in MATRIX.data.known_issues}
-    assert {str(versions[one]).strip("=") for one in REPAIRED_ISSUES} <= set(RUNPATHS)
+    assert {str(versions[one]).strip("=") for one in repaired_by_links(MATRIX)} <= set(RUNPATHS)

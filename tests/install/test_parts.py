@@ -15,13 +15,13 @@ from tfgpu_doctor.install import resolved, room
 from tfgpu_doctor.install.choice import Choice, choose, host_target
 from tfgpu_doctor.install.failures import CommandError, RefusedError
 from tfgpu_doctor.install.interpreters import Interpreters
-from tfgpu_doctor.install.library_paths import REPAIRED_ISSUES
 from tfgpu_doctor.install.records import Package
 from tfgpu_doctor.install.resolved import UnreadableError
 from tfgpu_doctor.install.tools import of_pylock_text
 from tfgpu_doctor.install.variables import OURS, dropped, of_children
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.constraints import PlanRequest
+from tfgpu_doctor.plan.library_links import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
 from tfgpu_doctor.plan.target import describe
 
@@ -33,7 +33,7 @@ def chosen(spec: str | None = None, *, state: MachineState | None = None, **mach
     machine.setdefault("driver", "570")
     request = PlanRequest(MATRIX, describe(MATRIX, **machine), SpecifierSet(spec) if spec else None)
     fixed = "python" in machine
-    return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=("3.11",), fixed_python=fixed)
+    return choose(request, state, repaired=repaired_by_links(MATRIX), first_pythons=("3.11",), fixed_python=fixed)
 
 
 # ------------------------------------------------------------------------------------------------ what is made

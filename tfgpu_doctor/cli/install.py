@@ -138,8 +138,8 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
 def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
     from tfgpu_doctor.install.choice import choose, host_target
-    from tfgpu_doctor.install.library_paths import REPAIRED_ISSUES
     from tfgpu_doctor.plan.constraints import PlanRequest
+    from tfgpu_doctor.plan.library_links import repaired_by_links
     from tfgpu_doctor.plan.ranking import machine_state
     from tfgpu_doctor.plan.target import TargetError, from_facts, read_specifier
     from tfgpu_doctor.probes import host
@@ -158,7 +158,8 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
         target = host_target(target, system=system, machine=architecture, libc=value_or(here.libc, None))
         request = PlanRequest(matrix, target, read_specifier(specifier) if specifier else None)
         fixed = bool(machine["python"])
-        return choose(request, state, repaired=REPAIRED_ISSUES, first_pythons=(own,), fixed_python=fixed, method=method)
+        repaired = repaired_by_links(matrix)
+        return choose(request, state, repaired=repaired, first_pythons=(own,), fixed_python=fixed, method=method)
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
 

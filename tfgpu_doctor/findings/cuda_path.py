@@ -26,6 +26,7 @@ from tfgpu_doctor.findings.reported_libraries import (
     requested_in_vain,
 )
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.library_links import forgets_folders
 from tfgpu_doctor.records.facts import Package, Soname, TfDevice
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import minor
@@ -163,7 +164,7 @@ def extra_not_found_by_release(
 ) -> Problem | None:
     """A release that is known not to find what its own extra installs, and no other reason for it."""
     known = context.matrix.issues_for(gpu_release, extra=True)
-    bug = next((one for one in known if one.condition.extra and one.affects == "run"), None)
+    bug = next(filter(forgets_folders, known), None)
     wheels = pip_libraries(packages or ())
     no_gpu = devices is not None and not any(device.kind == "GPU" for device in devices)
     failed = messages.all("gpu-libraries-not-opened")

@@ -9,7 +9,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.plan.library_links import link_commands
+from tfgpu_doctor.plan.library_links import forgets_folders, link_commands
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
@@ -105,7 +105,7 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     off = off_library_path(context, first) if all(one.reachable for one in good) else ()
     folders = dict.fromkeys(posixpath.dirname(one.path) for one in good)
     lasting = (*off, *_linked(context, good, folders))
-    if release and any(issue.condition.extra and issue.affects == "run" for issue in release.known_issues):
+    if release and any(map(forgets_folders, release.known_issues)):
         other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
         patch = advised is not None and minor(advised.version) == minor(release.version)
         lasting = (*other, *lasting) if patch else (*lasting, *other)

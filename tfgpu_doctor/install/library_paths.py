@@ -28,9 +28,6 @@ from tfgpu_doctor.probes.library_places import Listing, Place, places
 from tfgpu_doctor.probes.loader import caller_of
 from tfgpu_doctor.records.versions import at_least
 
-# ids of known issues that `add_library_paths` repairs: a release with one of them can be installed if it is asked for
-REPAIRED_ISSUES: frozenset[str] = frozenset({"tf-2.16.1-runpath", "tf-2.21.0-runpath-cusolver"})
-
 _LIMIT = 32 << 20  # bytes of RECORD; that of TensorFlow 2.21 has 3 MB
 _COMPILER = os.path.join("nvidia", "cuda_nvcc")
 _HOOK = '''\

@@ -109,8 +109,7 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
 
 def _direct(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
     for line, one in lines:
-        package = universe.package(one.name)
-        newest = next((str(version) for version in package.named(package.allowed(one.specifier))), None)
+        newest = _newest(universe, one)
         if newest is None:
             expected = f"a version with a wheel for Python {universe.python}"
             yield Evidence(line.text, str(line.place), expected, "names of the wheels")
@@ -125,12 +124,16 @@ def _direct(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> 
                     yield Evidence(other.text, str(other.place), needed.text, source)
 
 
+def _newest(universe: Universe, one: Wanted) -> str | None:
+    package = universe.package(one.name)
+    return next((str(version) for version in package.named(package.allowed(one.specifier))), None)
+
+
 def _shared(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[str | None]:
     """What the newest version of each line requires of a package that they disagree on."""
     required: list[dict[str, str]] = []
     for _, one in lines:
-        package = universe.package(one.name)
-        newest = next((str(version) for version in package.named(package.allowed(one.specifier))), None)
+        newest = _newest(universe, one)
         found = _requirements(universe, one.name, newest, one.extras) if newest else []
         required.append({each.name: each.specifier for each in found})
     common = set.intersection(*(set(needed) for needed in required)) if required else set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 
-from tfgpu_doctor.matrix.loader import KnownIssue, Release
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 
 _ALL = "cd {site}/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
 # cublas, cufft, curand, cusolver, cusparse, cudnn; what they need themselves they find by $ORIGIN/../../nvjitlink/lib
@@ -28,6 +28,11 @@ _DEACTIVATE = 'LD_LIBRARY_PATH="${LD_LIBRARY_PATH#"$CONDA_PREFIX/lib"}"; export 
 def forgets_folders(issue: KnownIssue) -> bool:
     """Whether the issue is a RUNPATH that lacks folders of the extra: links repair it."""
     return issue.severity == "error" and issue.affects == "run" and issue.condition.extra
+
+
+def repaired_by_links(matrix: Matrix) -> frozenset[str]:
+    """The ids of these issues: a release with one of them can be installed if it is asked for."""
+    return frozenset(one.id for one in matrix.data.known_issues if forgets_folders(one))
 
 
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from tfgpu_doctor.plan.delivered import delivered, older_than_five_years
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.getting_python import what_may_be_missing
 from tfgpu_doctor.plan.install_commands import Installation
-from tfgpu_doctor.plan.library_links import forgets_folders
+from tfgpu_doctor.plan.library_links import forgets_folders, repaired_by_links
 from tfgpu_doctor.plan.problems import problems
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target, TargetError
@@ -189,7 +189,7 @@ class Planner:
 
     def _with_links(self) -> Planner:
         """Of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work."""
-        issues = {one.id for one in self.request.matrix.data.known_issues if forgets_folders(one)}
+        issues = repaired_by_links(self.request.matrix)
         return replace(self, request=replace(self.request, repaired_issues=self.request.repaired_issues | issues))
 
     def _can_change(self, row: Release, broken: set[str]) -> bool:
