@@ -25,16 +25,7 @@ def together(
     environment: Environment, found: Sequence[Finding], judge: Callable[[Environment], Sequence[Finding]]
 ) -> Iterator[Finding]:
     """The findings of an environment, with first fixes that agree with each other and need no second round."""
-    made: list[Edit] = []
-    now, several = environment, found
-    for _ in range(_MOST):
-        edits = [*_next(now, several)]
-        if not edits:
-            break
-        for edit in edits:
-            _compose(made, edit)
-        now = _edited(now, edits)
-        several = judge(now)
+    made = _all_edits(environment, found, judge)
     own = {_key(edit) for one in found for edit in _first(one)}
     later = tuple(edit for edit in made if _key(edit) not in own)
     followed = [one for one in found if any(_line(environment, edit) for edit in _first(one))]
@@ -42,6 +33,22 @@ def together(
     leader = next(iter((*deciding, *followed)), None)
     for one in found:
         yield _with_final(one, made, later if one is leader else (), leader) if _first(one) else one
+
+
+def _all_edits(
+    environment: Environment, found: Sequence[Finding], judge: Callable[[Environment], Sequence[Finding]]
+) -> list[Edit]:
+    """Follow the first fixes, judge again, and so on until no fix is left that can be followed."""
+    made: list[Edit] = []
+    for _ in range(_MOST):
+        edits = [*_next(environment, found)]
+        if not edits:
+            break
+        for edit in edits:
+            _compose(made, edit)
+        environment = _edited(environment, edits)
+        found = judge(environment)
+    return made
 
 
 def _first(one: Finding) -> tuple[Edit, ...]:

@@ -127,11 +127,7 @@ def _removed_name(messages: MessageLog) -> str | None:
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
     """A name that a later NumPy does not have: TensorFlow before 2.7 asks for some, else the user's code does."""
     removed_in = _REMOVED_IN.get(name, "2")
-    own = (numpy_bound(release) if release else None) or ""
-    of_minors = (f"{minor(one)}.{patch}" for one in _NUMPY for patch in (0, 2, 5))  # "~=1.19.2" has no 1.19.0
-    fits = [one for one in of_minors if allows(f"<{removed_in}", one) and (not own or allows(own, one))]
-    floor = next((one for one in own.split(",") if one.startswith(">")), "")
-    requirement = f"numpy{floor},<{removed_in}" if floor and fits else f"numpy<{removed_in}"
+    requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
     edit = Fix(text=f"Or replace np.{name} in the code that the traceback names; NumPy's release notes say by what")
     install, *newer = _install(context, requirement, "a newer NumPy")
@@ -140,8 +136,16 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
         cause=f"NumPy {removed_in} or newer is installed"
         + ("; TensorFlow before 2.7 uses names that NumPy 1.24 removed" if in_tensorflow else ""),
         evidence=message_evidence(*seen, need=requirement),
-        fixes=(*((install,) if fits else ()), *(newer if in_tensorflow else ()), edit),
+        fixes=(*((install,) if available else ()), *(newer if in_tensorflow else ()), edit),
     )
+
+
+def _before(removed_in: str, bound: str) -> tuple[str, bool]:
+    """The requirement of a NumPy that has the name yet, and whether one of them is within TensorFlow's own bound."""
+    of_minors = (f"{minor(one)}.{patch}" for one in _NUMPY for patch in (0, 2, 5))  # "~=1.19.2" has no 1.19.0
+    available = any(allows(f"<{removed_in}", one) and (not bound or allows(bound, one)) for one in of_minors)
+    floor = next((one for one in bound.split(",") if one.startswith(">")), "") if available else ""
+    return f"numpy{floor}{',' * bool(floor)}<{removed_in}", available
 
 
 @ABI_NUMPY.sign

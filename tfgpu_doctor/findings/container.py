@@ -13,7 +13,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.plan.file_edits import add_to_container
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 NO_GPU = finding(
     "container.no-gpu",
@@ -101,10 +101,7 @@ def container_message(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")  # it is found, whatever access was granted
-    if messages.has("driver-versions-differ", "nvml-mismatch"):
-        return None  # both halves of a driver are there
-    if stub_first and answers.has_code(cuda_init, *answers.STUB_LIBRARY):
+    if _explained_by_libraries(messages, cuda_init, variables or {}):
         return None
     hooks = answers.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)
@@ -112,7 +109,6 @@ def container_message(
     shown = hooks or reported or inside is not None
     if not shown or (os == "wsl2" and not reported):
         return None
-    kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     start = messages.all("image-build", "container-start")
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *answers.driver_messages(messages))
     if messages.has("nvml-blocked") and not (hooks or reported):
@@ -122,17 +118,31 @@ def container_message(
             evidence=seen,
             fixes=kept_access(host_container),
         )
+    return _no_access(context, messages, seen, host_container, of_hook=bool(hooks))
+
+
+def _no_access(
+    context: Context, messages: MessageLog, seen: tuple[Evidence, ...], container: str | None, *, of_hook: bool
+) -> Problem:
+    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=_reported_cause(messages, of_hook=bool(hooks)),
+        cause=_reported_cause(messages, of_hook=of_hook),
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
             *access(context, kind, requested=_requests_gpus(messages), refused=refused),
-            *((answers.RUN_ON_HOST,) if hooks else ()),
+            *((answers.RUN_ON_HOST,) if of_hook else ()),
         ),
     )
+
+
+def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, variables: dict[str, str]) -> bool:
+    """Two versions of a driver, or CUDA's stub library on the loader path, fail with any access to the GPU."""
+    stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
+    stub_answers = stub_first and answers.has_code(cuda_init, *answers.STUB_LIBRARY)
+    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
 
 
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:

@@ -25,7 +25,7 @@ from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
-from tfgpu_doctor.records.facts import CudnnFile, Soname, TfDevice, Toolkit
+from tfgpu_doctor.records.facts import CudnnFile, Message, Soname, TfDevice, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -214,12 +214,11 @@ def not_opened(
 ) -> Problem | None:
     """cuDNN cannot be opened, and nothing shows that it is installed."""
     wanted_cuda = gpu_release.cuda if gpu_release else None
-    # a CUDA of another version explains a library that is not named
-    other_cuda = toolkits and not any(serves(kit.version or "", wanted_cuda or "") for kit in toolkits)
+    cuda = next((kit for kit in toolkits or () if serves(kit.version or "", wanted_cuda or "")), None)
+    other_cuda = toolkits and cuda is None  # explains a library that is not named
     lines = (*reported_cudnn.not_opened, *(() if other_cuda else reported_cudnn.unnamed))
     if not lines or (messages.stops_import and not messages.has("loader-error", "self-check")):
         return None
-    cuda = next((kit for kit in toolkits or () if serves(kit.version or "", wanted_cuda or "")), None)
     beside = f". CUDA {cuda.version}, which is installed, does not contain cuDNN" if cuda else ""
     return Problem(
         title=f"cuDNN is {'' if reported_cudnn.not_opened else 'probably '}missing, or not on the loader path",
@@ -301,12 +300,17 @@ def _unnamed_although_installed(context: Context, cudnn: ReportedCudnn) -> Probl
     )
 
 
+def _parts_not_opened(messages: MessageLog) -> list[Message]:
+    """Messages about libraries of cuDNN that its main library loads."""
+    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
+    parts = [message for name, message in named if CUDNN_PART.search(name)]
+    return parts + [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
+
+
 @LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
 def installed_but_not_opened(context: Context, messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
-    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
-    parts = [message for name, message in named if CUDNN_PART.search(name)]
-    parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
+    parts = _parts_not_opened(messages)
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     somewhere = bool(installed) or messages.has("started-elsewhere", "said-to-be-there")
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]

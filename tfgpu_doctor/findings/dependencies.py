@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -152,13 +152,7 @@ def requirement_refused(
     tensorflow = from_wheel(packages)
     if tensorflow is None:
         return None
-    there = {one.name: one for one in packages}
-    required = {canonicalize_name(one.name): one for one in required_by(tensorflow, python_version, wheel_platform)}
-    refused = [
-        (there[name], str(one.specifier))
-        for name, one in required.items()
-        if name in there and name not in _COMPANIONS and allows(str(one.specifier), there[name].version) is False
-    ]
+    refused = [*_refused(packages, required_by(tensorflow, python_version, wheel_platform))]
     if not refused:
         return None
     bounds = [f"{one.name}{_without_gaps(bound)}" for one, bound in refused]
@@ -180,6 +174,14 @@ def requirement_refused(
         ),
         severity=None if fails else Severity.WARNING,
     )
+
+
+def _refused(packages: tuple[Package, ...], required: Iterable[Requirement]) -> Iterator[tuple[Package, str]]:
+    """Installed packages outside their bounds, with the bounds; the companions of TensorFlow have their own sign."""
+    installed = {one.name: one for one in packages if one.name not in _COMPANIONS}
+    for name, bound in {canonicalize_name(one.name): str(one.specifier) for one in required}.items():
+        if name in installed and allows(bound, installed[name].version) is False:
+            yield installed[name], bound
 
 
 def _without_gaps(bound: str) -> str:

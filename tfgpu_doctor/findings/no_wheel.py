@@ -72,10 +72,10 @@ def with_old_pip(
     """The offers end where the wheels got a tag that this pip does not read, not where the Python's wheels end."""
     listed = next((message for message in refused if offered(message)), None)
     last = _last_before_a_tag(context.matrix, offered(listed) or [], python) if listed and row else None
-    if row is None or last is None or row.glibc is None or row.glibc == last.glibc:
+    if row is None or last is None or row.glibc is None or not _has_later_tag(row, last):
         return None
     libc = value_or(context.facts.host.libc, "").removeprefix("glibc ")
-    if Version(row.version) <= Version(last.version) or at_least(libc, row.glibc) is False:
+    if at_least(libc, row.glibc) is False:
         return None  # the system is too old for the wheel, and no pip helps
     needed = next((pip for glibc, pip in reversed(_PIP_FOR) if at_least(row.glibc, glibc)), "19.0")
     remedies = context.remedies
@@ -92,6 +92,10 @@ def with_old_pip(
             ),
         ),
     )
+
+
+def _has_later_tag(row: Release, last: Release) -> bool:
+    return row.glibc != last.glibc and Version(row.version) > Version(last.version)
 
 
 def _last_before_a_tag(matrix: Matrix, versions: list[str], python: str | None) -> Release | None:

@@ -143,11 +143,9 @@ _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minim
 def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
     release, base = view.release, view.base
-    if release is None or base is None or base.flavour != "runtime" or base.tensorflow or view.extra or view.conda:
+    if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
-    if not release.cuda or not at_least(release.version, _KERAS_SINCE):
-        return
-    if any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements):
+    if not (release.cuda and at_least(release.version, _KERAS_SINCE)) or _installs_compiler(view):
         return
     image = base.image
     better = with_extra(view, release) if view.tensorflow and release.extra else None
@@ -160,6 +158,11 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
         ),
         severity=Severity.WARNING,
     )
+
+
+def _installs_compiler(view: PlannedEnvironment) -> bool:
+    lines = view.environment.requirements
+    return bool(view.extra or view.conda) or any(_COMPILERS.fullmatch(one.name) for one in lines)
 
 
 # ----------------------------------------------------------------------------------------- xla.ptxas-missing

@@ -7,7 +7,7 @@ with belong to some releases only; so does the Python beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from packaging.version import Version
@@ -83,10 +83,8 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     if isinstance(python.version, Known):
         version = minor(python.version.value)
         clues.append((f"Python {version}", lambda row: version in row.python))
-    newest: dict[Series, Version] = {}
-    for row in _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64"), with_cuda=not by_python):
-        if not (row.version.is_prerelease or row.version.local) and all(leaves(row) for _, leaves in clues):
-            newest[row.series] = max(row.version, newest.get(row.series, row.version))
+    wheels = _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64"), with_cuda=not by_python)
+    newest = _newest_patches(row for row in wheels if all(leaves(row) for _, leaves in clues))
     if not 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST):
         return None
     names = ", ".join(dict.fromkeys(name for name, _ in clues))
@@ -96,6 +94,14 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
         f"the text does not name the release; {names} leave{'s' if len(clues) == 1 else ''} {span}",
         one_of=tuple(str(newest[series]) for series in sorted(newest)),
     )
+
+
+def _newest_patches(wheels: Iterable[_Wheel]) -> dict[Series, Version]:
+    newest: dict[Series, Version] = {}
+    for row in wheels:
+        if not (row.version.is_prerelease or row.version.local):
+            newest[row.series] = max(row.version, newest.get(row.series, row.version))
+    return newest
 
 
 def python_of_offers(text: ParsedText, matrix: Matrix, platform: Fact[str]) -> Fact[str] | None:

@@ -62,7 +62,15 @@ def sources(data: MatrixFile) -> Iterator[str]:
 
 def unique(data: MatrixFile) -> Iterator[str]:
     """No row stands twice. A GPU's name may, under several compute capabilities: it was sold with several chips."""
-    keys: dict[str, list[str]] = {
+    for table, names in _keys(data).items():
+        for name, times in Counter(names).items():
+            if times > 1:
+                yield f"{table}: {name!r} stands {times} times"
+
+
+def _keys(data: MatrixFile) -> dict[str, list[str]]:
+    """What tells the rows of each table apart."""
+    return {
         "architectures": [row.compute_capability for row in data.architectures],
         "peaks": [f"{row.compute_capability} {row.products or ''}".strip() for row in data.peaks],
         "gpus": [f"{name.lower()} of {row.compute_capability}" for row in data.gpus for name in row.names],
@@ -75,10 +83,6 @@ def unique(data: MatrixFile) -> Iterator[str]:
         "packages": [*(row.package for row in data.packages), *(row.package for row in data.nvidia)],
         "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
     }
-    for table, names in keys.items():
-        for name, times in Counter(names).items():
-            if times > 1:
-                yield f"{table}: {name!r} stands {times} times"
 
 
 def order(data: MatrixFile) -> Iterator[str]:

@@ -84,11 +84,19 @@ def _listed(record: str) -> Iterator[tuple[str, int | None]]:
 def _to_compare(rows: Iterable[list[str]]) -> Iterator[tuple[str, int | None]]:
     for row in rows:
         path = row[0] if row else ""
-        inside = path and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
-        name = path.rpartition("/")[2]
-        loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
         size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
         # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
         # first of them that is uninstalled.
-        if inside and loaded and size != 0 and not any(part in f"/{path}" for part in _NOT_LOADED):
+        if _is_inside(path) and _is_loaded(path) and size != 0:
             yield path, size
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path of RECORD, which anybody may have written, stays below the folder of the packages."""
+    return bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+
+
+def _is_loaded(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    kind = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
+    return kind and not any(part in f"/{path}" for part in _NOT_LOADED)
