@@ -11,6 +11,7 @@ from tests.cli.runner import tfgpu
 from tfgpu_doctor.install import asking, tools
 from tfgpu_doctor.install.asking import Resolver
 from tfgpu_doctor.install.resolved import UnreadableError, of_pip_report
+from tfgpu_doctor.records.report import load_report
 
 UV = tools.find_uv(os.environ)  # before a test replaces PATH
 GTX = ("--gpu", "GTX 1080", "--driver", "570")
@@ -151,6 +152,20 @@ def test_for_which_python_it_is_asked(text: str, options: tuple[str, ...], pytho
     fake(folder, found(tensorflow="2.15.1"))
     _, shown = check(folder, text, *options, name="Dockerfile" if "FROM" in text else "requirements.txt")
     assert f"resolved by uv for Python {python}: tensorflow 2.15.1" in shown
+
+
+def test_json_has_every_version_that_was_chosen(folder: Path) -> None:
+    fake(folder, found(tensorflow="2.20.0", h5py="3.14.0"))
+    (folder / "requirements.txt").write_text("tensorflow==2.20.0\n", encoding="utf-8")
+    done = tfgpu("check", "requirements.txt", "--resolve", "--format", "json", cwd=folder)
+    saved = load_report(done.stdout.encode(), "check.json")
+    (resolved,) = saved.resolved
+    assert (resolved.label, resolved.program) == ("requirements.txt", "uv")
+    assert resolved.versions == {"tensorflow": "2.20.0", "h5py": "3.14.0"}
+    assert (
+        load_report(tfgpu("check", "requirements.txt", "--format", "json", cwd=folder).stdout.encode(), "").resolved
+        == ()
+    )
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)

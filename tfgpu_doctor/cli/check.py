@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.cli.check_resolve import answers_for
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import fail_on_option, output_options, pair_outputs, redact_option, write
+from tfgpu_doctor.cli.output import (
+    fail_on_option,
+    output_options,
+    pair_outputs,
+    redact_option,
+    shows_changes,
+    write,
+)
 from tfgpu_doctor.cli.target import read_target, target_options
 from tfgpu_doctor.manifests import KINDS
-from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.manifests import Environment, Kind
-    from tfgpu_doctor.records.report import FailOn, Report
+    from tfgpu_doctor.manifests import Kind
+    from tfgpu_doctor.records.report import FailOn
+
+_HELP = """Check the versions, base images and GPU requests in these files against the compatibility matrix.
+
+FILE is a requirements.txt, pyproject.toml, setup.py, setup.cfg, Pipfile, environment.yml, lock file (uv, Poetry,
+PDM, Pipenv, conda-lock, pixi, pylock.toml), Dockerfile, compose file, Kubernetes manifest, Helm chart,
+devcontainer.json, .python-version or runtime.txt, or a folder with such files; - is standard input, with --kind.
+Files that describe one environment are checked together. Files that they include are read below their own folder,
+or when they are named, too.
+
+With --resolve, uv (or pip) says whether the requirements can be met, and which versions it would install, and those
+are checked. It gets names and versions from the files, but not their paths, addresses and options; its index,
+proxies and certificates are those that it is configured with. Packages of conda are not resolved.
+
+Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow, or
+nothing was wrong so far and --resolve got no answer.
+"""
 
 
 @click.command(
     "check",
+    help=_HELP,
     short_help="Check requirements, Dockerfiles and manifests before building them.",
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
@@ -51,21 +72,7 @@ def command(
     outputs: tuple[str, ...],
     **machine: Any,
 ) -> None:
-    """Check the versions, base images and GPU requests in these files against the compatibility matrix.
-
-    FILE is a requirements.txt, pyproject.toml, setup.py, setup.cfg, Pipfile, environment.yml, lock file (uv, Poetry,
-    PDM, Pipenv, conda-lock, pixi, pylock.toml), Dockerfile, compose file, Kubernetes manifest, Helm chart,
-    devcontainer.json, .python-version or runtime.txt, or a folder with such files; - is standard input, with --kind.
-    Files that describe one environment are checked together. Files that they include are read below their own folder,
-    or when they are named, too.
-
-    With --resolve, uv (or pip) says whether the requirements can be met, and which versions it would install, and those
-    are checked. It gets names and versions from the files, but not their paths, addresses and options; its index,
-    proxies and certificates are those that it is configured with. Packages of conda are not resolved.
-
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow, or
-    nothing was wrong so far and --resolve got no answer.
-    """
+    """Check files; what the help page says stands above."""
     targets = pair_outputs(formats, outputs, "check")
     if "-" in files and kind is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
@@ -73,57 +80,18 @@ def command(
         raise click.UsageError("standard input (-) cannot be changed: --fix needs files")
     matrix = load_matrix(matrix_file)
     target = read_target(matrix, **machine)
+    from tfgpu_doctor.cli.check_run import Check
     from tfgpu_doctor.cli.manifests import ManifestFiles
-    from tfgpu_doctor.diagnosis.manifests import judge
-    from tfgpu_doctor.diagnosis.repairing import repair
     from tfgpu_doctor.diagnosis.reports import now
     from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import ManifestError
-    from tfgpu_doctor.plan.answers import Answers
-    from tfgpu_doctor.plan.planned import planned
-    from tfgpu_doctor.records.checked import Change, Checked
     from tfgpu_doctor.records.report import exit_code
-    from tfgpu_doctor.render.check_words import read_file
-    from tfgpu_doctor.render.terminal.plan import target_line
 
-    created, sources = now(), ManifestFiles(files, kind, stage)
-
-    resolver = Resolver(os.environ) if resolve else None
-
-    def asked(environments: Iterable[Environment]) -> Answers:
-        return answers_for(environments, target, matrix, resolver) if resolver else Answers()
-
-    def judged(edited: Mapping[str, str]) -> Report:
-        return judge(sources.environments(edited), target, matrix, created)
-
+    sources = ManifestFiles(files, kind, stage)
+    check = Check(sources, target, matrix, now(), Resolver(os.environ) if resolve else None)
     try:
-        environments = sources.environments()
-        answers = asked(environments)
-        report = judge(environments, target, matrix, created, answers)
-        shells = {one.place.path for one in environments if one.kind == "dockerfile"}
-        repaired = repair(report, sources.text, judged, shells)
+        checked = check.run(changes=fix or shows_changes(targets), fix=fix)
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
-    changes = tuple(
-        Change(path=path, before=sources.text(path) or "", after=text) for path, text in repaired.texts.items()
-    )
-    if fix:
-        for one in changes:
-            sources.write(one.path, one.after)
-            say(f"tfgpu: changed {one.path}")
-        environments = sources.environments(repaired.texts)
-        answers = asked(environments)
-        report = judge(environments, target, matrix, created, answers)
-    checked = Checked(
-        report=report,
-        target=target_line(target),
-        files=tuple(read_file(planned(one, target, matrix), answers.found.get(one)) for one in environments),
-        changes=changes,
-        not_changed=(
-            *(f"{one.edit.path}:{one.edit.line}: {one.reason}" for one in repaired.refused),
-            *(() if repaired.is_complete else ("there is more to change: run it again",)),
-        ),
-        fixed=fix,
-    )
     write(checked, "check", targets, redact=redact, fail_on=fail_on)
-    context.exit(exit_code(report, fail_on))
+    context.exit(exit_code(checked.report, fail_on))

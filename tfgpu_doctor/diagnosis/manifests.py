@@ -19,7 +19,18 @@ from tfgpu_doctor.plan.differences import compared
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
-from tfgpu_doctor.records.report import SCHEMA, Finding, Fix, MatrixInfo, Report, Severity, Tool, Undetermined, Verdict
+from tfgpu_doctor.records.report import (
+    SCHEMA,
+    Finding,
+    Fix,
+    MatrixInfo,
+    Report,
+    Resolved,
+    Severity,
+    Tool,
+    Undetermined,
+    Verdict,
+)
 
 NONE = Answers()
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
@@ -54,6 +65,11 @@ def judge(
             *(Undetermined(id="tf.package-conflict", reason=reason) for reason in answers.open),
             *_unread(views),
             *_open(one for one, found in zip(views, by_view, strict=True) if not found),
+        ),
+        resolved=tuple(
+            Resolved(label=one.label, program=answer.program, python=answer.python, versions=dict(answer.versions))
+            for one, answer in answers.found.items()
+            if answer.refusal is None
         ),
     )
 

@@ -85,6 +85,15 @@ class Undetermined(Record, frozen=True):
     reason: str
 
 
+class Resolved(Record, frozen=True):
+    """The versions that a resolver chose for one environment (`tfgpu check --resolve`)."""
+
+    label: str  # "requirements.txt"
+    program: Annotated[str, public("resolver")]  # "uv"
+    python: Annotated[str, public("python")]  # "3.12", that it was asked for
+    versions: Annotated[dict[str, str], public("versions")]  # by the name of the package
+
+
 class Tool(Record, frozen=True):
     """The program that wrote the report."""
 
@@ -112,6 +121,7 @@ class Report(Document, frozen=True):
     timings: dict[str, float]  # seconds
     findings: tuple[Finding, ...]
     undetermined: tuple[Undetermined, ...] = ()
+    resolved: tuple[Resolved, ...] = ()
 
 
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfgpu_doctor.diagnosis.repairing import Repair
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.answers import NOT_RESOLVED
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -39,6 +40,14 @@ def read_file(seen: PlannedEnvironment, answer: Answer | None = None) -> ReadFil
         f"is {one.part_of}" if one.part_of else "; ".join((*_content(seen), *_answered(seen, answer))) or "nothing"
     )
     return ReadFile(label=one.label, path=one.place.path, content=content)
+
+
+def not_changed(repaired: Repair) -> Iterator[str]:
+    """What --fix leaves as it is, each with its place and the reason."""
+    for one in repaired.refused:
+        yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
+    if not repaired.is_complete:
+        yield "there is more to change: run it again"
 
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:

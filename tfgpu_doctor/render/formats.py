@@ -21,6 +21,7 @@ class Format(NamedTuple):
     ending: str = ""  # of files that get this format without being asked
     is_commands: bool = False  # of a CI system, which takes them from the log
     summary: str = ""  # the format that the summary of a GitHub job gets besides
+    changes: bool = False  # shows how files would be changed, which takes long to find out
 
 
 _ROWS = (
@@ -33,6 +34,7 @@ _ROWS = (
             "report comparison": "terminal.compare",
             "bench comparison": "terminal.bench_compare",
         },
+        changes=True,
     ),
     Format("json", ending=".json"),  # of every result: its own to_json
     Format(
@@ -45,6 +47,7 @@ _ROWS = (
         },
         shared=True,
         ending=".md",
+        changes=True,
     ),
     Format(
         "junit",
