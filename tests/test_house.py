@@ -26,6 +26,27 @@ LOOSE = {"__init__.py", "__main__.py", "py.typed"}
 FLOORS = 12
 LONGEST = 350  # lines
 LONG = {"probes/tensorflow_probe.py": "one file, because it runs alone in whatever interpreter has TensorFlow"}
+MOST_COMPLEX = 15
+COMPLEX = {  # to be split
+    "cli/check.py::command",
+    "findings/cuda.py::nothing_brings_it_planned",
+    "findings/gpu_arch.py::newest_cudnn_planned",
+    "findings/packages.py::no_matching_distribution",
+    "findings/packages.py::no_wheel_for_required_python",
+    "findings/packages.py::python_without_wheels",
+    "install/allowed.py::_argument_list",
+    "install/library_paths.py::_links",
+    "manifests/editing.py::_removed",
+    "manifests/joining.py::_parts",
+    "manifests/kubernetes.py::_gpu",
+    "manifests/locks.py::_closure",
+    "manifests/setup_files.py::_listed",
+    "manifests/setup_files.py::read_setup_py",
+    "manifests/templates.py::_evaluate",
+    "plan/conflicts.py::_conflicts",
+    "plan/ranking.py::_ways",
+    "render/terminal/plan.py::_option",
+}
 CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
 WAITS = {
     "bench/test_peers.py": "waits for a thread",
@@ -40,10 +61,11 @@ class House:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+        self.trees = {file: ast.parse((root / file).read_text(encoding="utf-8"), file) for file in self.files}
         self.imports = {file: dict(self._imported(file)) for file in self.files}  # file → file → line
 
     def _imported(self, file: str) -> Iterator[tuple[str, int]]:
-        for node in ast.walk(ast.parse((self.root / file).read_text(encoding="utf-8"), file)):
+        for node in ast.walk(self.trees[file]):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -143,6 +165,35 @@ def no_long_file(house: House) -> Iterator[str]:
             yield f"{file} has {lines} lines"
 
 
+BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.Assert, ast.match_case)
+INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Its branches, those of expressions included (ruff counts statements only); functions inside it count apart."""
+    total, open_nodes = 1, list[ast.AST](function.body)
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, INNER):
+            continue
+        total += isinstance(node, BRANCHES)
+        total += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        total += len(node.ifs) if isinstance(node, ast.comprehension) else 0
+        open_nodes.extend(ast.iter_child_nodes(node))
+    return total
+
+
+def complex_functions(house: House) -> Iterator[str]:
+    for file, tree in house.trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and complexity(node) > MOST_COMPLEX:
+                yield f"{file}::{node.name}"
+
+
+def no_complex_function(house: House) -> Iterator[str]:
+    yield from sorted({*complex_functions(house)} - COMPLEX)
+
+
 def findings_stand_alone(house: House) -> Iterator[str]:
     """What files with findings share stands in a file that declares none."""
     declaring = {f"findings/{module.__name__.rpartition('.')[2]}.py" for module in FILES}
@@ -157,6 +208,7 @@ LAWS: tuple[Law, ...] = (
     nothing_lies_loose,
     few_floors,
     no_long_file,
+    no_complex_function,
     findings_stand_alone,
 )
 
@@ -183,6 +235,7 @@ BREAKERS: dict[Law, dict[str, str]] = {
     few_floors: {f"{one}/a.py": f"import tfgpu_doctor.{other}.a" for one, other in zip(ORDER[1:], ORDER, strict=False)},
     findings_stand_alone: {"findings/cuda.py": "from tfgpu_doctor.findings.memory import x", "findings/memory.py": ""},
     no_long_file: {"records/a.py": "\n" * 351},
+    no_complex_function: {"records/a.py": f"def f(x):\n    return {' or '.join('x' * 16)}"},
 }
 
 

@@ -342,10 +342,15 @@ def no_bare_except(file: str) -> Iterator[str]:
 
 
 def what_catches_everything_has_a_reason(file: str) -> Iterator[str]:
-    """Catch what you expect, or add the place and the reason to BROAD."""
+    """Catch what you expect, or add the place and the reason to BROAD; what is raised again has a comment there."""
     for place, line in broad_handlers(file):
         if place not in BROAD and place.split("::")[0] not in BROAD:
             yield f"{place}, line {line}"
+    lines = (PACKAGE / file).read_text(encoding="utf-8").splitlines()
+    for node in ast.walk(tree(file)):
+        again = isinstance(node, ast.ExceptHandler) and is_broad(node.type) and raises_again(node)
+        if again and "#" not in lines[node.lineno - 1]:
+            yield f"{file}:{node.lineno} has no comment that says what must be done before it is raised again"
 
 
 LAWS: tuple[Law, ...] = (
@@ -407,6 +412,7 @@ BREAKERS: dict[str, Law] = {
     "try:\n    pass\nexcept:\n    pass": no_bare_except,
     "try:\n    pass\nexcept (OSError, Exception):\n    pass": what_catches_everything_has_a_reason,
     "import contextlib\nwith contextlib.suppress(BaseException):\n    pass": what_catches_everything_has_a_reason,
+    "try:\n    pass\nexcept BaseException:\n    raise": what_catches_everything_has_a_reason,
 }
 
 

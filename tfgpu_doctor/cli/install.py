@@ -120,7 +120,7 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
         log = keep_log(making.commands, prefix, message=f"tfgpu install: {error}")
         page.render_failure(str(error), _explained(error, matrix, prefix), str(log) if log else None, console_for())
         return error.code
-    except BaseException as error:
+    except BaseException as error:  # also Ctrl-C: the log says how far the installation got
         why = (
             "interrupted" if isinstance(error, (KeyboardInterrupt, SystemExit)) else f"{type(error).__name__}: {error}"
         )

@@ -113,7 +113,7 @@ def _beside(target: str, data: bytes, old: os.stat_result | None) -> None:
             if old:
                 _take_over(target, handle, old)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException:  # also Ctrl-C: no half-written file stays behind
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise

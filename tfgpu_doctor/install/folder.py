@@ -84,7 +84,7 @@ class Folder:
         except OSError as error:
             self._remove()
             raise FolderError(f"{self.path} cannot be made: {why(error)}") from error
-        except BaseException:
+        except BaseException:  # also Ctrl-C: __exit__ is not called after a failed __enter__
             self._remove()
             raise
         return self
@@ -96,7 +96,7 @@ class Folder:
             try:
                 shutil.rmtree(self.temporary, ignore_errors=True)
                 (self.path / MARKER).unlink()
-            except BaseException:
+            except BaseException:  # also Ctrl-C: an environment with its marker counts as unfinished
                 self._remove()
                 raise
             if self._claim:

@@ -160,7 +160,7 @@ class Child:
             )
             _running.add(self)
             self._let_go(keep=1)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: the pipe to the child would stay open
             self._let_go()
             raise
         finally:

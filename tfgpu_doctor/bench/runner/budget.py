@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tfgpu_doctor.bench.devices import GpuFound
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import Clock
-from tfgpu_doctor.bench.runner.workers import Key, Workers, hello
+from tfgpu_doctor.bench.runner.workers import Key, Workers
 
 _ONE: Key = ("", "")
 _DOING = {
@@ -86,7 +85,6 @@ class OneProcess(Workers):
     def __init__(self, start: Callable[[], Worker], limit: Limit) -> None:
         """None is started yet."""
         super().__init__(lambda: BoundedWorker(start(), limit))
-        self.found: tuple[GpuFound, ...] = ()  # the GPUs that the newest process lists
 
     @property
     def alive(self) -> bool:
@@ -96,15 +94,6 @@ class OneProcess(Workers):
     def take(self, _key: Key = _ONE) -> Worker:
         """The process, started where there is none. Raises WorkerError: it does not start."""
         return super().take(_ONE)
-
-    def _start_one(self) -> Worker:
-        worker = self._start()
-        try:
-            _, self.found = hello(worker)
-        except BaseException:
-            worker.close()
-            raise
-        return worker
 
     def drop(self, _key: Key = _ONE) -> None:
         """End the process."""

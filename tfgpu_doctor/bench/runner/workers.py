@@ -36,6 +36,7 @@ class Workers:
         self._start = start
         self._alive: dict[Key, Worker] = {}
         self._spare: list[Worker] = []  # started and greeted, not used for any case yet
+        self.found: tuple[GpuFound, ...] = ()  # the GPUs that the newest process lists
 
     def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
         """Start one, and say its versions and the GPUs that it lists.
@@ -43,8 +44,8 @@ class Workers:
         Raises WorkerError: TensorFlow cannot be imported there.
         """
         self._spare.append(self._start())
-        software, found = hello(self._spare[0])
-        return self._spare[0], software, found
+        software, self.found = hello(self._spare[0])
+        return self._spare[0], software, self.found
 
     def take(self, key: Key) -> Worker:
         """The process of a case, started where there is none. Raises WorkerError: it does not start."""
@@ -55,8 +56,8 @@ class Workers:
     def _start_one(self) -> Worker:
         worker = self._start()
         try:
-            hello(worker)
-        except BaseException:
+            _, self.found = hello(worker)
+        except BaseException:  # also Ctrl-C: the process would outlive the benchmark
             worker.close()
             raise
         return worker
