@@ -32,8 +32,6 @@ COMPLEX = {  # to be split
     "findings/cuda.py::nothing_brings_it_planned",
     "findings/gpu_arch.py::newest_cudnn_planned",
     "findings/packages.py::no_matching_distribution",
-    "findings/packages.py::no_wheel_for_required_python",
-    "findings/packages.py::python_without_wheels",
     "install/allowed.py::_argument_list",
     "install/library_paths.py::_links",
     "manifests/editing.py::_removed",

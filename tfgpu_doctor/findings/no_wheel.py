@@ -26,6 +26,11 @@ _PIP_FOR = (("2.12", "19.0"), ("2.17", "19.3"), ("2.18", "20.3"))
 _LAST_FOR_3_6 = "pip<22"  # 21.3.1 runs on Python 3.6 to 3.10, and reads every tag
 
 
+def pythons_of(row: Release) -> str:
+    """The Pythons for which a release has wheels."""
+    return f"Python {row.python[0]} to {row.python[-1]}"
+
+
 def on_musl(context: Context, *seen: Evidence) -> Problem:
     """No release has a wheel there, whatever the Python."""
     release = context.remedies.release

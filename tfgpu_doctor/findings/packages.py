@@ -12,28 +12,24 @@ from tfgpu_doctor.findings.no_wheel import (
     musl_evidence,
     of_alpine,
     on_musl,
+    pythons_of,
     requested_row,
     with_32_bits,
     with_old_pip,
 )
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
-from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.findings.planned_wheels import no_release, without_wheels
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import best_release
-from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_release, write_tensorflow
+from tfgpu_doctor.plan.file_edits import replacement, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, minor, numbers
+from tfgpu_doctor.records.versions import at_least, capability, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 _OLDEST_PYTHON = (3, 6)  # of the examination, probes/tensorflow_probe.py
-_NO_MATCH = 'pip prints "No matching distribution found"'
-
-
-def _pythons(row: Release) -> str:
-    return f"Python {row.python[0]} to {row.python[-1]}"
 
 
 def _another_python(context: Context) -> tuple[Fix, ...]:
@@ -72,20 +68,24 @@ def python_without_wheels(
         return None  # a person can install into another Python than the one that a text names: pip's answer decides
     if libc and libc.startswith("musl"):
         return on_musl(context, evidence(libc, context.source("host.libc"), "glibc"))
-    wheel_platform = wheel_platform or "linux_x86_64"  # unknown for a Python that is too old to be examined
-    published = context.matrix.releases(platform=wheel_platform, package="tensorflow")
-    rows = [row for row in published if not row.prerelease]
-    python, is_32_bit = minor(python_version), python_bits == 32
+    # unknown for a Python that is too old to be examined
+    return _outside_wheels(context, python_version, wheel_platform or "linux_x86_64", is_32_bit=python_bits == 32)
+
+
+def _outside_wheels(context: Context, python_version: str, platform: str, *, is_32_bit: bool) -> Problem | None:
+    """What the wheels of all releases say of a Python."""
+    rows = [row for row in context.matrix.releases(platform, "tensorflow") if not row.prerelease]
+    python = minor(python_version)
     last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
     if not rows or (last and capability(python) >= _OLDEST_PYTHON):
         return None
     newest = rows[0]
     ended = f"TensorFlow {last} was the last release for Python {python}"
     found = f"Python {python_version}{' (32-bit)' * is_32_bit}"
-    source = f"TensorFlow {newest.version} on {wheel_platform} (wheels)"
+    source = f"TensorFlow {newest.version} on {platform} (wheels)"
     return Problem(
         title=ended if last else f"There is no TensorFlow wheel for Python {python}",
-        evidence=(evidence(found, context.source("python.version"), f"64-bit {_pythons(newest)}", source),),
+        evidence=(evidence(found, context.source("python.version"), f"64-bit {pythons_of(newest)}", source),),
     )
 
 
@@ -105,7 +105,7 @@ def _what_decides(context: Context) -> Fix:
     python = context.remedies.python
     system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
     text = (
-        f"See what stands against the wheels, which are for {_pythons(newest)}, 64-bit, x86_64 or aarch64, and glibc; "
+        f"See why no wheel matches; the wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc; "
         "the second command fails where the index cannot be reached"
     )
     return Fix(text=text, commands=(f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
@@ -152,7 +152,7 @@ def no_matching_distribution(
         title=f"TensorFlow {row.version} has no wheel for Python {python}" if row and no_wheel else nothing,
         cause=_NOTHING_OFFERED if nothing_offered else None,
         evidence=(
-            *message_evidence(*refused, need=f"{_pythons(row)} for TensorFlow {row.version}" if row else None),
+            *message_evidence(*refused, need=f"{pythons_of(row)} for TensorFlow {row.version}" if row else None),
             *more,
         ),
         fixes=(
@@ -193,7 +193,7 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
         title=f"TensorFlow {release.version} has no wheel for Python {minor(python)}",
         severity=Severity.WARNING,
         cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
-        evidence=(evidence(f"Python {python}", context.source("python.version"), _pythons(release), wheels),),
+        evidence=(evidence(f"Python {python}", context.source("python.version"), pythons_of(release), wheels),),
         fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
     )
 
@@ -208,56 +208,12 @@ def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
 def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     """No allowed release has a wheel for the Python, or for some of those that are allowed."""
-    tensorflow, pythons, allowed = view.tensorflow, view.pythons, view.allowed
-    if tensorflow is None or view.conda:
+    if view.tensorflow is None or view.conda:
         return
-    if not allowed:
-        yield from _no_release(view, tensorflow)
-        return
-    with_wheels = {python for row in allowed for python in row.python}
-    without = [python for python in pythons or () if python not in with_wheels]
-    if not pythons or not without:
-        return
-    newest = allowed[0]
-    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
-    seen = Evidence(f"Python {', '.join(without)}", view.python_place, _pythons(newest), wheels)
-    if len(without) == len(pythons):
-        use = write_python(view, newest.python, f"{newest.package} {newest.version} has wheels for it")
-        better = replacement(view)
-        fixes = (use, write_release(view, tensorflow, better)) if better else (use,)
-        in_vain = view.wants_gpu and not newest.extra and not view.cudas  # a Python for a release without CUDA
-        yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
-            cause=_NO_MATCH,
-            evidence=(seen,),
-            fixes=fixes[::-1] if in_vain else fixes,
-        )
-    elif tensorflow.specifier:
-        yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
-            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
-            evidence=(seen,),
-            fixes=(write_python(view, newest.python),),
-            severity=Severity.WARNING,
-        )
-
-
-def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
-    rows = view.matrix.releases(platform=view.target.platform, package=tensorflow.name)
-    wanted = specifier(tensorflow.specifier)
-    newest = next((row for row in rows if not row.prerelease), None)
-    if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
-        return
-    first, second, *_ = numbers(newest.version)
-    if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
-        return  # newer than this matrix
-    expected = f"a release such as {newest.version}"
-    yield Problem(
-        title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
-        cause=_NO_MATCH,
-        evidence=(Evidence(tensorflow.text, str(tensorflow.place), expected, "names of the wheels"),),
-        fixes=tuple(write_all(view, tensorflow)),
-    )
+    if view.allowed:
+        yield from without_wheels(view, view.tensorflow, view.allowed)
+    else:
+        yield from no_release(view, view.tensorflow)
 
 
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
