@@ -57,13 +57,20 @@ def test_larger_than_the_factor_and_clear(ratio: float, low: float, high: float,
 
 
 @pytest.mark.parametrize(
-    ("seconds", "verdict"), [(5.0, "same"), (5.1, "same"), (5.5, "slower"), (4.5, "faster"), (50.0, "slower")]
+    ("seconds", "verdict"), [(5.01, "same"), (5.1, "same"), (5.5, "slower"), (4.5, "faster"), (50.0, "slower")]
 )
 def test_time_of_a_step(seconds: float, verdict: str) -> None:
     found = only(run(), run(seconds=seconds))
     assert (found.verdict, found.reasons) == (verdict, ())
     assert found.ratio and found.ratio.value == pytest.approx(seconds / 5)
     assert found.ratio.low < found.ratio.value < found.ratio.high
+
+
+@pytest.mark.parametrize("steps", [(1.0, 2.0, 5.0) * 4, (1.0,) * 3], ids=["very noisy", "few"])
+def test_a_result_is_the_same_as_itself(steps: tuple[float, ...]) -> None:
+    found = only(run(steps=steps), run(steps=steps))
+    assert (found.verdict, found.notes) == ("same", ("both results have the same samples",))
+    assert found.ratio and (found.ratio.low, found.ratio.value, found.ratio.high) == (1, 1, 1)
 
 
 def test_the_factor_is_what_the_user_says() -> None:
@@ -114,15 +121,54 @@ def test_samples_that_others_disturbed_are_left_out() -> None:
 
 
 def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
-    found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(1.0, 18))))
+    found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(1.0, 20))))
     assert found.verdict == "cannot tell"
-    assert found.reasons == ("other programs used the CPUs during all 20 samples of NEW",)
+    assert found.reasons == (
+        "other programs used the CPUs during all 20 samples of NEW",
+        "in view of that, the time may have changed by any factor from 0.90 to 2.3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "work", "other", "verdict", "basis"),
+    [
+        (10.0, 10.0, {}, "slower", "bounds"),  # tenfold: more than others can have caused, whatever did it
+        (10.0, 1.0, {}, "slower", "bounds"),
+        (0.1, 0.1, {}, "faster", "bounds"),
+        (1.5, 1.5, {}, "slower", "CPU time"),
+        (0.6, 0.6, {}, "faster", "CPU time"),
+        (1.5, 1.0, {}, "cannot tell", "time"),  # a sleep, or other programs
+        (1.1, 1.1, {}, "cannot tell", "time"),
+        (1.5, 1.5, {"variables": known({"TF_NUM_INTRAOP_THREADS": "1"})}, "cannot tell", "time"),  # other threads
+    ],
+)
+def test_what_is_clear_on_a_busy_machine(
+    times: float, work: float, other: dict[str, Any], verdict: str, basis: str
+) -> None:
+    """Threads waited for a CPU half of the time during all samples of both runs; samples scatter between 2 and 3."""
+
+    def busy(times: float, work: float) -> Run:
+        steps = tuple(times * (2 + (7 * place % 20) / 20) for place in range(20))
+        return run(seconds=1.0, steps=steps, cpu_load=tuple(2 * work / one for one in steps), cpu_wait=(0.5,) * 20)
+
+    base = result(busy(1.0, 1.0), environment=TWO_CPUS)
+    new = result(busy(times, work), environment=spoil(TWO_CPUS, other))
+    found = only(base, new)
+    assert (found.verdict, found.basis) == (verdict, basis)
+    assert found.base and found.base.samples == (20 if basis != "time" else 0)
+
+
+def test_a_slowdown_of_a_busy_machine_is_found_where_base_was_quiet() -> None:
+    found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(3.0, 20))))
+    assert (found.verdict, found.basis) == ("slower", "bounds")
 
 
 def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
     def on_gpu(count: int) -> BenchResult:
         one = disturbed(1.0, count)
-        steady = msgspec.structs.replace(one, samples_s=(1.0,) * 20, label="1 GPU", devices=("/GPU:0",), placed_on=())
+        steady = msgspec.structs.replace(
+            one, samples_s=(1.0,) * 19 + (1.0 + count / 1e6,), label="1 GPU", devices=("/GPU:0",), placed_on=()
+        )
         return result(steady, environment=TWO_CPUS)
 
     found = only(on_gpu(0), on_gpu(18))
@@ -137,7 +183,10 @@ def test_fewer_cpus_without_knowing_who_had_them() -> None:
     found = only(run(), run(seconds=9.0, cpu_load=(1.0,) * 11))
     assert (found.verdict, found.reasons) == (
         "cannot tell",
-        ("the run used 2.0 CPUs in BASE and 1.0 in NEW; it is unknown whether other programs used the rest",),
+        (
+            "the run used 2.0 CPUs in BASE and 1.0 in NEW; it is unknown whether other programs used the rest",
+            "in view of that, the time may have changed by any factor from 0.10 to 16",
+        ),
     )
     on_gpu = only(run("1 GPU"), run("1 GPU", seconds=9.0, cpu_load=(1.0,) * 11))
     assert on_gpu.verdict == "slower"  # a GPU's run needs no CPU to compute

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from tfgpu_doctor.bench.comparing.records import (
     WORDS,
     Alone,
+    Basis,
     BenchComparison,
     Measured,
     RunChange,
@@ -43,13 +44,14 @@ def title(run: RunChange | Alone) -> tuple[str, ...]:
     return tuple(part for part in (run.label, run.dtype, point) if part)
 
 
-def change(ratio: Ratio) -> str:
-    """How the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"."""
+def change(ratio: Ratio, basis: Basis = "time") -> str:
+    """How the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"; bounds are no confidence interval."""
+    what, how = ("CPU time" if basis == "CPU time" else "time"), ("" if basis == "bounds" else "95 %: ")
     if not 1 / _LARGE < ratio.value < _LARGE:
         value, low, high = (digits(one, ratio.low, ratio.high) for one in (ratio.value, ratio.low, ratio.high))
-        return f"time × {value} (95 %: {low} to {high})"
+        return f"{what} × {value} ({how}{low} to {high})"
     value, low, high = (_signed(one, ratio) for one in (ratio.value, ratio.low, ratio.high))
-    return f"time {value} % (95 %: {low} to {high} %)"
+    return f"{what} {value} % ({how}{low} to {high} %)"
 
 
 def _signed(value: float, ratio: Ratio) -> str:
@@ -60,8 +62,9 @@ def _signed(value: float, ratio: Ratio) -> str:
 
 
 def verdict(run: RunChange) -> str:
-    """The verdict with the change; reasons stand apart."""
-    return WORDS[run.verdict] + (f": {change(run.ratio)}" if run.ratio and run.verdict != "not comparable" else "")
+    """The verdict with the change; reasons stand apart. The same samples have no change to show."""
+    shown = run.ratio if run.ratio and run.ratio.low < run.ratio.high and run.verdict != "not comparable" else None
+    return WORDS[run.verdict] + (f": {change(shown, run.basis)}" if shown else "")
 
 
 def speeds(run: RunChange) -> str:
@@ -128,6 +131,12 @@ def worst(comparison: BenchComparison) -> str:
     if inconclusive or any(alone.measured for alone in comparison.only_base):
         marks.add("unknown")
     return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
+
+
+def about(comparison: BenchComparison) -> str:
+    """What was compared: "matpow: A^10 and B^10, 512 × 512"; of different workloads, both names."""
+    base, new = comparison.base, comparison.new
+    return f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
 
 
 def software(side: Side) -> str:

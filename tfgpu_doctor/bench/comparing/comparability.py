@@ -199,13 +199,14 @@ def asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
             yield differs(label, (facts[0].value, facts[1].value))
     if base.tool.version != new.tool.version:
         yield f"{differs('measured by tfgpu', (base.tool.version, new.tool.version))}, which may measure differently"
-    yield from _variables(base, new)
+    yield from other_variables(base, new)
     cards = [{value_or(gpu.uuid, None) for gpu in _cards(result)} - {None} for result in (base, new)]
     if cards[0] and cards[1] and not cards[0] & cards[1] and _models(base) == _models(new):
         yield "different cards of the same model, which may differ by a few per cent"
 
 
-def _variables(base: BenchResult, new: BenchResult) -> Iterator[str]:
+def other_variables(base: BenchResult, new: BenchResult) -> Iterator[str]:
+    """Variables that TensorFlow reads and that differ around two results."""
     facts = base.environment.variables, new.environment.variables
     if not isinstance(facts[0], Known) or not isinstance(facts[1], Known):
         return

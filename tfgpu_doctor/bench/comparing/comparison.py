@@ -15,6 +15,7 @@ from tfgpu_doctor.bench.comparing.comparability import (
     asides_of_run,
     other_circumstances,
     other_run,
+    other_variables,
     other_work,
 )
 from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
@@ -152,12 +153,16 @@ def _compare(
     if reasons or not samples[0] or not samples[1]:
         sides = [measured(run, one, one) if one else None for run, one in zip(pair, samples, strict=True)]
         return msgspec.structs.replace(change, base=sides[0], new=sides[1])
-    judged = judge(pair, (samples[0], samples[1]), factor)
+    cpus = usable_cpus(base.environment), usable_cpus(new.environment)
+    judged = judge(
+        pair, (samples[0], samples[1]), factor, cpus, alike=not obstacles and not any(other_variables(base, new))
+    )
     return msgspec.structs.replace(
         change,
         verdict=judged.verdict,
         reasons=judged.reasons,
         ratio=judged.ratio,
+        basis=judged.basis,
         base=judged.base,
         new=judged.new,
         figures=tuple(_figures(*pair)),

@@ -86,12 +86,16 @@ class Shift:
 def level(samples: Samples) -> Level:
     """Where the times of a run lie. Raises ValueError: there is no process."""
     medians = [math.log(median(process)) for process in samples.processes]
-    count = len(medians)
-    if not count:
+    if not medians:
         raise ValueError("no process")
-    middle = sum(medians) / count
-    inside = sum(_within(process) for process in samples.processes) / count
-    between = sum((one - middle) ** 2 for one in medians)
+    return combined(medians, sum(_within(process) for process in samples.processes) / len(medians))
+
+
+def combined(logs: Sequence[float], inside: float = 0.0) -> Level:
+    """Where processes lie, by the logarithm of one number of each; `inside` is the variance of one such number."""
+    count = len(logs)
+    middle = sum(logs) / count
+    between = sum((one - middle) ** 2 for one in logs)
     degrees = PRIOR_DEGREES + count - 1
     spread = (PRIOR_DEGREES * (PROCESS_SPREAD**2 + inside) + between) / degrees
     if count > 1:  # what is assumed must not talk down what was seen

@@ -24,6 +24,8 @@ WORDS: dict[Verdict, str] = {
     "cannot tell": "inconclusive",
     "not comparable": "not comparable",
 }
+# what a verdict rests on: the times; what they can be at least and at most, since other programs ran; the CPU time
+Basis = Literal["time", "bounds", "CPU time"]
 FailOnSpeed = Literal["slower", "faster", "change", "never"]
 
 
@@ -69,7 +71,8 @@ class RunChange(Record, frozen=True):
     step_name: str
     verdict: Verdict
     reasons: tuple[str, ...] = ()  # why it cannot be told or compared
-    ratio: Ratio | None = None  # time of a step, NEW over BASE; above 1 is slower
+    ratio: Ratio | None = None  # time of a step (or its CPU time, see basis), NEW over BASE; above 1 is slower
+    basis: Basis = "time"
     base: Measured | None = None
     new: Measured | None = None
     lost: bool = False  # it had a speed in BASE and has failed in NEW

@@ -3,20 +3,26 @@
 A change counts when it is larger than the factor and clear, that is when the 95 % interval of the quotient of the
 times excludes 1 (ratio_interval.py says where the interval comes from). A change that does not count is *same* when
 chance alone could hardly have moved the quotient by the factor, and *cannot tell* when it could: then a change of that
-size might hide.
+size might hide. The same samples are *same* whatever they are.
+
+Where other programs disturbed too many samples for that, a change counts when it is larger than what they can have
+done to the times of both runs, or when the CPU time of a step shows it (disturbance.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from tfgpu_doctor.bench.comparing.cpu_contention import lost_shares
+from tfgpu_doctor.bench.comparing.disturbance import Usage, between, by_cpu_time
 from tfgpu_doctor.bench.comparing.ratio_interval import Samples, Shift, level, shift
-from tfgpu_doctor.bench.comparing.records import Measured, Verdict
+from tfgpu_doctor.bench.comparing.records import Basis, Measured, Verdict
 from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.statistics import median
+from tfgpu_doctor.records.units import digits
 
 FEWEST = 5  # samples of a run, below which its spread is unknown
 ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
@@ -25,6 +31,14 @@ NAMES = ("BASE", "NEW")
 
 Pair = tuple[Run, Run]  # BASE, NEW
 Both = tuple[Samples, Samples]
+Cpus = tuple[float | None, float | None]  # that a process may use
+_ITSELF = Shift(1.0, 1.0, 1.0)
+_BOUNDS: Basis = "bounds"
+_CPU_TIME: Basis = "CPU time"
+_CLEAR = {
+    _BOUNDS: "the change is larger than anything that other programs can have caused",
+    _CPU_TIME: "compared by the CPU time of a step, which other programs hardly change",
+}
 
 
 class Judged(NamedTuple):
@@ -36,6 +50,7 @@ class Judged(NamedTuple):
     new: Measured
     ratio: Ratio | None = None
     notes: tuple[str, ...] = ()
+    basis: Basis = "time"
 
 
 def speedless(run: Run, name: str) -> str | None:
@@ -53,17 +68,27 @@ def speedless(run: Run, name: str) -> str | None:
 
 def samples_of(run: Run, cpus: float | None) -> Samples:
     """The samples of a run, process by process, as seconds of a step, with what others took of the `cpus` meanwhile."""
-    counts = [count for count in run.processes if count > 0] or [len(run.samples_s)]
     known = cpus is not None and len(run.cpu_wait) == len(run.cpu_load) == len(run.samples_s)  # an older one has none
     shares = lost_shares(run.cpu_load, run.cpu_wait, cpus or 0.0) if known else []
-    times: list[tuple[float, ...]] = []
-    lost: list[tuple[float, ...]] = []
-    begun = 0
-    for count in counts:
-        times.append(tuple(sample / run.steps for sample in run.samples_s[begun : begun + count]))
-        lost.append(tuple(shares[begun : begun + count]))
-        begun += count
-    return Samples(tuple(times), tuple(lost) if known else None)
+    return Samples(_by_process(run, _steps(run)), _by_process(run, shares) if known else None)
+
+
+def _steps(run: Run) -> tuple[float, ...]:
+    return tuple(sample / run.steps for sample in run.samples_s)
+
+
+def _by_process(run: Run, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    """Values of samples, process by process."""
+    ends = list(accumulate([count for count in run.processes if count > 0] or [len(run.samples_s)]))
+    return tuple(tuple(values[begin:end]) for begin, end in zip([0, *ends], ends, strict=False))
+
+
+def _usage(run: Run) -> tuple[Usage, ...]:
+    """How each process used the CPUs; nothing where that was not recorded, as by older versions."""
+    if len(run.cpu_load) != len(run.samples_s):
+        return ()
+    parts = (_by_process(run, values) for values in (_steps(run), run.cpu_load, run.cpu_wait))
+    return tuple(Usage(*one) for one in zip(*parts, strict=True))
 
 
 def measured(run: Run, whole: Samples, kept: Samples) -> Measured:
@@ -81,17 +106,44 @@ def measured(run: Run, whole: Samples, kept: Samples) -> Measured:
     )
 
 
-def judge(pair: Pair, samples: Both, factor: float) -> Judged:
-    """The verdict over two runs that may be compared."""
+def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) -> Judged:
+    """The verdict over two runs that may be compared.
+
+    Args:
+        cpus: that a process may use, in BASE and in NEW.
+        alike: nothing differs that may change over how many threads the work is spread.
+    """
     kept, notes = _counting(pair, samples)
     base, new = (measured(*one) for one in zip(pair, samples, kept, strict=True))
+    if _same_samples(pair):
+        return Judged("same", (), base, new, _ratio(_ITSELF), ("both results have the same samples",))
+    found: Shift | None = None
     why = tuple(_too_few(kept, samples)) or tuple(_loads_apart(pair, samples))
-    if why:
-        return Judged("cannot tell", why, base, new, notes=notes)
-    found = shift(level(kept[0]), level(kept[1]))
-    verdict = verdict_of(found, factor)
-    reasons = (_noise(found, samples, kept),) if verdict == "cannot tell" else ()
-    return Judged(verdict, reasons, base, new, Ratio(value=found.ratio, low=found.low, high=found.high), notes)
+    if not why:
+        found = shift(level(kept[0]), level(kept[1]))
+        verdict = verdict_of(found, factor)
+        if verdict != "cannot tell":
+            return Judged(verdict, (), base, new, _ratio(found), notes)
+        why = (_noise(found, samples, kept),)
+    disturbed = kept != samples or found is None
+    if disturbed and min(map(len, samples)) >= FEWEST:
+        usage = _usage(pair[0]), _usage(pair[1])
+        limits = between(*usage, (cpus[0] or math.inf, cpus[1] or math.inf))
+        by_cpu = by_cpu_time(*usage) if alike and _on("/CPU", pair) else None
+        for clear, basis in ((limits, _BOUNDS), (by_cpu, _CPU_TIME)):
+            if clear and (beyond := _beyond(clear, factor)):
+                base, new = (measured(run, one, one) for run, one in zip(pair, samples, strict=True))
+                return Judged(beyond, (), base, new, _ratio(clear), (*notes, *why, _CLEAR[basis]), basis)
+        why += (_moved(limits),) if limits else ()
+    return Judged("cannot tell", why, base, new, _ratio(found) if found else None, notes)
+
+
+def _same_samples(pair: Pair) -> bool:
+    return pair[0].samples_s == pair[1].samples_s and pair[0].steps == pair[1].steps
+
+
+def _ratio(found: Shift) -> Ratio:
+    return Ratio(value=found.ratio, low=found.low, high=found.high)
 
 
 def verdict_of(found: Shift, factor: float) -> Verdict:
@@ -103,6 +155,20 @@ def verdict_of(found: Shift, factor: float) -> Verdict:
     return "same" if found.noise <= factor else "cannot tell"
 
 
+def _beyond(found: Shift, factor: float) -> Verdict | None:
+    """The verdict of an interval that lies beyond the factor as a whole; None for any other."""
+    return "slower" if found.low > factor else "faster" if found.high < 1 / factor else None
+
+
+def _moved(limits: Shift) -> str:
+    low, high = (digits(one, limits.low, limits.high) for one in (limits.low, limits.high))
+    return f"in view of that, the time may have changed by any factor from {low} to {high}"
+
+
+def _on(device: str, pair: Pair) -> bool:
+    return all(name.startswith(device) for run in pair for name in run.devices)
+
+
 def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
     """The samples that count, and notes about them.
 
@@ -110,8 +176,7 @@ def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
     compute.
     """
     kept = samples[0].undisturbed(), samples[1].undisturbed()
-    on_gpu = all(device.startswith("/GPU") for run in pair for device in run.devices)
-    if on_gpu and any(len(one) < FEWEST <= len(whole) for one, whole in zip(kept, samples, strict=True)):
+    if _on("/GPU", pair) and any(len(one) < FEWEST <= len(whole) for one, whole in zip(kept, samples, strict=True)):
         return samples, ("other programs used the CPUs meanwhile, which may have delayed kernel launches",)
     return kept, ()
 
@@ -127,8 +192,7 @@ def _too_few(kept: Both, samples: Both) -> Iterator[str]:
 
 def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
     """Say that a CPU's run got fewer CPUs than the other, where it is not known which samples were disturbed."""
-    on_cpu = all(device.startswith("/CPU") for run in pair for device in run.devices)
-    if not on_cpu or all(one.lost is not None for one in samples) or not all(run.cpu_load for run in pair):
+    if not _on("/CPU", pair) or all(one.lost is not None for one in samples) or not all(run.cpu_load for run in pair):
         return
     loads = [median(run.cpu_load) for run in pair]
     if min(loads) <= ALIKE * max(loads):

@@ -18,7 +18,7 @@ def render(comparison: BenchComparison) -> str:
     base, new = comparison.base, comparison.new
     page = [
         f"**{MARKS[words.worst(comparison)].markdown} tfgpu compare**: {escape(words.summary(comparison))}",
-        f"{escape(new.workload)}: {escape(new.title)}, {escape(base.name)} → {escape(new.name)}",
+        f"{escape(words.about(comparison))}, {escape(base.name)} → {escape(new.name)}",
     ]
     rows, room = [], LONGEST // 2
     for run in comparison.runs:

@@ -15,7 +15,7 @@ _MANY = 8  # runs; of more, those that are the same have one line
 
 def render(comparison: BenchComparison, console: Console) -> None:
     """Print all of it."""
-    head = f" {comparison.tool.version}, {comparison.new.workload}: {comparison.new.title}"
+    head = f" {comparison.tool.version}, {words.about(comparison)}"
     hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (head, "dim")), console)
     for label, side in (("base", comparison.base), ("new", comparison.new)):
         about = (f"  {side.created}  {words.software(side)}", "dim")
