@@ -10,6 +10,7 @@ from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_release
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.plan.pythons import HAVE_WHEELS, pythons_for
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import numbers
 
@@ -28,21 +29,27 @@ def without_wheels(view: PlannedEnvironment, tensorflow: Requirement, allowed: S
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
             evidence=(seen,),
-            fixes=_another_python(view, tensorflow, newest),
+            fixes=_another_python(view, tensorflow, allowed),
         )
     elif without and tensorflow.specifier:
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
             cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
             evidence=(seen,),
-            fixes=(write_python(view, newest.python),),
+            fixes=(write_python(view, pythons_for(view, allowed)),),
             severity=Severity.WARNING,
         )
 
 
-def _another_python(view: PlannedEnvironment, tensorflow: Requirement, newest: Release) -> tuple[Fix, ...]:
+def _another_python(
+    view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]
+) -> tuple[Fix, ...]:
     """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
-    use = write_python(view, newest.python, f"{newest.package} {newest.version} has wheels for it")
+    newest, pythons = allowed[0], pythons_for(view, allowed)
+    own = pythons == tuple(newest.python)
+    use = write_python(
+        view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS
+    )
     better = replacement(view)
     if not better:
         return (use,)

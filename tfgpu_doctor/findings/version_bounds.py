@@ -10,10 +10,11 @@ from packaging.version import InvalidVersion, Version
 from tfgpu_doctor.findings.declaration import Problem
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.plan.conflicts import Conflict, conflicts
-from tfgpu_doctor.plan.file_edits import write
+from tfgpu_doctor.plan.file_edits import write, write_python
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.plan.pythons import HAVE_WHEELS, all_fitting
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.report import Evidence
+from tfgpu_doctor.records.report import Evidence, Fix
 
 _REFUSED = "the installer finds no versions that meet all requirements, and installs nothing"
 
@@ -41,8 +42,15 @@ def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collectio
                 title=_title(view, conflict),
                 cause=_REFUSED,
                 evidence=conflict.evidence,
-                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text),
+                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
+                or tuple(_other_python(view)),
             )
+
+
+def _other_python(view: PlannedEnvironment) -> Iterator[Fix]:
+    """A Python for which all packages have a wheel, where there is one."""
+    if pythons := all_fitting(view):
+        yield write_python(view, pythons, HAVE_WHEELS)
 
 
 def _title(view: PlannedEnvironment, conflict: Conflict) -> str:

@@ -41,19 +41,22 @@ def _conflicts(view: PlannedEnvironment) -> Iterator[Conflict]:
     universe = view.universe
     pairs = list(view.wanted_in(universe))
     found: list[tuple[list[int], tuple[int, ...]]] = []  # positions that give way, and all that exclude each other
+    left = list(range(len(pairs)))  # positions of lines that can be met in some version
     for _ in range(MOST):
-        core = smallest_conflict(universe, [one for _, one in pairs])
+        core = tuple(left[index] for index in smallest_conflict(universe, [pairs[index][1] for index in left]))
         changed = [index for index in core if pairs[index][0].name not in TENSORFLOW] or list(core)
         if len(changed) == len(core) > 1:
             changed = changed[1:]  # the first line stays
-        freed = [index for index in changed if pairs[index][1].specifier]
+        without = [index for index in changed if not universe.package(pairs[index][1].name).allowed("")]
+        freed = without or [index for index in changed if pairs[index][1].specifier]
         if not core or not freed:
             break
         found.append((freed, core))
+        left = [index for index in left if index not in without]
         for index in freed:
             line, one = pairs[index]
             pairs[index] = (line, replace(one, specifier=""))
-    versions = _solution(universe, [one for _, one in pairs])
+    versions = _solution(universe, [pairs[index][1] for index in left])
     original = view.wanted_in(universe)
     for freed, core in found:
         lines = [original[index] for index in core]

@@ -17,6 +17,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
+from tfgpu_doctor.plan.pythons import fitting
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
 from tfgpu_doctor.records.versions import minor, numbers
@@ -83,7 +84,8 @@ def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fi
     row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
     if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
         return fix
-    python = write_python(view, [one for one in view.pythons if one in row.python] or row.python)
+    pythons = [one for one in view.pythons if one in row.python] or row.python
+    python = write_python(view, fitting(view, pythons, row) or pythons)
     return Fix(f"{fix.text}; {python.text[0].lower()}{python.text[1:]}", edits=(*fix.edits, *python.edits))
 
 
@@ -134,10 +136,11 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
             new = one.text[: -len(version)] + last if (version := _version_at_the_end(one.text)) else f"python={last}"
         edit = Edit(one.place.path, one.place.line, old, new)
         return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
-    image = view.base.image if view.base and view.base.python else None
-    if image and image.name == "python" and image.tag:
-        better = re.sub(r"^\d+(?:\.\d+)*", last, image.tag)
-        return write_image(image, f"{image.name}:{better}")
+    if view.base and view.base.python and (tag := view.base.image.tag):
+        better = re.sub(rf"(?<![\d.]){re.escape(view.base.python)}(?:\.\d+)*", last, tag)
+        if better != tag:  # python:3.13-slim, but not ubuntu:24.04
+            fix = write_image(view.base.image, f"{view.base.image.name}:{better}")
+            return Fix(f"{fix.text}{reason}", edits=fix.edits)
     return Fix(f"Use Python {last}{reason}")
 
 
