@@ -41,15 +41,11 @@ def without_wheels(view: PlannedEnvironment, tensorflow: Requirement, allowed: S
         )
 
 
-def _another_python(
-    view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]
-) -> tuple[Fix, ...]:
+def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> tuple[Fix, ...]:
     """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
     newest, pythons = allowed[0], pythons_for(view, allowed)
     own = pythons == tuple(newest.python)
-    use = write_python(
-        view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS
-    )
+    use = write_python(view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS)
     better = replacement(view)
     if not better:
         return (use,)
