@@ -7,6 +7,8 @@ import importlib.util
 import os
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,11 @@ __all__ = ["driver_lab"]
 
 SOURCE = Path(__file__).resolve().parent.parent / "compat_matrix.yaml"
 
-# A shell starts what it puts into the background with Ctrl-C ignored, and every child inherits that: tests that
-# interrupt would wait for ever.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts what it puts into the background with Ctrl-C ignored, nohup with SIGHUP, and every child inherits that:
+# tests that interrupt would wait for ever.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -32,6 +35,25 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     with contextlib.suppress(OSError):  # a source tree that cannot be written to
         write_copy()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A temporary folder for this process and all that it starts, so that what is left in it is known."""
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TMPDIR", "TEMP", "TMP"):  # the last two on Windows
+            patch.setenv(name, str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(temporary_folder: Path) -> Iterator[None]:
+    """Fail a test that leaves files in the temporary folder: the tool removes what it makes, however it ends."""
+    before = set(os.listdir(temporary_folder))
+    yield
+    assert set(os.listdir(temporary_folder)) <= before
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def watched() -> Iterator[list[tuple[str, str]]]:
 
 def is_asked_for(path: str, folder: Path) -> bool:
     """A page, and what becomes one; /dev/null; folders of benchmarks, which they remove; Matplotlib's own caches."""
-    inside = os.path.join(tempfile.gettempdir(), "tfgpu-bench-")
+    inside = os.path.join(tempfile.gettempdir(), "tfgpu-")
     return (
         path in (os.devnull, str(folder / "page.html"), str(folder / "result.html"))
         or path.startswith((str(folder / ".tfgpu-"), inside))

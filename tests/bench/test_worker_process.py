@@ -99,6 +99,19 @@ def test_children_of_a_worker_end_with_it(script: Path) -> None:
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.parametrize("then", ["os._exit(0)", "os.kill(os.getpid(), 9)", "time.sleep(600)"])
+def test_temporary_files_of_a_worker_go_with_it(then: str, script: Path) -> None:
+    """As those of AutoGraph, which TensorFlow removes at an orderly end only."""
+    script.write_text(
+        "import json, os, tempfile, time\nhandle, name = tempfile.mkstemp()\n"
+        f"print(json.dumps({{'name': name}}), flush=True)\ninput()\n{then}\n"
+    )
+    with WorkerProcess(sys.executable, script=script) as worker:
+        left = Path(worker.ask(30.0, do="farewell")["name"])
+        assert left.is_file()
+    assert not left.parent.exists() and left.parent.name.startswith("tfgpu-")
+
+
 SPEC = {"name": "x", "shape": [None, 3], "dtype": "float32"}
 GPU = {"name": "NVIDIA H200", "compute_capability": "9.0"}
 RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [

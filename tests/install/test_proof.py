@@ -39,6 +39,11 @@ ENDINGS = {
     "hangs": ("import time; time.sleep(60)", ("failed", "did not end within 1 s"), ("skipped", "")),
     "exits": ("import sys; sys.exit(0)", ("failed", "exit code 0"), ("skipped", "")),
     "lies": ("print('tfgpu-proof'); raise ImportError('x')", ("failed", "ImportError"), ("skipped", "")),
+    "dies and leaves a file": (
+        "import os, tempfile; tempfile.mkstemp(); os._exit(3)",
+        ("failed", "exit code 3"),
+        ("skipped", ""),
+    ),
     "no Keras": ('__version__ = "2.21.0"', ("ok", ""), ("failed", "has no attribute 'keras'")),
     "dies late": (WORKS.replace('print("epoch 1")', "exit(3)"), ("ok", ""), ("failed", "exit code 3")),
     "no number": (WORKS.replace("0.25", "float('nan')"), ("ok", ""), ("failed", "the loss is not a number")),

@@ -22,6 +22,7 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.probes import launch, loader, process
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.process import Completed
+from tfgpu_doctor.probes.temporary import temporary_folder
 from tfgpu_doctor.records.facts import Facts, Known, Soname, Unknown
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.records.units import count
@@ -129,8 +130,9 @@ class _Proving:
             return IMPORT
 
         environ = {**self.environ, "CUDA_VISIBLE_DEVICES": "-1"}  # of the GPUs, the doctor tells more
-        argv, environ = launch.command(environ, self.python, _CHILD, "tensorflow")
-        done = process.run(argv, timeout=IMPORT, env=environ, cwd=os.sep, on_line=look)
+        with temporary_folder(environ) as own:
+            argv, environ = launch.command(own, self.python, _CHILD, "tensorflow")
+            done = process.run(argv, timeout=IMPORT, env=environ, cwd=os.sep, on_line=look)
         if "import" not in answers:
             self._end("import", "failed", ended(done, IMPORT), begin)
             self._end("keras", "skipped", "TensorFlow cannot be imported", time.monotonic())

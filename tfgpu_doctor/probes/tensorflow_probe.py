@@ -410,9 +410,12 @@ def xla(state: "State") -> "Data":
     if option is None:
         raise Skipped("TensorFlow before 2.1 compiles no single function")
 
+    chosen = {option: True}
+    if "autograph" in names:
+        chosen["autograph"] = False  # it would write a file, which stays behind when this process ends at once
     x = numpy.random.RandomState(1).rand(64, 64).astype("float32") + 1
     wide = x.astype("float64")
-    compiled = tf.function(lambda t: tf.sin(t) * tf.pow(t, 1.7) + tf.matmul(t, t), **{option: True})
+    compiled = tf.function(lambda t: tf.sin(t) * tf.pow(t, 1.7) + tf.matmul(t, t), **chosen)
     check(
         state, "xla", "/%s:0" % state.kind, "xla",
         lambda: compiled(tf.constant(x)), numpy.sin(wide) * wide**1.7 + wide.dot(wide),

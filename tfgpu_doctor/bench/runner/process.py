@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 from tfgpu_doctor.bench.runner.answers import problem
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name
+from tfgpu_doctor.probes.temporary import temporary_folder
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"
 NOISE = 8_000_000  # bytes that may come before the end of an answer
@@ -44,11 +46,14 @@ class WorkerProcess:
     def __init__(self, executable: str, environ: Mapping[str, str] | None = None, script: Path = SCRIPT) -> None:
         """Start it. Raises WorkerError: the interpreter cannot be started."""
         self._noise = ""  # the first line that was no answer
-        argv, env = launch.command(environ or os.environ, executable, str(script))
-        try:
-            self._child = Child(argv, env=env, stdin=True, tether=True)
-        except OSError as error:
-            raise WorkerError(f"{executable} cannot be started: {error.strerror or error}") from error
+        with ExitStack() as stack:
+            own = stack.enter_context(temporary_folder(environ or os.environ))
+            argv, env = launch.command(own, executable, str(script))
+            try:
+                self._child = stack.enter_context(Child(argv, env=env, stdin=True, tether=True))
+            except OSError as error:
+                raise WorkerError(f"{executable} cannot be started: {error.strerror or error}") from error
+            self._stack = stack.pop_all()
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send one request and wait at most `timeout` seconds for its answer.
@@ -116,7 +121,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Kill the process with all of its descendants."""
-        self._child.__exit__(None, None, None)
+        self._stack.close()
 
     def __enter__(self) -> WorkerProcess:
         return self
