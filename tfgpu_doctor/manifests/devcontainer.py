@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 import re
 from typing import Any
 
@@ -86,8 +85,3 @@ def _gpu(path: str, text: str, data: dict[str, Any], arguments: list[str]) -> Gp
     if wanted:
         return GpuRequest(None, Place(path, _line(text, '"gpu"')), "hostRequirements: gpu")
     return None
-
-
-def is_devcontainer(path: str) -> bool:
-    """Whether a file is one by its name."""
-    return posixpath.basename(path).lower() in ("devcontainer.json", ".devcontainer.json")

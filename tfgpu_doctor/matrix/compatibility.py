@@ -9,7 +9,7 @@ from typing import Protocol
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.records.facts import Fact, Facts, Known, Unknown, value_or
+from tfgpu_doctor.records.facts import Fact, Known, Unknown
 from tfgpu_doctor.records.versions import capability, major, numbers
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
@@ -134,12 +134,6 @@ def cudnn_bound(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> st
     name = next((name for name, pin in pins.items() if not pin.startswith("==")), None)
     limit = cudnn_limit(matrix, row, capabilities) if name else None
     return f"{name}<{limit}" if limit else None
-
-
-def known_capabilities(facts: Facts) -> list[str]:
-    """Compute capabilities of the GPUs, as far as they are known."""
-    gpus = value_or(facts.gpus, ())
-    return [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
 
 
 def extra_fails(matrix: Matrix, row: Release, python: str | None) -> bool:

@@ -18,7 +18,7 @@ _Saved = TypeVar("_Saved", bound=Record)
 Verdict = Literal["ok", "degraded", "broken", "unknown"]
 FailOn = Literal["error", "warning", "never"]
 
-EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
 
 
 _SHOWN = 300  # characters of a message that quotes a file
