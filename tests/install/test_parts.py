@@ -159,8 +159,8 @@ def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> No
         **dict.fromkeys(("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_PROJECT_ENVIRONMENT", "UV_EXCLUDE_NEWER"), "/x"),
     }
     active = dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "__PYVENV_LAUNCHER__"), "/x")
-    found = of_children({**users, **harmful, **active, "PIP_USER": "1"}, "/work", "/env/tmp")
-    assert found == {**users, **OURS, "PIP_CERT": "/work/certs/ca.pem", "TMPDIR": "/env/tmp"}
+    found = of_children({**users, **harmful, **active, "PIP_USER": "1"}, "/project", "/env/tmp")
+    assert found == {**users, **OURS, "PIP_CERT": "/project/certs/ca.pem", "TMPDIR": "/env/tmp"}
     assert set(dropped({**users, **harmful, **active})) == set(harmful)
 
 

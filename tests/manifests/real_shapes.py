@@ -286,8 +286,8 @@ SHAPES: dict[str, Shape] = {
     ),
     "packages of a user": Shape(
         {
-            "Dockerfile": "FROM python:3.13 AS base\nRUN pip install --user tensorflow==2.15.0\n"
-            "FROM python:3.13-slim\nCOPY --from=base /root/.local /home/app/.local\n"
+            "Dockerfile": "FROM python:3.13 AS base\nUSER app\nRUN pip install --user tensorflow==2.15.0\n"
+            "FROM python:3.13-slim\nCOPY --from=base /home/app/.local /home/app/.local\n"
         },
         ("Dockerfile",),
         ("tf.python-unsupported",),
