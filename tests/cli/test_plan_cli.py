@@ -36,7 +36,10 @@ def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
     prose = [line for line in done.stdout.splitlines() if not any(command in line for command in commands)]
     assert max(map(len, prose)) <= 60
     assert all(line == line.rstrip() for line in done.stdout.splitlines())
-    assert done.stdout.splitlines()[-1].endswith("recommended: option 1, TensorFlow 2.20.0")
+    assert done.stdout.splitlines()[-1].endswith("recommended: option 1. Details: add -v")
+    full = tfgpu(*RTX, "-v").stdout
+    assert full.splitlines()[-1].endswith("recommended: option 1, TensorFlow 2.20.0")
+    assert "conda run" in full and "conda run" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from msgspec import structs
 from packaging.version import Version
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, runs_on
+from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.dead_ends import RELAXED, relaxed
@@ -56,7 +56,9 @@ def check(card: str, driver: str | None, python: str | None, os: str, asked: str
         return
     if not usable:
         assert not exists(request), "a way that the plan does not name"
-        assert plan.lifts, "nothing to give up is named"
+        jetson = any(map(is_tegra, target.capabilities))
+        assert jetson != bool(plan.lifts), "nothing to give up is named"
+        assert not jetson or "JetPack" in plan.problems[0]
     for lift in plan.lifts:
         # by a way of its own: what is named suffices, and nothing of it is superfluous
         assert kept(lift.option, structs.replace(target, **changed(request, lift.constraints))), lift.text

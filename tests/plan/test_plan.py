@@ -93,7 +93,7 @@ def test_an_old_driver_keeps_an_old_release_and_learns_what_an_update_brings() -
 def test_a_driver_is_not_updated_beyond_the_last_branch_for_the_card() -> None:
     kepler = plan(gpu="Tesla K80", driver="470", python="3.10")
     assert "driver" not in [option.kind for option in kepler.options]
-    assert any("470 is the last that supports this GPU" in note for note in kepler.options[0].notes)
+    assert any("470 is the last for this GPU" in note for note in kepler.options[0].notes)
 
 
 def test_a_driver_that_no_longer_drives_the_card() -> None:
@@ -148,7 +148,8 @@ def test_windows(python: str | None, kinds: list[str]) -> None:
         )
     }
     wsl = next(option for option in found.options if option.kind == "wsl2")
-    assert (wsl.first[0].commands, next(iter(wsl.commands))) == (("wsl --install",), "uv")
+    assert (wsl.first[-1].commands, next(iter(wsl.commands))) == (("wsl --install",), "uv")
+    assert wsl.then[0].commands[0].startswith("~/tf/bin/python -c")  # the doctor of Windows does not see it
     assert (found.options[-1].kind, found.options[-1].tensorflow) == ("cpu", "2.21.0")
 
 
@@ -190,14 +191,17 @@ def test_macos() -> None:
     assert pip(found.options[0]).endswith("install tensorflow==2.18.1 tensorflow-metal==1.2.0")
     assert "macOS has no CUDA" in found.problems[0]
     # tensorflow-metal has no wheel for 3.13, and TensorFlow none for Intel Macs after 2.16
-    assert brief(plan(os="macos", python="3.13").options) == ["cpu 2.21.0"]
+    newer = plan(os="macos", python="3.13").options
+    assert brief(newer) == ["metal 2.18.1", "cpu 2.21.0"] and newer[0].python == "3.12"
+    assert [fix.commands[0] for fix in newer[0].missing] == ["brew install python@3.12", "brew install uv"]
     assert brief(plan(os="macos", machine="x86_64").options) == ["cpu 2.16.2"]
 
 
 def test_a_jetson_is_sent_to_jetpack_and_a_grace_hopper_to_the_images_for_arm() -> None:
     jetson = plan(gpu="Jetson Orin Nano")
     assert (jetson.target.machine, jetson.options) == ("aarch64", ())
-    assert "JetPack" in jetson.problems[0]
+    assert "JetPack" in jetson.problems[0] and "install-tf-jetson-platform" in jetson.problems[0]
+    assert jetson.lifts == ()  # another machine is no help
     grace = plan(gpu="GH200", driver="570")
     assert (grace.target.machine, grace.options[0].package) == ("aarch64", "nvcr.io/nvidia/tensorflow")
 
@@ -298,6 +302,25 @@ def test_this_machines_environment_is_never_installed_into() -> None:
 
 def test_another_python_needs_another_environment() -> None:
     assert plan_of(healthy(), python="3.11").options[0].commands["pip"][0] == "python3.11 -m venv ~/tf"
+
+
+def test_on_musl_there_are_images_only() -> None:
+    found = plan_of(spoil(healthy(), {"host.libc": known("musl 1.2.4")}))
+    assert {option.kind for option in found.options} == {"container"}
+    assert "musl instead of glibc (Alpine)" in found.problems[0]
+    assert {one.constraint for group in found.ruled_out for one in group.violations} >= {"glibc"}
+
+
+def test_a_plain_python3_is_named_only_where_any_of_today_will_do() -> None:
+    assert pip(plan(gpu="T4").options[0], 0) == "python3 -m venv ~/tf"
+    assert pip(plan(gpu="K80").options[0], 0) == "python3.11 -m venv ~/tf"
+
+
+def test_windows_steps_are_in_the_order_in_which_they_are_done() -> None:
+    """The driver of Windows, then the terminal of WSL2; what newer releases lack is judged in WSL2, too."""
+    old = plan(gpu="A100", os="windows", driver="450")
+    assert ["driver" in fix.text and "Windows" in fix.text for fix in old.options[0].first] == [True, False]
+    assert all(one.constraint != "build" for group in old.ruled_out for one in group.violations)
 
 
 def test_a_machine_without_a_gpu_gets_the_cpu() -> None:

@@ -36,6 +36,7 @@ HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
     type=click.Path(),
     help="Plan for the machine of a saved doctor report; - is standard input.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Show all commands of every option, and every reason.")
 @click.option("--lock", is_flag=True, help="Name exact versions of NVIDIA's packages: those of TensorFlow's own build.")
 @matrix_option
 @output_options()
@@ -44,6 +45,7 @@ def command(
     context: click.Context,
     /,
     specifier: str | None,
+    verbose: bool,
     lock: bool,
     saved: str | None,
     matrix_file: str | None,
@@ -83,7 +85,7 @@ def command(
         else:
             from tfgpu_doctor.render.terminal.plan import render
 
-            output.print_with(lambda console: render(plan, console))
+            output.print_with(lambda console: render(plan, console, verbose=verbose))
     context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
 
 

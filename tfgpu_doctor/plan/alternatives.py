@@ -12,10 +12,10 @@ from packaging.version import Version
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
-from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to, first_branch, last_branch
+from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to, first_branch, last_branch, on_windows
 from tfgpu_doctor.plan.install_commands import check_conda, list_gpus
 from tfgpu_doctor.plan.records import Option
-from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.plan.target import NO_GLIBC, Target
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import capability, major, numbers
 
@@ -91,15 +91,29 @@ def _same_major(built: str, card: str) -> bool:
 
 
 def _driver_runs(request: PlanRequest, row: Container) -> bool:
-    have = request.target.driver
-    if have is None:
-        return True
-    first, last = first_branch(request), last_branch(request)
-    if not drives(have, first, last):
+    have, need = request.target.driver, _driver_of(request, row)
+    if have is None or need is None:
+        return need is not None
+    if not drives(have, first_branch(request), last_branch(request)):
         return False
-    if driver_reaches(have, row.min_driver):
-        return True
-    return is_data_centre(request.target) and major(have) in row.data_center_branches
+    return driver_reaches(have, need) or major(have) in _forward_compatible(request, row)
+
+
+def _driver_of(request: PlanRequest, row: Container) -> str | None:
+    """The oldest driver that runs an image on the cards; None: none that supports them does."""
+    need, toolkit = row.min_driver, request.matrix.cuda(row.cuda)
+    if on_windows(request.target) and toolkit and toolkit.min_driver_linux and toolkit.min_driver_windows:
+        need = toolkit.min_driver_windows if major(need) == major(toolkit.min_driver_linux) else need
+    need = max([one for one in (need, first_branch(request)) if one], key=Version)
+    last = last_branch(request)
+    if last is None or int(major(need)) <= int(last):
+        return need
+    return last if last in _forward_compatible(request, row) else None
+
+
+def _forward_compatible(request: PlanRequest, row: Container) -> tuple[str, ...]:
+    """Older driver branches that run an image by CUDA's forward compatibility: data-centre GPUs on Linux."""
+    return row.data_center_branches if is_data_centre(request.target) and request.target.os == "linux" else ()
 
 
 def is_data_centre(target: Target) -> bool:
@@ -121,7 +135,7 @@ def _container(request: PlanRequest, row: Container) -> Option:
         python=row.python,
         cuda=row.cuda,
         cudnn=row.cudnn,
-        min_driver=max([one for one in (row.min_driver, first_branch(request)) if one], key=Version),
+        min_driver=_driver_of(request, row),
         first=(_docker(request),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
         notes=tuple(_branch_note(request, row)),
@@ -132,9 +146,9 @@ def _container(request: PlanRequest, row: Container) -> Option:
 
 
 def _branch_note(request: PlanRequest, row: Container) -> Iterator[str]:
-    have = request.target.driver
-    if have and not driver_reaches(have, row.min_driver):
-        yield f"On data-centre GPUs, driver branch {major(have)} works as well (CUDA forward compatibility)"
+    branch = major(request.target.driver or last_branch(request))
+    if branch in _forward_compatible(request, row):
+        yield f"On data-centre GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
 
 
 def _docker(request: PlanRequest) -> Fix:
@@ -145,6 +159,8 @@ def _docker(request: PlanRequest) -> Fix:
 
 def conda_builds(request: PlanRequest) -> Iterator[Option]:
     """The newest GPU build of conda-forge that fits."""
+    if request.target.glibc == NO_GLIBC:
+        return
     rows = (row for row in request.matrix.data.conda_forge if row.platform == request.target.platform and row.cuda)
     for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
         cuda = _cuda_for(request, row)
@@ -160,18 +176,24 @@ def _cuda_for(request: PlanRequest, row: CondaBuild) -> str | None:
     """The newest of its CUDA versions that the driver runs."""
     have = request.target.driver
     for cuda in sorted(row.cuda, key=Version, reverse=True):
-        toolkit = request.matrix.cuda(cuda)
-        need = toolkit.oldest_driver_linux if toolkit else None
-        first, last = first_branch(request), last_branch(request)
-        if (have is None or drives(have, first, last)) and (have is None or (need and driver_reaches(have, need))):
+        need, last = _oldest_driver(request, cuda), last_branch(request)
+        exists = last is None or need is None or int(major(need)) <= int(last)
+        runs = have is None or (drives(have, first_branch(request), last) and need and driver_reaches(have, need))
+        if exists and runs:
             return cuda
     return None
 
 
+def _oldest_driver(request: PlanRequest, cuda: str) -> str | None:
+    toolkit = request.matrix.cuda(cuda)
+    if toolkit is None:
+        return None
+    return toolkit.oldest_driver_windows if on_windows(request.target) else toolkit.oldest_driver_linux
+
+
 def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
     python = request.target.python if request.target.python in row.python else row.python[-1]
-    toolkit = request.matrix.cuda(cuda)
-    oldest = toolkit.oldest_driver_linux if toolkit else None
+    oldest = _oldest_driver(request, cuda)
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     limit = dropped_by(request.matrix, row.cudnn, cuda, request.target.capabilities)
     held = f" 'cudnn<{limit}'" if limit else ""

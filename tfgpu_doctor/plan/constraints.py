@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import cudnn_floor, driver_branches, driver_reaches, drives, extra_fails, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.target import Target, from_facts
+from tfgpu_doctor.plan.target import NO_GLIBC, Target, from_facts
 from tfgpu_doctor.records.facts import Facts, Record
 from tfgpu_doctor.records.versions import capability, major, minor
 
@@ -111,6 +111,8 @@ def _python(request: PlanRequest, row: Release) -> Violation | None:
 def _glibc(request: PlanRequest, row: Release) -> Violation | None:
     """Its wheel's platform tag admits this glibc."""
     have = request.target.glibc
+    if have == NO_GLIBC:
+        return Violation("glibc", "musl", f"glibc {row.glibc} or newer" if row.glibc else "glibc", source(row, "glibc"))
     if have is None or row.glibc is None or Version(have) >= Version(row.glibc):
         return None
     return Violation("glibc", f"glibc {have}", f"glibc {row.glibc} or newer", source(row, "glibc"))
@@ -174,10 +176,14 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
 
 def driver_needed(request: PlanRequest, row: Release) -> str | None:
     """The oldest driver that runs the CUDA of a release and drives the cards."""
-    windows = request.target.os in ("windows", "wsl2")
-    for_cuda = row.min_driver_windows if windows else row.min_driver_linux
+    for_cuda = row.min_driver_windows if on_windows(request.target) else row.min_driver_linux
     known = [one for one in (for_cuda, first_branch(request)) if one]
     return max(known, key=Version, default=None)
+
+
+def on_windows(target: Target) -> bool:
+    """Whether the driver is that of Windows, which WSL2 uses as well."""
+    return target.os in ("windows", "wsl2")
 
 
 def first_branch(request: PlanRequest) -> str | None:

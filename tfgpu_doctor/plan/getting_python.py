@@ -40,6 +40,13 @@ def what_may_be_missing(
         yield Fix("conda is missing", ("python3 -m webbrowser https://conda-forge.org/download/",))
 
 
+def missing_on_macos(python: str, interpreter: str, *, there: bool) -> Iterator[Fix]:
+    """The same on a Mac, whose own Python is not meant for packages (Homebrew's formulae have the version's name)."""
+    if not there:
+        yield Fix(f"{interpreter} is missing", (f"brew install python@{python}",))
+    yield Fix("uv is missing", ("brew install uv",))
+
+
 def _interpreter(python: str, interpreter: str) -> Iterator[str]:
     if interpreter == "python3":
         return

@@ -34,6 +34,7 @@ _CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
 CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_COMPILER}
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
+_OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
@@ -137,7 +138,8 @@ class Installation:
         """The program that makes the environment with pip."""
         if self.interpreter:
             return self.interpreter
-        return f"python{self.python}" if self.target.python or not self.self_contained else "python3"
+        any_will_do = self.self_contained and not self.target.python and _OF_TODAY.issubset(self.row.python)
+        return "python3" if any_will_do else f"python{self.python}"
 
     @property
     def _packages(self) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, first_branch, last_branch
+from tfgpu_doctor.plan.target import NO_GLIBC
+
+_JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
 
 
 def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Iterator[str]:
@@ -19,8 +22,16 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
         yield "The NVIDIA driver does not respond, so the GPU and the driver version are unknown: run tfgpu doctor"
     if request.target.os == "macos":
         yield "macOS has no CUDA: TensorFlow runs on the CPU, or with tensorflow-metal on the GPU of Apple silicon"
+    if request.target.glibc == NO_GLIBC:
+        yield (
+            "This system has musl instead of glibc (Alpine), and TensorFlow has no wheels for it: use a system or an "
+            "image with glibc, such as python:3.12-slim"
+        )
     if any(map(is_tegra, request.target.capabilities)):
-        yield "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t)"
+        yield (
+            "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t): "
+            f"{_JETSON_GUIDE}"
+        )
     for card in request.target.capabilities:
         if not _any_kernels(request, card):
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"

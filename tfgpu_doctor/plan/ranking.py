@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.matrix.compatibility import is_tegra
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import (
@@ -24,7 +25,7 @@ from tfgpu_doctor.plan.dead_ends import lifts
 from tfgpu_doctor.plan.delivered import delivered, older_than_five_years
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.getting_python import what_may_be_missing
-from tfgpu_doctor.plan.install_commands import Installation
+from tfgpu_doctor.plan.install_commands import Installation, list_gpus
 from tfgpu_doctor.plan.library_links import forgets_folders, repaired_by_links
 from tfgpu_doctor.plan.problems import problems
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
@@ -40,7 +41,10 @@ CHANGES: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("python+driver", frozenset({"python", "driver"})),
 )
 _FROM_PIP = frozenset({"as-is", *(kind for kind, _ in CHANGES)})
-_WSL = Fix("Install WSL2 (the NVIDIA driver stays in Windows; install none inside WSL)", ("wsl --install",))
+_WSL = Fix(
+    "Install WSL2 and continue in its terminal; install no driver in it",
+    ("wsl --install",),
+)
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,8 @@ class Planner:
     def is_dead_end(self, options: tuple[Option, ...]) -> bool:
         """Whether there is no way to use a GPU, although there may be one."""
         without_gpu = all(option.kind == "cpu" for option in options)
-        return without_gpu and not self.state.no_gpu and self.target.os != "macos"
+        elsewhere = self.target.os == "macos" or any(map(is_tegra, self.target.capabilities))
+        return without_gpu and not self.state.no_gpu and not elsewhere
 
     def best_way(self, request: PlanRequest) -> Option | None:
         """The best way to use the GPU for another request."""
@@ -247,7 +252,7 @@ class Planner:
             if fixes and not last:
                 yield fixes.install_driver(need)
             else:
-                where = " in Windows, not in WSL" if self.target.os == "wsl2" else ""
+                where = " in Windows, not WSL" if self.target.os == "wsl2" else ""
                 until = f"; branch {last} is the last that supports this GPU" if last else ""
                 yield Fix(f"Install NVIDIA driver {need} or newer{where}{until}. Then restart")
         if installation.cuda_by_hand:
@@ -271,15 +276,15 @@ class Planner:
             limit = installation.cudnn_limit
             yield f"cuDNN {limit} no longer supports compute capability {oldest}: the command installs an older one"
         if installation.extra_spelled_out:
-            yield f"The extra {row.extra} needs a TensorRT without a wheel for this Python: its other parts are listed"
+            yield f"The extra {row.extra} fails here (TensorRT): its other parts are listed"
         if installation.self_contained:
-            yield "CUDA and cuDNN come from pip: no CUDA toolkit is needed, and an installed one does not interfere"
+            yield "CUDA and cuDNN come from pip; an installed toolkit does not interfere"
         elif installation.cuda_from_pip:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
         if (last := last_branch(self.request)) is not None:
-            yield f"Driver branch {last} is the last that supports this GPU: do not update beyond it"
+            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
         found = self.request.matrix.issues_for(
             row,
             python=installation.python,
@@ -292,21 +297,25 @@ class Planner:
 
     def _in_wsl(self) -> Iterator[Option]:
         """Native Windows ends with 2.10; under WSL2, with a Python of its own, the machine runs today's releases."""
-        inside = msgspec.structs.replace(self.target, os="wsl2", glibc=None, python=None)
-        planner = Planner(replace(self.request, target=inside), lock=self.lock)
         kinds = ("as-is", "driver", "conda-forge")
-        if option := next((one for one in planner.options() if one.kind in kinds), None):
+        if option := next((one for one in self._wsl().options() if one.kind in kinds), None):
             plain = f"TensorFlow {option.tensorflow}"
             title = option.title.replace(plain, f"{plain} in WSL2", 1)
-            yield msgspec.structs.replace(option, kind="wsl2", title=title, first=(_WSL, *option.first))
+            # the doctor of Windows sees nothing of WSL2
+            check = Fix("Check it", (f'~/tf/bin/python -c "{list_gpus(option.tensorflow)}"',))
+            then = option.then if "conda" in option.commands and len(option.commands) == 1 else (check,)
+            yield msgspec.structs.replace(option, kind="wsl2", title=title, first=(*option.first, _WSL), then=then)
+
+    def _wsl(self) -> Planner:
+        inside = msgspec.structs.replace(self.target, os="wsl2", glibc=None, python=None)
+        return Planner(replace(self.request, target=inside), lock=self.lock)
 
     def ruled_out(self, options: tuple[Option, ...]) -> Iterator[RuledOut]:
         """Every release newer than that of the best option; neighbours with the same reasons together."""
         floor = Version(options[0].tensorflow) if options else None
-        rows = candidates(self.request.matrix, self.target.platform)
-        judged = [
-            (row.version, violations(self.request, row)) for row in rows if not floor or Version(row.version) > floor
-        ]
+        request = self._wsl().request if options and options[0].kind == "wsl2" else self.request
+        rows = candidates(request.matrix, request.target.platform)
+        judged = [(row.version, violations(request, row)) for row in rows if not floor or Version(row.version) > floor]
         versions: list[str] = []
         for index, (version, found) in enumerate(judged):
             versions.append(version)

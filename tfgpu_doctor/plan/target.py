@@ -17,6 +17,7 @@ from tfgpu_doctor.records.versions import capability, major, minor
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
 MACHINES = ("x86_64", "aarch64", "arm64")
+NO_GLIBC = "0"  # older than any
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
 _NEWEST_CUDA = 30  # no driver for CUDA has so small a number: the first had 177 (CUDA 2.0 release notes)
 _NUMBERS = re.compile(r"\d+(\.\d+)+")
@@ -43,7 +44,7 @@ class Target(Record, frozen=True, kw_only=True):
     python: str | None = None  # "3.12"
     os: Os = "linux"
     machine: str = "x86_64"  # "aarch64", "arm64"
-    glibc: str | None = None  # "2.36"
+    glibc: str | None = None  # "2.36"; NO_GLIBC where the C library is musl
 
     @property
     def platform(self) -> str:
@@ -91,7 +92,6 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     """The target that examined facts describe, with another Python if given; what they do not know stays unknown."""
     platform = value_or(facts.python.wheel_platform, "")
     system = value_or(facts.host.os, "linux")
-    libc = value_or(facts.host.libc, "").split()
     driver = value_or(facts.driver.version, "")
     return Target(
         gpus=_gpus_in(facts, matrix),
@@ -99,8 +99,16 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
-        glibc=libc[1] if libc[:1] == ["glibc"] and _NUMBERS.fullmatch(libc[-1]) else None,
+        glibc=_glibc(value_or(facts.host.libc, "")),
     )
+
+
+def _glibc(libc: str) -> str | None:
+    """The version of "glibc 2.36"."""
+    name, _, version = libc.partition(" ")
+    if name == "musl":
+        return NO_GLIBC
+    return version if name == "glibc" and _NUMBERS.fullmatch(version) else None
 
 
 def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.delivered import older_than_five_years
-from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV, what_may_be_missing
+from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV, missing_on_macos, what_may_be_missing
 from tfgpu_doctor.plan.install_commands import OLD_PIP, list_gpus
 from tfgpu_doctor.plan.records import Kind, Option
+from tfgpu_doctor.plan.target import NO_GLIBC
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import capability
 
@@ -27,12 +28,13 @@ def on_macos(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
     """The GPU of a Mac with Apple silicon, then the CPU."""
     if request.target.machine == "arm64":
         for row in _rows(request):
-            fits = METAL_FROM <= Version(row.version) < METAL_TO
-            pythons = tuple(one for one in METAL_PYTHONS if one in row.python)
-            if fits and (request.target.python or pythons[-1]) in pythons:
-                python = request.target.python or pythons[-1]
+            if METAL_FROM <= Version(row.version) < METAL_TO:
+                wanted = request.target.python
+                pythons = tuple(one for one in METAL_PYTHONS if one in row.python)
+                python = wanted if wanted in pythons else pythons[-1]
+                own = interpreter if python == wanted else None
                 title = f"TensorFlow {row.version} with tensorflow-metal {METAL}: the GPU of Apple silicon"
-                yield _option("metal", title, row, python, (f"tensorflow-metal=={METAL}",), interpreter)
+                yield _option("metal", title, row, python, (f"tensorflow-metal=={METAL}",), own, pythons)
                 break
     yield from on_cpu(request, interpreter)
 
@@ -60,33 +62,43 @@ def _rows(request: PlanRequest) -> Iterator[Release]:
     target = request.target
     for row in request.matrix.releases(platform=target.platform, package="tensorflow"):
         asked = request.specifier is None or request.specifier.contains(row.version, prereleases=True)
-        old = row.glibc and target.glibc and Version(target.glibc) < Version(row.glibc)
+        old = target.glibc == NO_GLIBC or (row.glibc and target.glibc and Version(target.glibc) < Version(row.glibc))
         if asked and row.python and not old and not row.prerelease and not row.yanked:
             yield row
 
 
 def _option(
-    kind: Kind, title: str, row: Release, python: str, beside: tuple[str, ...], interpreter: str | None
+    kind: Kind,
+    title: str,
+    row: Release,
+    python: str,
+    beside: tuple[str, ...],
+    interpreter: str | None,
+    pythons: tuple[str, ...] | None = None,
 ) -> Option:
     commands = _commands(row, python, beside, interpreter)
     start = interpreter or f"python{python}"
     code = list_gpus(row.version) if kind == "metal" else "import tensorflow as tf; print(tf.__version__)"
     folder = "tf\\Scripts\\python" if row.platform.startswith("windows") else "~/tf/bin/python"
-    missing = what_may_be_missing(tuple(commands), python, start, there=interpreter is not None)
-    unix = not row.platform.startswith(("windows", "macos"))
+    there = interpreter is not None
+    missing: Iterable[Fix] = ()
+    if row.platform.startswith("macos"):
+        missing = missing_on_macos(python, start, there=there)
+    elif not row.platform.startswith("windows"):
+        missing = what_may_be_missing(tuple(commands), python, start, there=there)
     return Option(
         kind=kind,
         title=title,
         tensorflow=row.version,
         package=row.package,
         python=python,
-        pythons=row.python,
+        pythons=pythons or row.python,
         cuda=None,
         cudnn=None,
         min_driver=None,
         released=row.released,
         commands=commands,
-        missing=tuple(missing) if unix else (),
+        missing=tuple(missing),
         then=(Fix("Check it", (f'{folder} -c "{code}"',)),),
         see=METAL_GUIDE if kind == "metal" else None,
     )
