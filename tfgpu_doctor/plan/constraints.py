@@ -157,6 +157,19 @@ def violations(request: PlanRequest, row: Release) -> tuple[Violation, ...]:
     return tuple(one for one in found if one)
 
 
+def broken_within(request: PlanRequest, row: Release, given_up: frozenset[str]) -> frozenset[str] | None:
+    """The constraints that a release violates; None at the first one that is not given up."""
+    if not row.gpu:
+        return None
+    broken = set()
+    for name, check in CONSTRAINTS.items():
+        if check(request, row):
+            if name not in given_up:
+                return None
+            broken.add(name)
+    return frozenset(broken)
+
+
 def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[Release]:
     """One row for each version, newest first: that of `tensorflow`, or of tensorflow-gpu where only that has CUDA.
 

@@ -16,6 +16,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import (
     PlanRequest,
     branch_to_go_back_to,
+    broken_within,
     candidates,
     driver_needed,
     last_branch,
@@ -187,8 +188,8 @@ class Planner:
     def best(self, given_up: frozenset[str] = frozenset(), *, pre: bool = False) -> Release | None:
         """The newest release that violates nothing but what is given up, and that some command can install."""
         for row in candidates(self.request.matrix, self.target.platform, pre=pre):
-            broken = {one.constraint for one in violations(self.request, row)}
-            if broken <= given_up and self._can_change(row, broken) and self.installation(row).commands:
+            broken = broken_within(self.request, row, given_up)
+            if broken is not None and self._can_change(row, broken) and self.installation(row).commands:
                 return row
         return None
 
@@ -197,7 +198,7 @@ class Planner:
         issues = repaired_by_links(self.request.matrix)
         return replace(self, request=replace(self.request, repaired_issues=self.request.repaired_issues | issues))
 
-    def _can_change(self, row: Release, broken: set[str]) -> bool:
+    def _can_change(self, row: Release, broken: frozenset[str]) -> bool:
         """A driver goes up to the last branch for the cards; under another Python the release may be broken."""
         if "driver" in broken:
             last, need = last_branch(self.request), driver_needed(self.request, row)
@@ -205,7 +206,7 @@ class Planner:
                 return False
         if "python" in broken:
             other = replace(self.request, target=msgspec.structs.replace(self.target, python=row.python[-1]))
-            return {one.constraint for one in violations(other, row)} <= broken - {"python"}
+            return broken_within(other, row, broken - {"python"}) is not None
         return True
 
     def installation(self, row: Release) -> Installation:
