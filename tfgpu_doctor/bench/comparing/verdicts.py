@@ -127,15 +127,21 @@ def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) 
         why = (_noise(found, samples, kept),)
     disturbed = kept != samples or found is None
     if disturbed and min(map(len, samples)) >= FEWEST:
-        usage = _usage(pair[0]), _usage(pair[1])
-        limits = between(*usage, (cpus[0] or math.inf, cpus[1] or math.inf))
-        by_cpu = by_cpu_time(*usage) if alike and _on("/CPU", pair) else None
-        for clear, basis in ((limits, _BOUNDS), (by_cpu, _CPU_TIME)):
-            if clear and (beyond := _beyond(clear, factor)):
+        by_usage = _by_usage(pair, cpus, alike=alike)
+        for basis, clear in by_usage.items():
+            if beyond := _beyond(clear, factor):
                 base, new = (measured(run, one, one) for run, one in zip(pair, samples, strict=True))
                 return Judged(beyond, (), base, new, _ratio(clear), (*notes, *why, _CLEAR[basis]), basis)
-        why += (_moved(limits),) if limits else ()
+        why += tuple(_moved(limits) for basis, limits in by_usage.items() if basis == _BOUNDS)
     return Judged("cannot tell", why, base, new, _ratio(found) if found else None, notes)
+
+
+def _by_usage(pair: Pair, cpus: Cpus, *, alike: bool) -> dict[Basis, Shift]:
+    """What the use of the CPUs says of runs that other programs disturbed, on each basis that they allow."""
+    usage = _usage(pair[0]), _usage(pair[1])
+    limits = between(*usage, (cpus[0] or math.inf, cpus[1] or math.inf))
+    by_cpu = by_cpu_time(*usage) if alike and _on("/CPU", pair) else None
+    return {basis: found for basis, found in ((_BOUNDS, limits), (_CPU_TIME, by_cpu)) if found}
 
 
 def _same_samples(pair: Pair) -> bool:
