@@ -233,7 +233,7 @@ def test_the_real_tensorflow_lists_its_gpu_in_a_bare_shell_afterwards(
     [
         ((), "no such folder"),
         (("env",), "not an environment"),
-        (("env/bin/python",), "no virtual environment"),
+        (("env/bin/python",), "neither a virtual environment"),
         (("env/bin/python", "env/pyvenv.cfg", "env/.tfgpu-unfinished"), "is unfinished"),
     ],
 )

@@ -102,7 +102,7 @@ def test_what_is_named_too_is_read(tmp_path: Path) -> None:
     (tmp_path / "docs" / "requirements.txt").write_text("-r ../base.txt\n")
     alone = tfgpu("check", "docs/requirements.txt", cwd=tmp_path)
     assert alone.returncode == 3
-    assert "name it, too" in " ".join(alone.stdout.split())
+    assert "name it on the command line, too" in " ".join(alone.stdout.split())
     both = ("check", "docs/requirements.txt", "base.txt", "--kind", "requirements", "--python", "3.13")
     done = tfgpu(*both, cwd=tmp_path)
     assert (done.returncode, "lies outside" in done.stdout) == (1, False)

@@ -58,27 +58,29 @@ def command(
     matrix_file: str | None,
     **machine: Any,
 ) -> None:
-    """Make the environment DIR with the first of the ways that `tfgpu plan` shows, and verify it.
+    """Make the environment DIR by the first option that `tfgpu plan` shows, and verify it.
 
-    DIR must not exist, or be empty. It becomes a virtual environment (of conda: a conda environment) with exact
-    versions in DIR/tfgpu-lock.txt and a record of all that was done in DIR/tfgpu-install.json. If anything fails, or on
-    Ctrl-C, DIR is as before, and DIR.tfgpu-install.log beside it tells why.
+    DIR must not exist, or be empty. It becomes a virtual environment (with conda: a conda environment), with the exact
+    versions in DIR/tfgpu-lock.txt and a record of all steps in DIR/tfgpu-install.json. If anything fails, or on
+    Ctrl-C, DIR is as before, and the reason is in DIR.tfgpu-install.log.
 
     This command uses the network, through uv, pip or conda. It takes the index, proxies and certificates that are
     configured for them (PIP_INDEX_URL, UV_INDEX_URL, pip.conf, HTTPS_PROXY, SSL_CERT_FILE).
 
-    Options that describe the machine are those of tfgpu plan. Without a GPU here, as where an image is built, what
-    needs one is not verified.
+    Options that describe the machine are those of tfgpu plan. On a machine without a GPU,
+    for example one that builds an image, what needs a GPU is not verified.
 
-    With --repair, the environment DIR is diagnosed and repaired by what tfgpu doctor advises, with the same TensorFlow,
-    as far as that stays within DIR: damaged and missing packages, packages of two releases, library paths. It is shown
-    before it is done, and DIR/tfgpu-install.json tells of it afterwards.
+    With --repair, the environment DIR is diagnosed, and the fixes that tfgpu doctor advises are applied if they keep
+    the TensorFlow release and change nothing outside DIR: damaged and missing packages, packages of two releases,
+    library paths. The commands are shown before they are run, and recorded in DIR/tfgpu-install.json.
 
     Exit codes: 0 made and verified, 1 not possible, or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
     if not (yes or dry_run or _can_ask()):
-        raise click.UsageError("without a terminal to ask at, add --yes to install, or --dry-run to see what would be")
+        raise click.UsageError(
+            "no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
+        )
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import Folder, read_path
     from tfgpu_doctor.install.making import Making
@@ -87,7 +89,7 @@ def command(
     matrix = load_matrix(matrix_file)
     if repairs:
         if specifier or method or any(machine.values()):
-            raise click.UsageError("--repair keeps what is installed: only --yes, --dry-run and --matrix go with it")
+            raise click.UsageError("--repair can only be combined with --yes, --dry-run and --matrix")
         context.exit(repair(folder, matrix, ask=not yes, dry_run=dry_run))
     with ExitStack() as stack:
         shown = _Shown(stack, ask=not yes, dry_run=dry_run)

@@ -34,7 +34,7 @@ def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
         say(f"tfgpu: {error}")
         return error.code
     except KeyboardInterrupt:
-        say(f"tfgpu: interrupted; run tfgpu install --repair {folder} again to end what was begun")
+        say(f"tfgpu: interrupted; run tfgpu install --repair {folder} again to finish it")
         raise
     log = None
     if repaired.steps:
@@ -42,7 +42,7 @@ def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
         try:
             repair_record.write(repairing, repaired)
         except OSError as error:
-            say(f"tfgpu: what was done cannot be written down: {error.strerror or error}")
+            say(f"tfgpu: the repair cannot be recorded: {error.strerror or error}")
     render_repaired(str(repairing.prefix), repaired, str(log) if log else None, console_for(), dry_run=dry_run)
     if repaired.unreachable:
         return EXIT_UNKNOWN

@@ -118,7 +118,8 @@ class ManifestFiles:
             file = os.path.realpath(os.path.join(folder, name))
             if file not in also and not any(_is_below(one, file) for one in roots):
                 raise IncludeError(
-                    f"lies outside the folder of {shown(path)} and is not read; if it belongs to it, name it, too"
+                    f"lies outside the folder of {shown(path)} and is not read; if it belongs to the same project, "
+                    "name it on the command line, too"
                 )
             if file not in sources:
                 left = LARGEST - sum(len(one.text) for one in sources.values())

@@ -50,7 +50,7 @@ def repair(
                     report, texts = judge(made), made
                     break
                 except ManifestError as error:
-                    reasons = [Refused(edits[0], f"the file could not be read then: {error}")]
+                    reasons = [Refused(edits[0], f"with this change the file cannot be read: {error}")]
         else:
             refused += reasons
         tried.update(fix.edits for fix in several)
@@ -81,7 +81,8 @@ def _made(
         now = made.get(path) or text(path)
         if now is None:
             refused += [
-                Refused(edit, "this file is not changed: it is no file, or a link out of its folder") for edit in edits
+                Refused(edit, "this file is not changed: it is not a regular file, or a link to another folder")
+                for edit in edits
             ]
             continue
         made[path], reasons = apply(path, now, edits, in_shell=path in shells)

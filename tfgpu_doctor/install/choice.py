@@ -136,7 +136,7 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
             "--driver 570"
         )
     if refused:
-        return f"none of the ways that tfgpu plan shows can be made here. {'; '.join(refused)}"
+        return f"none of the options that tfgpu plan shows can be installed here. {'; '.join(refused)}"
     asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
     row = next(asked, None)
     what = f"TensorFlow {row.versions[0]} cannot be used" if row else "no release of TensorFlow matches"

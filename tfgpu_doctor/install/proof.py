@@ -103,7 +103,7 @@ class _Proving:
         if "No module named pip" in done.stderr:
             uv = find_uv(os.environ)
             if uv is None:
-                return "skipped", "neither pip nor uv is there to check the requirements with"
+                return "skipped", "neither pip nor uv was found to check the requirements"
             done = self._run(uv, "pip", "check", "--python", self.python)
         if done.returncode == 0:
             return "ok", "the requirements of all packages are satisfied"
@@ -145,7 +145,7 @@ class _Proving:
         wanted = self.release.version
         if found == wanted:
             return "ok", f"TensorFlow {found}"
-        return "failed", f"TensorFlow {found} was imported, {wanted} should have been installed"
+        return "failed", f"TensorFlow {found} was imported instead of {wanted}"
 
     def _libraries(self, facts: Facts) -> tuple[StepState, str]:
         """Open the file that the loader takes for each library when TensorFlow's own library asks for it."""
@@ -159,7 +159,7 @@ class _Proving:
         argv, environ = launch.command(self.environ, self.python, _CHILD, "libraries", *paths)
         done = process.run(argv, timeout=LIBRARIES, env=environ, cwd=os.sep)
         if done.returncode == 0:
-            return "ok", f"{count(len(paths), 'library')} opened" if paths else "this release opens none"
+            return "ok", f"{count(len(paths), 'library')} opened" if paths else "this release opens no CUDA libraries"
         return "failed", ended(done, LIBRARIES)
 
 
@@ -173,7 +173,7 @@ def _files(facts: Facts) -> tuple[StepState, str]:
     if isinstance(damaged, Unknown):
         return "skipped", damaged.reason
     if not damaged.value:
-        return "ok", "the files of all packages are there"
+        return "ok", "the files of all packages are complete"
     return "failed", "; ".join(
         f"{one.name} {one.version}: {count(one.files, 'file')} missing or overwritten, such as "
         f"{(*one.missing, *one.overwritten)[0]}"

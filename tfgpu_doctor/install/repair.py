@@ -295,7 +295,9 @@ def _interpreter(prefix: Path) -> str:
     if not os.path.lexists(python):
         raise FolderError(f"{prefix} is not an environment: there is no {os.path.relpath(python, prefix)} in it")
     if not (prefix / "pyvenv.cfg").is_file() and not (prefix / "conda-meta").is_dir():
-        raise FolderError(f"{prefix} is no virtual environment and none of conda: tfgpu changes no other Python")
+        raise FolderError(
+            f"{prefix} is neither a virtual environment nor a conda environment: tfgpu changes no other Python"
+        )
     return python
 
 

@@ -47,5 +47,5 @@ def require(folder: Path, sizes: Sizes) -> None:
     if free < sizes.needed:
         raise RefusedError(
             f"{folder} has {memory_size(free)} free, and the installation takes up to {memory_size(sizes.needed)} "
-            "while packages are unpacked: free some, or name a folder on another file system"
+            "while packages are unpacked: free some, or choose a folder on another file system"
         )

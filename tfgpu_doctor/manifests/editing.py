@@ -72,7 +72,7 @@ def apply(path: str, text: str, edits: Iterable[Edit], *, in_shell: bool) -> tup
     for edit in sorted(chosen.values(), key=lambda edit: (-edit.line, not edit.beside)):
         try:
             if _LOCKS.fullmatch(path.replace("\\", "/").rsplit("/", 1)[-1].lower()):
-                raise _RefusedError("a lock file is made by its program: change the file that it is made from")
+                raise _RefusedError("a lock file is generated: change its manifest, and lock again")
             _edit(lines, edit, in_shell)
         except _RefusedError as reason:
             refused.append(Refused(edit, str(reason)))
@@ -151,7 +151,7 @@ def _beside(line: str, edit: Edit, in_shell: bool) -> list[str]:
         return [line, *(" " * len(key[1]) + one for one in edit.new.split("\n"))]
     if in_shell:
         return [f"{spot.head}{old} {new}{spot.tail}"]
-    raise _RefusedError("the line has more than this requirement")
+    raise _RefusedError("the line contains more than this requirement")
 
 
 def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[str]:
@@ -170,7 +170,7 @@ def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[s
             return [spot.head + rest[1:].lstrip()]
         return [re.sub(r",\s*$", "", spot.head) + rest]
     if not in_shell:
-        raise _RefusedError("the line has more than this requirement")
+        raise _RefusedError("the line contains more than this requirement")
     left = f"{spot.head.rstrip()} {spot.tail.lstrip()}".rstrip()
     if left.strip() == "\\":
         return []
@@ -234,7 +234,7 @@ def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):
-        raise _RefusedError("its table has a value that is no text")
+        raise _RefusedError("its table has a value that is not a string")
     import json
 
     return json.dumps(value, ensure_ascii=False)

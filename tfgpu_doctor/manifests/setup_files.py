@@ -116,7 +116,7 @@ def read_setup_py(path: str, text: str, include: Include, *, quote: bool = True)
     setup = _Setup(path, include, quote=quote)
     tree = _parsed(text)
     if tree is None:
-        setup.not_understood.append(f"{path}: it is not the Python of a setup.py that can be read")
+        setup.not_understood.append(f"{path}: it cannot be parsed as Python")
         return setup.environments()
     names = {
         target.id: node.value

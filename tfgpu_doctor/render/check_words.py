@@ -21,7 +21,7 @@ _MEANING: dict[Verdict, str] = {
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
-_NOT_RESOLVED = "whether the requirements can be met was not found out"
+_NOT_RESOLVED = "whether the requirements can be met is unknown"
 _LATER = "what these files install is known only when they are filled in or run"
 
 
@@ -47,7 +47,7 @@ def not_changed(repaired: Repair) -> Iterator[str]:
     for one in repaired.refused:
         yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
     if not repaired.is_complete:
-        yield "there is more to change: run it again"
+        yield "more changes are needed: run the command again"
 
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:

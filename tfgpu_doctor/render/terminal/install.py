@@ -68,7 +68,7 @@ def _how_much(packages: tuple[Package, ...], sizes: Sizes) -> str:
 
 def resolution_unknown(sizes: Sizes) -> str:
     """Where the resolver does not say how large the wheels are."""
-    return f"the size of some is not known; {memory_size(sizes.needed)} of room are there"
+    return f"the size of some packages is unknown; the disk has {memory_size(sizes.needed)} or more free"
 
 
 def seconds_text(value: float) -> str:
@@ -98,7 +98,7 @@ def render_made(manifest: Manifest, console: Console) -> None:
         ("check it", f"tfgpu doctor --python {prefix}/bin/python"),
     ):
         _show_copied(label, command, console)
-    show_card((("versions", f"in {LOCK} there, with all that was done in {MANIFEST}"),), console)
+    show_card((("versions", f"in {LOCK}; all steps in {MANIFEST}"),), console)
 
 
 def _show_copied(label: str, text: str, console: Console) -> None:

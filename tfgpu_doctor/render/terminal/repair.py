@@ -51,5 +51,5 @@ def _verdict(prefix: str, repaired: Repaired, dry_run: bool) -> tuple[str, Text]
         why = "nothing was changed; other problems can show when this one is repaired" if dry_run else repairs
         return "warning", Text(f"{prefix} has problems that can be repaired: {why}")
     if repaired.healthy:
-        return "ok", Text(f"{prefix} works: {repairs}" if done else f"{prefix} works: there was nothing to repair")
+        return "ok", Text(f"{prefix} works: {repairs}" if done else f"{prefix} works; there is nothing to repair")
     return "error", Text(f"{prefix} still has problems that cannot be repaired within it: {repairs}")
