@@ -189,7 +189,7 @@ def test_ascii_where_the_encoding_has_no_more(monkeypatch: pytest.MonkeyPatch) -
     stream.flush()
     text = raw.getvalue().decode("ascii")
     assert max(bars(text, "=")) == 20
-    assert text.count("\n+ ") == 8  # in the table, and above each block
+    assert text.count("\n+ ") == 9  # in the table, above each block, and the last line
 
 
 def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
 
 import pytest
 
 from tests.bench.samples import failed, result, run
-from tfgpu_doctor.bench.results import Figure
+from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.terminal.bench import render
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,69 @@ def test_one_sentence_says_what_came_out() -> None:
     assert words.verdict(result(virtual)) == "Every result is correct; virtual devices have no speed."
     mixed = words.verdict(result(run(stopped="7 of 10 samples"), failed("1 GPU", "died")))
     assert mixed == "CPU: 494.8 GFLOP/s. 1 of 2 runs gave no verified result. Its samples are noisy."
+
+
+def test_of_fewer_than_six_samples_there_is_a_range_and_no_interval() -> None:
+    assert "(range: " in words.timing(run(steps=(1.0, 1.1, 1.2, 1.3, 1.4)))
+    assert "(95 %: " in words.timing(run(steps=(1.0, 1.1, 1.2, 1.3, 1.4, 1.5)))
+
+
+def test_virtual_devices_have_no_times_whatever_was_measured_beside() -> None:
+    figures = (Figure(name="fit", value=8.0, unit="images/s"), Figure(name="peak", value=8.0, unit="B"))
+    one = run("2 virtual CPUs", virtual=True, figures=(*figures, Figure(name="all-reduce", value=0.1, unit="s")))
+    assert [figure.name for figure in words.figures(one)] == ["peak"]
+    stream = io.StringIO()
+    render(result(one), console_for(stream))
+    assert not re.search(r"[0-9] (ms|s|images/s|GFLOP/s)\b", stream.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("one", "mark"),
+    [
+        (run(), "ok"),
+        (run(stopped="samples vary by 84 % (target 2 %)"), "warning"),
+        (run("2 virtual CPUs", virtual=True, stopped="only 3 of 10 samples"), "ok"),
+        (failed("CPU", "died"), "error"),
+    ],
+)
+def test_only_a_run_whose_samples_settled_gets_a_check_mark(one: Run, mark: str) -> None:
+    assert words.mark(one) == words.worst(result(one)) == mark
+
+
+def test_advice_that_runs_share_is_shown_once() -> None:
+    runs = [run(stopped=f"samples vary by {spread} % (target 2 %)", advice=()) for spread in (5, 12, 84)]
+    ((found, text),) = words.shared_advice(result(*runs).runs)
+    assert (len(found), text) == (3, "noisy: samples vary by 84 % (target 2 %)")
+    stream = io.StringIO()
+    render(result(*runs), console_for(stream))
+    assert (
+        stream.getvalue().count("noisy: ") == 1 and "(and 2 others): noisy: samples vary by 84 %" in stream.getvalue()
+    )
+
+
+def test_an_unfinished_result_says_so() -> None:
+    stream = io.StringIO()
+    render(result(run(), unfinished=True), console_for(stream))
+    assert "i Unfinished: this was saved while the benchmark ran." in stream.getvalue()
+    assert stream.getvalue().splitlines()[-1].startswith("! CPU: 494.8 GFLOP/s")
+
+
+# digits without an exponent are the business of records/units.py; these are errors of 1e-6, and no text
+EXPONENTS = {
+    "bench/statistics.py": 1,
+    "render/bench_words.py": 2,
+    "bench/comparing/comparability.py": 2,
+    "bench/plans/sweep_reading.py": 1,
+}
+
+
+def test_one_rule_of_digits() -> None:
+    """`:.3g` writes 1.27e+03 where another line has 1270."""
+    package = Path(words.__file__).parents[1]
+    folders = ("bench/plans", "bench/comparing", "render", "smoke", "cli")
+    files = [*package.glob("bench/*.py"), *(file for name in folders for file in (package / name).rglob("*.py"))]
+    found = {file.relative_to(package).as_posix(): len(re.findall(r":\.\dg\}", file.read_text())) for file in files}
+    assert {name: count for name, count in found.items() if count} == EXPONENTS
 
 
 def test_a_terminal_without_these_letters_gets_their_likes() -> None:

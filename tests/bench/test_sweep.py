@@ -241,10 +241,10 @@ def test_it_fits_and_is_harmless(columns: int, monkeypatch: pytest.MonkeyPatch) 
     assert text == "\n".join(line.rstrip() for line in text.split("\n"))
 
 
-def test_what_the_runs_say_together_stands_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_runs_say_together_stands_last(monkeypatch: pytest.MonkeyPatch) -> None:
     found = sweep(Started(gpus=1))
-    first = printed(found, 200, monkeypatch).splitlines()[3]
-    assert found.conclusions[0] in first and "1 GPU, float32: " in first
+    last = printed(found, 400, monkeypatch).splitlines()[-1]
+    assert found.conclusions[0] in last and "1 GPU, float32: " in last
     assert verdict(found).startswith(". ".join(found.conclusions)) and verdict(found).endswith("is verified.")
 
 

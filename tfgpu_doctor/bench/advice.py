@@ -15,6 +15,7 @@ from tfgpu_doctor.bench.results import GpuTelemetry, Run
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.records.facts import Gpu, Known
+from tfgpu_doctor.records.units import seconds
 
 TINY = 0.002  # seconds of a step; below it the launch of kernels (some µs each) weighs more than the work
 IDLE = 70.0  # per cent of utilisation below which a GPU waits more than it should
@@ -112,7 +113,7 @@ def _tiny(subject: _Subject) -> Iterator[str]:
     run = subject.run
     step = (run.median_s or 0.0) / run.steps
     if subject.on_gpu and step < TINY and subject.is_best and subject.larger:
-        yield f"a {run.step_name} takes {step * 1e3:.2g} ms, mostly overhead: {subject.larger} shows the GPU's speed"
+        yield f"a {run.step_name} takes {seconds(step)}, mostly overhead: {subject.larger} shows the GPU's speed"
 
 
 def _throttled(subject: _Subject) -> Iterator[str]:

@@ -158,6 +158,7 @@ class BenchResult(Document, frozen=True):
     workload: str
     parameters: Parameters
     runs: tuple[Run, ...]
+    unfinished: bool = False  # saved while it was measured; an interrupt leaves it so
     conclusions: tuple[str, ...] = ()  # what the runs say together: where the GPU overtakes, whether input waits
     notes: tuple[str, ...] = ()
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"

@@ -127,13 +127,15 @@ class Session:
                 raise NoTensorFlowError(str(error)) from error
             for group in self.plan.groups(self):
                 self.runs = self._measure(group, workers)
-        return self._result(self.runs)
+        result = self._result(self.runs)
+        self.save(result)
+        return result
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
             """Save what there is: an interrupt must lose nothing."""
             runs = (*self.runs, *(to_run(one, group.rule or self.rule) for one in measured))
-            self.save(self._result(runs))
+            self.save(msgspec.structs.replace(self._result(runs), unfinished=True))
             return runs
 
         measured = measure(

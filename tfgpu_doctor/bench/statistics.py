@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 CONFIDENCE = 0.95
+FEWEST_FOR_INTERVAL = 6  # samples: the whole range of n covers the median with 1 - 2^(1-n), of five with 94 %
 LEAST_OF_A_PROCESS = 5  # samples of each of several processes; with fewer, its median is that of its first ones
 
 

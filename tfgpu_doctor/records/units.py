@@ -2,6 +2,8 @@
 
 >>> memory_size(8_361_345_024), memory_size(64 * MIB), seconds(0.00834), count(2, "copy"), count(1, "process")
 ('7.79 GiB', '64 MiB', '8.3 ms', '2 copies', '1 process')
+>>> approximate(1269.3, "images/s"), approximate(0.0831, "s"), approximate(1.0)
+('1270 images/s', '83.1 ms', '1')
 >>> quantity(47.581e12, "FLOP/s", (47.5e12, 47.7e12)), quantity(2.5 * GIB, "B")
 ('47.6 TFLOP/s', '2.5 GiB')
 """
@@ -16,6 +18,9 @@ _DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((float(TIB), "Ti"), (float(GIB), "Gi"), (float(MIB), "Mi"), (float(KIB), "Ki"))
 # rates count in powers of ten, as makers of memory and links do; amounts of memory in powers of two
 _PREFIXES = {"FLOP/s": _DECIMAL, "FLOP": _DECIMAL, "B/s": _DECIMAL, "B": _BINARY}
+
+
+_UNCERTAIN = 0.01  # what is uncertain of a number of three digits
 
 
 def digits(value: float, low: float, high: float) -> str:
@@ -46,6 +51,12 @@ def quantity(value: float, unit: str, interval: tuple[float, float] | None = Non
     else:
         number = digits(value / factor, interval[0] / factor, interval[1] / factor)
     return f"{number} {shown}".rstrip()
+
+
+def approximate(value: float, unit: str = "") -> str:
+    """A number without an interval, with at most three digits and without exponent: "1270 images/s", "12 GB/s"."""
+    number, _, shown = quantity(value, unit, (value * (1 - _UNCERTAIN), value * (1 + _UNCERTAIN))).partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {shown}".rstrip()
 
 
 def memory_size(size: float) -> str:

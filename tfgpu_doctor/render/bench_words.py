@@ -5,13 +5,16 @@ Text from outside (labels, device names, figures' notes) is returned as it is; w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
 
 LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
+UNFINISHED = "Unfinished: this was saved while the benchmark ran. Runs and samples that came later are missing."
 # parts of the start-up, whose names in results are older than these words
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
 
@@ -67,7 +70,17 @@ def timing(run: Run) -> str:
     factor, unit = scale_of(run.median_s / run.steps, "s")
     low, high = (edge / run.steps / factor for edge in run.ci95_s)
     value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
-    return f"{value} {unit} per {run.step_name} (95 %: {first} to {last} {unit}), {taken(run)}"
+    return f"{value} {unit} per {run.step_name} ({interval_of(run)}: {first} to {last} {unit}), {taken(run)}"
+
+
+def interval_of(run: Run) -> str:
+    """What `ci95_s` is: of too few samples, their range, which is no interval of 95 %."""
+    return "95 %" if len(run.samples_s) >= FEWEST_FOR_INTERVAL else "range"
+
+
+def mark(run: Run) -> str:
+    """The symbol of a run: it failed, it is noisy, or all is well; virtual devices have no speed to be noisy."""
+    return "error" if run.throughput is None else "warning" if run.stopped and not run.virtual else "ok"
 
 
 def taken(run: Run) -> str:
@@ -86,6 +99,11 @@ def comparisons(run: Run) -> Iterator[str]:
     if run.efficiency:
         how = f" ({run.scaling} scaling)" if run.scaling else ""
         yield f"efficiency {ratio(run.efficiency, factor=100)} %{how}"
+
+
+def figures(run: Run) -> list[Figure]:
+    """What was found beside the samples; of virtual devices, nothing that is a speed."""
+    return [one for one in run.figures if not (run.virtual and (one.unit == "s" or one.unit.endswith("/s")))]
 
 
 def figure(item: Figure, named: bool = True) -> str:
@@ -161,6 +179,31 @@ def machine(result: BenchResult) -> str:
     return ", ".join(parts)
 
 
+def notes(result: BenchResult) -> tuple[str, ...]:
+    """What qualifies the whole result."""
+    return (*result.notes, *((UNFINISHED,) if result.unfinished else ()))
+
+
+def shared_advice(runs: Sequence[Run]) -> list[tuple[tuple[Run, ...], str]]:
+    """Every piece of advice once, with the runs that have it; where only its figures differ, with those of the last."""
+    found: dict[str, dict[int, str]] = {}
+    for place, run in enumerate(runs):
+        for advice in run.advice:
+            found.setdefault(re.sub(r"[\d.]+", "#", advice), {})[place] = advice
+    return [(tuple(runs[place] for place in places), list(places.values())[-1]) for places in found.values()]
+
+
+def others(number: int) -> str:
+    """ " (and 2 others)"; empty for none."""
+    return f" (and {number} other{'s' * (number > 1)})" if number else ""
+
+
+def worst(result: BenchResult) -> str:
+    """The symbol of the whole."""
+    found = {mark(run) for run in result.runs} | ({"warning"} if result.unfinished or not result.runs else set())
+    return next(name for name in ("error", "warning", "ok") if name in found)
+
+
 def verdict(result: BenchResult) -> str:
     """One sentence: what came out, for who reads no further."""
     good = [run for run in result.runs if run.throughput and not run.virtual]
@@ -172,7 +215,7 @@ def verdict(result: BenchResult) -> str:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     if result.conclusions:
         return ". ".join(result.conclusions) + (f". {bad}." if bad else ". Every result is verified.")
-    return f"{_best(good, result.runs)}. {bad or 'Every result is verified'}.{_noise(good)}"
+    return f"{_speedups(good) or _best(good, result.runs)}. {bad or 'Every result is verified'}.{_noise(good)}"
 
 
 def _noise(good: Sequence[Run]) -> str:
@@ -180,6 +223,25 @@ def _noise(good: Sequence[Run]) -> str:
     if not noisy:
         return ""
     return f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
+
+
+def _speedups(good: Sequence[Run]) -> str:
+    """ "1 GPU: 34 times the CPU; 2 GPUs: 1.9 times one GPU"; empty where several points or types were measured."""
+    if len({(run.dtype, point(run)) for run in good}) > 1:
+        return ""
+    best: dict[str, Run] = {}
+    for run in good:
+        name = run.label.partition(",")[0]
+        rival = best.get(name)
+        if rival is None or not rival.throughput or (run.throughput and run.throughput.value > rival.throughput.value):
+            best[name] = run
+    parts = []
+    for name, run in best.items():
+        if run.speedup_vs_1gpu and len(run.devices) > 1:
+            parts.append(f"{name}: {ratio(run.speedup_vs_1gpu, interval=False)} times one GPU")
+        elif run.speedup_vs_cpu:
+            parts.append(f"{name}: {ratio(run.speedup_vs_cpu, interval=False)} times the CPU")
+    return "; ".join(parts) if len(parts) > 1 else ""
 
 
 def _best(good: Sequence[Run], runs: Sequence[Run]) -> str:

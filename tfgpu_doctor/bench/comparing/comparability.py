@@ -197,6 +197,9 @@ def asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
         facts: tuple[Fact[str], Fact[str]] = (getattr(hosts[0], name), getattr(hosts[1], name))
         if isinstance(facts[0], Known) and isinstance(facts[1], Known) and facts[0].value != facts[1].value:
             yield differs(label, (facts[0].value, facts[1].value))
+    for name, one in (("BASE", base), ("NEW", new)):
+        if one.unfinished:
+            yield f"{name} is unfinished: it was saved while it was measured, and runs or samples are missing"
     if base.tool.version != new.tool.version:
         yield f"{differs('measured by tfgpu', (base.tool.version, new.tool.version))}, which may measure differently"
     yield from other_variables(base, new)

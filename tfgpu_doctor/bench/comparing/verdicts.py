@@ -21,7 +21,7 @@ from tfgpu_doctor.bench.comparing.disturbance import Usage, between, by_cpu_time
 from tfgpu_doctor.bench.comparing.ratio_interval import Samples, Shift, level, shift
 from tfgpu_doctor.bench.comparing.records import Basis, Measured, Verdict
 from tfgpu_doctor.bench.results import Ratio, Run
-from tfgpu_doctor.bench.statistics import median
+from tfgpu_doctor.bench.statistics import median, percent
 from tfgpu_doctor.records.units import digits
 
 FEWEST = 5  # samples of a run, below which its spread is unknown
@@ -208,7 +208,7 @@ def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
 
 def _noise(found: Shift, samples: Both, kept: Both) -> str:
     """Say that chance is larger than the factor, and what makes it smaller."""
-    noise = f"the ratio is only known to ±{100 * (found.noise - 1):.2g} %"
+    noise = f"the ratio is only known to ±{percent(found.noise - 1)} %"
     counts = [len(one.processes) for one in kept]
     if min(len(one.processes) for one in samples) < ENOUGH:
         few = "one process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"

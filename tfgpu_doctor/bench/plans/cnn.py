@@ -15,6 +15,7 @@ from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
+from tfgpu_doctor.records.units import approximate
 
 SPREAD = "replicas"
 # FLOP/s that even a weak CPU and a weak GPU train with: two cores of a cloud machine did 110e9 (mnist, float32). For
@@ -210,7 +211,7 @@ def why_poor(run: Run) -> tuple[str, ...]:
         return ()
     step = run.median_s / run.steps
     bus = found.get("all-reduce bus bandwidth")
-    width = f", {bus.value / 1e9:.2g} GB/s of bus bandwidth" if bus else ""
+    width = f", {approximate(bus.value, 'B/s')} of bus bandwidth" if bus else ""
     reasons = [
         (
             reduce.value / step,

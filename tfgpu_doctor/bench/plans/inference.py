@@ -22,6 +22,7 @@ from tfgpu_doctor.bench.session import CannotRunError, Group, Session
 from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
+from tfgpu_doctor.records.units import approximate
 
 BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
@@ -205,16 +206,14 @@ def latencies(runs: Sequence[Run]) -> Iterator[str]:
         found = {figure.name: figure.value for figure in run.figures}
         if run.throughput is None or run.virtual or "p50" not in found:
             continue
-        last = f", p99 {_latency(found['p99'])}" if "p99" in found else ""
-        latency = f"{run.parameters['batch']}: {_latency(found['p50'])}{last}, {run.throughput.value:.3g}/s"
+        last = f", p99 {approximate(found['p99'], 's')}" if "p99" in found else ""
+        latency = (
+            f"{run.parameters['batch']}: {approximate(found['p50'], 's')}{last}, {approximate(run.throughput.value)}/s"
+        )
         lines.setdefault((run.label, run.dtype), []).append(latency)
     for (label, dtype), points in lines.items():
         if len(points) > 1:
             yield f"Latency and throughput by batch, {label}, {dtype}: {'; '.join(points)}."
-
-
-def _latency(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
 
 
 def _one_line(text: str) -> str:

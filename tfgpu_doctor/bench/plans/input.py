@@ -20,6 +20,7 @@ from tfgpu_doctor.bench.session import CannotRunError, Group, Session
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads import pictures, pipelines
 from tfgpu_doctor.bench.workloads.models import MODELS
+from tfgpu_doctor.records.units import approximate
 
 IMAGES = 512
 MAKING = 300.0  # seconds that writing the images may take
@@ -49,7 +50,11 @@ class Input(PlanBase):
     def title(self) -> str:
         """What is read, and what for."""
         kind = "synthetic JPEG" if self.folder is None else "of your"
-        read = f"{self.found} {kind} images of {self.bytes_each / 1000:.2g} kB" if self.found else "encoded images"
+        read = (
+            f"{self.found} {kind} images of {approximate(self.bytes_each / 1000)} kB"
+            if self.found
+            else "encoded images"
+        )
         return f"{read} into {self.model}, batches of {self.size}"
 
     def parameters(self) -> dict[str, Scalar]:

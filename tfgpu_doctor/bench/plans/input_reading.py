@@ -89,12 +89,14 @@ def _verdict(fed: Mapping[str, Run], training: Run) -> str:
     bound = {name: _is_bound(run, training) for name, run in fed.items()}
     if bound[best]:
         return f"input-bound with every pipeline; {alone}, and {_rate(fed[best])} with {best}: {_waits(share[best])}"
-    if share[best].high > UNCLEAR:
+    enough = next((name for name in fed if not bound[name] and share[name].high <= UNCLEAR), None)
+    if enough is None or share[best].high > UNCLEAR:
         return f"inconclusive whether input-bound; {alone}; with {best} {_waits(share[best])}"
-    enough = next(name for name in fed if not bound[name])
     if enough == plain:
         return f"not input-bound, not even with {plain}; {alone}; {_waits(share[plain])}"
-    return f"input-bound with {plain}: {_waits(share[plain])}; not with {enough}: {_waits(share[enough])}; {alone}"
+    slow = f"input-bound with {plain}" if bound[plain] else f"inconclusive with {plain}"
+    fast = f"not with {enough}" if bound[plain] else f"not input-bound with {enough}"
+    return f"{slow}: {_waits(share[plain])}; {fast}: {_waits(share[enough])}; {alone}"
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:

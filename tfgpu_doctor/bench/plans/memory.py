@@ -20,6 +20,7 @@ from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import memory
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.bench.workloads.replicas import NO_MEMORY
+from tfgpu_doctor.records.units import memory_size
 
 SHARE = 0.5  # of the host's free memory that a training on the CPU may grow to
 GUARD = 0.8  # of it, beyond which the process is refused memory, should the estimate be wrong
@@ -222,7 +223,7 @@ def verdict(found: CaseSearch) -> str:
         return f"even a batch of {failed.batch if failed else found.search.start} does not fit" + (
             f": {failed.why}" if failed else ""
         )
-    peak = f", with {_bytes(largest.peak)}" if largest.peak else ""
+    peak = f", with {memory_size(largest.peak)}" if largest.peak else ""
     return f"a batch of {largest.batch} fits{peak}; {bound(found)}"
 
 
@@ -232,7 +233,7 @@ def bound(found: CaseSearch) -> str:
     if search.bound == batch_search.BUDGET:
         return (
             f"larger ones were not tried, because they would use more than half of the free host memory "
-            f"({_bytes(search.budget or 0)} of {_bytes(found.free)})"
+            f"({memory_size(search.budget or 0)} of {memory_size(found.free)})"
         )
     if search.bound == batch_search.TIME:
         return "larger ones were not tried, because they would exceed --deadline"
@@ -243,7 +244,3 @@ def bound(found: CaseSearch) -> str:
         return "the search ended early"
     limit = f", {VIRTUAL_MIB} MiB per logical GPU" if found.case.virtual and found.case.gpus else ""
     return f"{failed.batch} does not ({failed.why}{limit})"
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 2**30:.3g} GiB" if count >= 2**30 else f"{count / 2**20:.3g} MiB"

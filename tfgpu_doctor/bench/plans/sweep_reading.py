@@ -12,6 +12,7 @@ from itertools import pairwise, takewhile
 
 from tfgpu_doctor.bench.ratios import ratio
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
+from tfgpu_doctor.records.units import approximate
 
 FULL = 0.9  # of the best throughput: the device counts as saturated
 
@@ -50,10 +51,11 @@ def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], n
     if not faster:
         last = ratios[sizes[-1]]
         known = "slower than the CPU" if last.high < 1 else "not clearly faster than the CPU"
-        return f"{known} up to {name} = {sizes[-1]}, the largest measured on both ({last.value:.2g} times as fast)"
+        times = f"{approximate(last.value)} times as fast"
+        return f"{known} up to {name} = {sizes[-1]}, the largest measured on both ({times})"
     if faster == sizes:
-        value = ratios[sizes[0]].value
-        return f"faster than the CPU from the smallest size on ({name} = {sizes[0]}, {value:.2g} times)"
+        times = approximate(ratios[sizes[0]].value)
+        return f"faster than the CPU from the smallest size on ({name} = {sizes[0]}, {times} times)"
     low = max((size for size in sizes if ratios[size].high < 1), default=None)
     if low is None:
         return f"faster than the CPU from {name} = {faster[0]} on; inconclusive below"
@@ -61,7 +63,7 @@ def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], n
     best = max(faster, key=lambda size: ratios[size].value)
     return (
         f"overtakes the CPU between {name} = {low} and {faster[0]}, at about {about:.0f}; "
-        f"{ratios[best].value:.2g} times as fast at {best}"
+        f"{approximate(ratios[best].value)} times as fast at {best}"
     )
 
 

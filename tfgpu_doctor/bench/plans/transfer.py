@@ -15,6 +15,7 @@ from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import routes, transfer
 from tfgpu_doctor.records.facts import Facts, Gpu, value_or
+from tfgpu_doctor.records.units import approximate
 
 DEFAULT_SIZES = (2**20, 2**24, 2**28)
 LEAST, MOST = 2**10, 2**36
@@ -105,7 +106,7 @@ class Transfer(PlanBase):
             how = next((check.saw for check in run.verified.checks if check.name == "by"), "") if run.verified else ""
             figure = next((one for one in run.figures if one.name == "algbw"), None)
             size = int(run.parameters["bytes"] or 0) / 2**20
-            rate = f"; algbw {figure.value / 1e9:.3g} GB/s at {size:g} MiB" if figure and not run.virtual else ""
+            rate = f"; algbw {approximate(figure.value, 'B/s')} at {size:g} MiB" if figure and not run.virtual else ""
             yield f"{label}, {route}: {how}{rate}"
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -120,8 +121,8 @@ class Transfer(PlanBase):
         if link is None or route == routes.WITHIN:
             return
         low, high = run.throughput.ci95
-        shown = f"{run.throughput.value / 1e9:.3g} GB/s"
-        carries = f"{link.name} can carry {link.speed / 1e9:.3g} GB/s at most"
+        shown = approximate(run.throughput.value, "B/s")
+        carries = f"{link.name} can carry {approximate(link.speed, 'B/s')} at most"
         most = IN_SWITCH if route == routes.ALL_REDUCE else TOLERATED
         if low > most * link.speed:
             yield f"{shown} is implausible: {carries}; either the copy was optimised away, or NVML reports another link"

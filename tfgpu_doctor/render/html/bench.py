@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import re
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
@@ -28,11 +27,11 @@ PICTURES = 6  # of telemetry, of one run each: a picture takes a fifth of a seco
 DRAWN = 2 * ROWS  # runs in the other pictures, which hold ROWS each
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _READ = (
-    "Times are medians with 95 % intervals from order statistics. Speeds have the interval of the median, speed-ups "
-    "the worst case of both intervals. Only digits that the spread supports are shown. A run whose result was wrong, "
-    "unverified or computed on another device has no speed. Per cent of peak: multiprocessors × highest SM clock × "
-    "FLOP per cycle of the architecture; of a CPU, its own best size in the sweep. Logical (virtual) devices share one "
-    "physical device: they prove function, never speed."
+    "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
+    "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
+    "are shown. A run whose result was wrong, unverified or computed on another device has no speed. Per cent of peak: "
+    "multiprocessors × highest SM clock × FLOP per cycle of the architecture; of a CPU, its own best size in the "
+    "sweep. Logical (virtual) devices share one physical device: they prove function, never speed."
 )
 
 
@@ -92,9 +91,9 @@ def _advice(result: BenchResult) -> Iterator[str]:
         name = words.namer(result.runs)
         for run in advised:
             yield element("h3", text(name(run))) + items(run.advice)
-    if result.notes and advised:
+    if (notes := words.notes(result)) and advised:
         yield element("h3", "All runs")
-    yield items(result.notes)
+    yield items(notes)
 
 
 def _beside(*parts: str) -> str:
@@ -129,15 +128,10 @@ def _bars(result: BenchResult) -> str:
 
 def _alike(advised: Sequence[Run], runs: Sequence[Run]) -> Iterator[str]:
     """Advice that several runs share but for its figures, once, with those of the last."""
-    groups: dict[str, dict[str, str]] = {}
-    name_of = words.namer(runs)
-    for run in advised:
-        for advice in run.advice:
-            groups.setdefault(re.sub(r"[\d.]+", "#", advice), {})[name_of(run)] = advice
-    for found in groups.values():
-        *others, name = found
-        also = f" Likewise: {'; '.join(others)}." if others else ""
-        yield f"{name}: {found[name]}.{also}"
+    name = words.namer(runs)
+    for found, advice in words.shared_advice(advised):
+        *others, last = map(name, found)
+        yield f"{last}: {advice}." + (f" Likewise: {'; '.join(others)}." if others else "")
 
 
 def _figures_of(pictures: Iterator[str] | Sequence[str], caption: str) -> str:
@@ -194,7 +188,7 @@ def _sweep(result: BenchResult) -> Iterator[str]:
 
 
 def _samples(result: BenchResult) -> Iterator[str]:
-    measured = [run for run in result.runs if run.samples_s and run.median_s]
+    measured = [run for run in result.runs if run.samples_s and run.median_s and not run.virtual]
     drawn = worth_drawing(measured, DRAWN)
     caption = (
         "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % "
@@ -204,7 +198,7 @@ def _samples(result: BenchResult) -> Iterator[str]:
     yield _figures_of((times.samples(part, measured, f"samples{place}") for place, part in parts), caption)
     yield _left_out(len(drawn), len(measured))
     loads = ("CPUs used", "CPUs waited for", "CPUs of others")
-    head = ("run", "samples", "median (95 %)", "spread", "slowest", "throttled", *loads, "stable")
+    head = ("run", "samples", "median", "spread", "slowest", "throttled", *loads, "stable")
     name = words.namer(result.runs)
     yield table("Samples of every run", head, [(name(run), *_sampled(run)) for run in measured], range(1, 9))
 
@@ -230,9 +224,9 @@ def _figures(result: BenchResult) -> Iterator[str]:
     rows = [
         (name(run), figure.name, words.figure(figure, named=False), figure.note or "")
         for run in result.runs
-        for figure in run.figures
+        for figure in words.figures(run)
     ]
-    yield table("Figures", ("run", "what", "value (95 %)", "note"), rows, (2,))
+    yield table("Figures", ("run", "what", "value", "note"), rows, (2,))
 
 
 def _gpus(result: BenchResult) -> Iterator[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import marks
+from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.terminal.bench_table import show_runs
-from tfgpu_doctor.render.terminal.layout import hanging, marked
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
 
@@ -21,30 +23,47 @@ def render(result: BenchResult, console: Console) -> None:
         console.print()
         show_runs(result.runs, console)
     many = len(result.runs) > _MANY
+    advised = words.shared_advice(result.runs)
     for run in result.runs:
-        if not many or run.failure or run.advice or run.figures:
+        own = [advice for runs, advice in advised if runs == (run,)]
+        if not many or run.failure or own or run.figures:
             console.print()
-            _run(run, many, console)
+            _run(run, own, many, console)
     if many:
         console.print()
         hanging(Text(""), Text("For the details of each run: --html FILE, or --output FILE.json.", "dim"), console)
-    if result.notes:
+    _shared(result.runs, advised, console)
+    show_end(result, console)
+
+
+def _shared(runs: Sequence[Run], advised: Sequence[tuple[tuple[Run, ...], str]], console: Console) -> None:
+    """Print the advice that several runs share, once."""
+    name = words.namer(runs)
+    lines = [
+        f"{name(having[-1])}{words.others(len(having) - 1)}: {text}" for having, text in advised if len(having) > 1
+    ]
+    if lines:
         console.print()
-    for note in result.notes:
-        marked("note", note, console)
+    for line in lines:
+        marked("warning", line, console)
 
 
 def show_head(result: BenchResult, console: Console) -> None:
-    """Print what was measured on which machine, and the conclusions."""
+    """Print what was measured on which machine."""
     hanging(Text(f"tfgpu bench {result.workload}  ", "bold"), Text(result.title), console)
     hanging(Text(""), Text(words.machine(result), "dim"), console)
-    if result.conclusions:
+
+
+def show_end(result: BenchResult, console: Console) -> None:
+    """Print the notes, and as the last of all what the user wanted to know."""
+    if notes := words.notes(result):
         console.print()
-    for conclusion in result.conclusions:
-        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(conclusion, "bold"), console)
+    for note in notes:
+        marked("note", note, console)
+    conclude(words.worst(result), Text(words.verdict(result), "bold"), console)
 
 
-def _run(run: Run, short: bool, console: Console) -> None:
+def _run(run: Run, advised: Sequence[str], short: bool, console: Console) -> None:
     symbols = marks(console)
     title = "  ".join(part for part in (run.label, run.dtype, words.point(run)) if part) + "  "
     if run.throughput is None:
@@ -55,18 +74,19 @@ def _run(run: Run, short: bool, console: Console) -> None:
         hanging(head, Text(run.failure or "not measured"), console)
         return
     indent = Text("    ")
-    head, speed = Text.assemble((f"{symbols['ok']} ", "green"), (title, "bold")), _speed(run)
+    mark = words.mark(run)
+    head, speed = Text.assemble((f"{symbols[mark]} ", STYLES[mark]), (title, "bold")), _speed(run)
     if len(head) + len(speed) > console.width and len(head) > console.width // 2:
         hanging(head[:2], head[2:], console)
         head = indent
     hanging(head, speed, console)
-    hanging(indent, Text(words.timing(run)), console)
-    for text in (*words.comparisons(run), *map(words.figure, run.figures)):
+    hanging(indent, Text(words.taken(run) if run.virtual else words.timing(run)), console)
+    for text in (*words.comparisons(run), *map(words.figure, words.figures(run))):
         hanging(indent, Text(text), console)
     details = (words.utilisation(run), words.proof(run), "" if run.virtual else words.start_up(run))
     for text in () if short else filter(None, details):
         hanging(indent, Text(text, "dim"), console)
-    for advice in run.advice:
+    for advice in advised:
         marked("warning", advice, console, indent=4)
 
 

@@ -5,7 +5,6 @@ For every result whose parameters name a `sweep`: the parameter of the runs that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
@@ -16,9 +15,9 @@ from tfgpu_doctor.bench.advice import NOISY
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import digits, scale_of
-from tfgpu_doctor.render.bench_words import value_of
+from tfgpu_doctor.render.bench_words import others, shared_advice, value_of
 from tfgpu_doctor.render.console import marks
-from tfgpu_doctor.render.terminal.bench import show_head
+from tfgpu_doctor.render.terminal.bench import show_end, show_head
 from tfgpu_doctor.render.terminal.layout import hanging, marked
 
 NARROWEST = 17  # characters of a column: a number, its mark, a blank, and a bar that still tells something
@@ -48,8 +47,7 @@ def render_sweep(result: BenchResult, console: Console) -> None:
         marked("error", line, console)
     for line in _advice(columns, axis):
         marked("warning", line, console)
-    for note in result.notes:
-        marked("note", note, console)
+    show_end(result, console)
 
 
 def _order(point: object) -> tuple[int, float, str]:
@@ -140,24 +138,15 @@ def _failures(columns: dict[str, Column], axis: str) -> Iterator[str]:
                 why = " ".join((run.failure or "not measured").split())
                 failures.setdefault(why, []).append(f"{name}, {axis} {_shown(axis, point)}")
     for why, places in failures.items():
-        yield f"{places[0]}{_others(len(places))}: {why if len(why) <= LONGEST else why[:LONGEST] + '…'}"
+        yield f"{places[0]}{others(len(places) - 1)}: {why if len(why) <= LONGEST else why[:LONGEST] + '…'}"
 
 
 def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
     """Advice that several points of a column share, once, with the figures of the last."""
     for name, column in columns.items():
-        alike: dict[str, list[tuple[object, str]]] = {}
-        for point, run in column.items():
-            for text in run.advice:
-                if not text.startswith((NOISY, "rough: ")):  # older results too; the mark says it
-                    alike.setdefault(re.sub(r"[\d.]+", "#", text), []).append((point, text))
-        for found in alike.values():
-            point, text = found[-1]
-            yield f"{name}, {axis} {_shown(axis, point)}{_others(len(found))}: {text}"
-
-
-def _others(count: int) -> str:
-    return f" (and {count - 1} other{'s' * (count > 2)})" if count > 1 else ""
+        for runs, text in shared_advice(list(column.values())):
+            if not text.startswith((NOISY, "rough: ")):  # older results too; the mark says it
+                yield f"{name}, {axis} {_shown(axis, runs[-1].parameters.get(axis))}{others(len(runs) - 1)}: {text}"
 
 
 def _shown(axis: str, point: object) -> str:

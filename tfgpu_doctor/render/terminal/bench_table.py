@@ -12,7 +12,7 @@ from rich.text import Text
 from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import marks
+from tfgpu_doctor.render.console import STYLES, marks
 
 GAP = 2
 BAR, SHORTEST_BAR = 20, 8
@@ -95,8 +95,8 @@ def show_runs(runs: Sequence[Run], console: Console) -> None:
     best = max((run.throughput.value for run in runs if run.throughput and not run.virtual), default=0.0)
     alike = len({run.throughput.unit for run in runs if run.throughput}) == 1
     for run, line in zip(runs, lines[1:], strict=True):
-        good = run.throughput is not None
-        text = Text.assemble((f"{symbols['ok' if good else 'error']} ", "green" if good else "bold red"), line)
+        mark = words.mark(run)
+        text = Text.assemble((f"{symbols[mark]} ", STYLES[mark]), line)
         if run.throughput and not run.virtual and alike and bar and best:
             length = max(1, round(bar * run.throughput.value / best))
             text.append(" " * GAP + symbols["bar"] * length, "blue")
