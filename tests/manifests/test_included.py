@@ -170,3 +170,41 @@ def test_samples_still_include() -> None:
     """The files of the other tests are read as before."""
     for path, text in (("Dockerfile", DOCKERFILE), ("compose.yaml", COMPOSE)):
         assert read(path, text, None, FILES.get)
+
+
+# what lies where, what is named, and what the answer for the Dockerfile says
+CONTEXTS = {
+    "its own folder": (("docker/reqs.txt",), ("docker/Dockerfile",), "docker/reqs.txt:1"),
+    "its own folder before the project": (("docker/reqs.txt", "reqs.txt"), (".",), "docker/reqs.txt:1"),
+    "the folder that is named": (("reqs.txt",), (".",), "docker/Dockerfile, built from . "),
+    "beside a file that is named, too": (("reqs.txt",), ("docker/Dockerfile", "reqs.txt"), "Dockerfile, built from . "),
+    "outside of what is named": (("reqs.txt",), ("docker/Dockerfile",), "built from another folder, name that folder"),
+    "a project below the folder that is named": (
+        ("a/reqs.txt", "a/pyproject.toml", "a/docker/Dockerfile"),
+        (".",),
+        "a/docker/Dockerfile, built from a ",
+    ),
+    "no project between": (
+        ("a/reqs.txt", "a/docker/Dockerfile"),
+        (".",),
+        "a/docker/Dockerfile:3: /r/reqs.txt cannot be",
+    ),
+    "what compose says": (("c/reqs.txt", "reqs.txt", "compose.yaml"), (".",), "c/reqs.txt:1"),
+}
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_the_build_context_of_a_dockerfile(name: str, tmp_path: Path) -> None:
+    files, named, expected = CONTEXTS[name]
+    texts = {
+        "Dockerfile": "FROM python:3.13\nCOPY reqs.txt /r/\nRUN pip install -r /r/reqs.txt\n",
+        "reqs.txt": "tensorflow==2.15.1\n",
+        "compose.yaml": "services: {a: {build: {context: c, dockerfile: ../docker/Dockerfile}, gpus: all}}\n",
+        "pyproject.toml": "",
+    }
+    for file in {*files, "docker/Dockerfile"}:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(texts[file.rpartition("/")[2]], encoding="utf-8")
+    done = tfgpu("check", *named, cwd=tmp_path, environ={"COLUMNS": "250"})
+    said = " ".join((done.stdout + done.stderr).split()) + " "
+    assert expected in said and ".." not in said, said

@@ -7,6 +7,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
 _MARK = "\ufeff"
+_OF_A_PROJECT = (".git", "pyproject.toml")
 
 
 class _Source(NamedTuple):
@@ -98,7 +100,25 @@ class ManifestFiles:
         include = self._included_by(path, edited)
         kind = None if path in self._chosen.found else self.kind
         quote = not _leads_out(path)
-        return read(shown(path), text.removeprefix(_MARK), kind, include, quote=quote, stage=self.stage)
+        contexts = tuple(self._contexts(path))
+        return read(
+            shown(path), text.removeprefix(_MARK), kind, include, quote=quote, stage=self.stage, contexts=contexts
+        )
+
+    def _contexts(self, path: str) -> Iterator[str]:
+        """Folders above a file that it can be built from, relative to its own: the nearest of a project, those named.
+
+        None lies above all that is named on the command line.
+        """
+        if path == STDIN:
+            return
+        own = os.path.realpath(os.path.dirname(path))
+        named = [os.path.realpath(one if os.path.isdir(one) else os.path.dirname(one)) for one in self.named]
+        above = [one for one in dict.fromkeys(named) if one != own and _is_below(one, own)]
+        for folder in map(str, PurePath(own).parents):
+            inside = any(_is_below(one, folder) for one in above)
+            if inside and (folder in above or any(os.path.exists(os.path.join(folder, one)) for one in _OF_A_PROJECT)):
+                yield os.path.relpath(folder, own).replace(os.sep, "/")
 
     def _included_by(self, path: str, edited: Mapping[str, str]) -> Callable[[str], str]:
         """A reader of the files that `path` includes, relative to it.

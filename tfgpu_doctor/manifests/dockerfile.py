@@ -25,6 +25,7 @@ _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 _FROM_STAGE = re.compile(r"--from=(\S+)")
 _MOUNT = re.compile(r"--mount=(?=\S*\bfrom=(?P<stage>[^\s,]+))(?=\S*\b(?:source|src)=(?P<source>[^\s,]+))")
 LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
+_ANOTHER_CONTEXT = "; if the image is built from another folder, name that folder, too"
 MOST_ENDS = 20  # stages that nothing is built from
 
 
@@ -67,6 +68,7 @@ def read_dockerfile(
     stage: str | None = None,
     arguments: Mapping[str, str] | None = None,
     context: str | None = None,
+    contexts: tuple[str, ...] = (),
 ) -> tuple[Environment, ...]:
     """What a Dockerfile builds: its last stage, and those that no other is built from or copies from.
 
@@ -74,6 +76,7 @@ def read_dockerfile(
         stage: build this one (`--target`).
         arguments: values of ARG (`--build-arg`).
         context: the folder that COPY takes files from; None: that of the Dockerfile.
+        contexts: others, relative to that folder, where the files that it lacks may lie.
 
     Raises ManifestError: it has no FROM, or no such stage.
     """
@@ -82,8 +85,12 @@ def read_dockerfile(
         reader.take(instruction)
     if not reader.stages:
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
+    hint = _ANOTHER_CONTEXT if context is None and not contexts and posixpath.dirname(path) else ""
     folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
-    first, *others = (_environment(path, folder, reader, one, include) for one in _built(path, reader, stage))
+    first, *others = (
+        _environment(path, folder, reader, one, include, Sources(contexts=("", *contexts), hint=hint))
+        for one in _built(path, reader, stage)
+    )
     return (first, *(one for one in others if _has_tensorflow(one) and not _has_tensorflow(first)))
 
 
@@ -104,18 +111,22 @@ def _built(path: str, reader: _Reader, name: str | None) -> list[_Stage]:
     return [last, *(one for one in others if one.name and id(one) not in used)][:MOST_ENDS]
 
 
-def _environment(path: str, folder: str, reader: _Reader, stage: _Stage, include: Include) -> Environment:
+def _environment(
+    path: str, folder: str, reader: _Reader, stage: _Stage, include: Include, sources: Sources
+) -> Environment:
     ancestry = stage.ancestry()
-    installed, sources = Installed(), Sources()
+    installed = Installed()
     for one in reader.brought(stage):
         installed.take(one.installed)
         sources.take(one.sources)
     requirements, not_understood = with_files(folder, installed, sources, include)
     image = stage.base
+    of_stage = f", stage {stage.name}" if len(reader.stages) > 1 and stage.name else ""
+    built_from = posixpath.normpath(posixpath.join(posixpath.dirname(folder), sources.contexts[0]))
     makers = [one for above in ancestry for one in above.taken if one.base]
     return Environment(
         kind="dockerfile",
-        label=f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path,
+        label=f"{path}{of_stage}{f', built from {built_from}' if sources.contexts[0] else ''}",
         place=stage.place,
         python=tuple(pythons(installed, requirements)),
         requirements=tuple(one for one in requirements if one.name != "python"),

@@ -26,6 +26,8 @@ class Sources:
     """What COPY and ADD bring from the build context."""
 
     names: list[str] = field(default_factory=list)
+    contexts: tuple[str, ...] = ("",)  # folders that can be the build context, relative to that of the Dockerfile
+    hint: str = ""  # what to do about a file that is not found
 
     def copied(self, value: str) -> None:
         """Take the arguments of one; what comes from another stage or from an address is not in the context."""
@@ -39,8 +41,18 @@ class Sources:
         """What another stage copied."""
         self.names = [*self.names, *other.names][:MOST_SOURCES]
 
-    def candidates(self, name: str) -> Iterator[str]:
-        """Where a file of the container may lie beside the Dockerfile; never outside of that folder."""
+    def candidates(self, names: Iterable[str]) -> Iterator[str]:
+        """Where files of the container may lie, in the order in which to look for them."""
+        several = tuple(names)
+        return (posixpath.join(one, file) for one in self.contexts for name in several for file in self._in(name))
+
+    def found_at(self, file: str) -> None:
+        """Take the context in which a file was found for that of the others."""
+        depth = file.count("../")
+        self.contexts = tuple(sorted(self.contexts, key=lambda one: one.count("..") != depth))
+
+    def _in(self, name: str) -> list[str]:
+        """Where a file may lie in the build context; never outside of it."""
         file = posixpath.basename(name)
         parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
         tails = ["/".join(parts[index:]) for index in range(len(parts))]
@@ -48,7 +60,7 @@ class Sources:
         tried += tails
         tried += [posixpath.join(one, tail) for one in self.names for tail in (file, *tails)]
         inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
-        yield from list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
+        return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
 
 
 def with_files(
@@ -65,10 +77,11 @@ def with_files(
     for file in installed.files[:MOST_FILES]:
         wanted = _WANTED.get(file.kind, (file.name,))
         try:
-            found = _look((one for name in wanted for one in sources.candidates(name)), include)
+            found = _look(sources.candidates(wanted), include)
         except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted[-1])} {error}")
+            lines.not_understood.append(f"{file.place}: {quoted(wanted[-1])} {error}{sources.hint}")
             continue
+        sources.found_at(found[0])
         if file.kind in ("requirements", "constraints"):
             lines.follow(found[0], file.place, constraint=file.kind == "constraints")
         else:
@@ -96,7 +109,7 @@ def _environments(
 ) -> Iterator[Environment]:
     """The conda environment, or the project and those of its extras that are asked for."""
     name, text = found
-    beside = posixpath.join(posixpath.dirname(path), name)
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
     from tfgpu_doctor.manifests.conda import read_environment
     from tfgpu_doctor.manifests.nodes import documents
     from tfgpu_doctor.manifests.pipfile import read_pipfile

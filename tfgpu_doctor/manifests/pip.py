@@ -65,7 +65,7 @@ class Lines:
         it can be any file of the machine. `own`: the user named this one.
         """
         self._seen.add((posixpath.normpath(name), constraint))
-        path = posixpath.join(self._folder, name)
+        path = posixpath.normpath(posixpath.join(self._folder, name))
         wrong: set[str] = set()
         taken = 0
         for number, line in logical_lines(text):

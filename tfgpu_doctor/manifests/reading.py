@@ -62,6 +62,7 @@ def read(
     *,
     quote: bool = True,
     stage: str | None = None,
+    contexts: tuple[str, ...] = (),
 ) -> tuple[Environment, ...]:
     """The environments that a file describes, and those of the lock file beside it.
 
@@ -72,12 +73,13 @@ def read(
             does not.
         quote: messages may show parts of the file.
         stage: of a Dockerfile, the one to build (`--target`).
+        contexts: folders above that it can be built from, relative to its own.
 
     Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
-    reader = _Reader(path, include, quote=quote, stage=stage)
+    reader = _Reader(path, include, quote=quote, stage=stage, contexts=contexts)
     try:
         return tuple(_bounded(reader.read(text, kind)))
     except ManifestError as error:
@@ -127,8 +129,16 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
 class _Reader:
     """Reads one file, with those that it names."""
 
-    def __init__(self, path: str, include: Callable[[str], str | None], *, quote: bool, stage: str | None) -> None:
-        self.path, self.quote, self.stage = path, quote, stage
+    def __init__(
+        self,
+        path: str,
+        include: Callable[[str], str | None],
+        *,
+        quote: bool,
+        stage: str | None,
+        contexts: tuple[str, ...],
+    ) -> None:
+        self.path, self.quote, self.stage, self.contexts = path, quote, stage, contexts
         self._include = include
         self._read: list[str] = []
 
@@ -190,7 +200,7 @@ class _Reader:
         if kind == "dockerfile":
             from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 
-            return read_dockerfile(path, text, include, stage=self.stage)
+            return read_dockerfile(path, text, include, stage=self.stage, contexts=self.contexts)
         if kind == "lock":
             return read_lock_file(path, text)
         return self._rarer(text, kind)
