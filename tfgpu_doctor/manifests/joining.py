@@ -127,23 +127,28 @@ def _with_python(found: list[Environment]) -> Iterator[Environment]:
 
 
 def _parts(found: list[Environment]) -> Iterator[Environment]:
-    """What another file of the same list includes is judged there."""
-    owners: dict[str, str] = {}
+    """What another file of the same list includes, or is made from, is judged there."""
+    owners = {**_made_from(found), **_including(found)}
+    for one in found:
+        owner = owners.get(_path(one), one.label)
+        is_whole = one.label == one.place.path or one.kind == "dockerfile"
+        is_part = one.part_of is None and owner != one.label and is_whole
+        yield replace(one, part_of=f"part of {owner}") if is_part else one
+
+
+def _including(found: list[Environment]) -> dict[str, str]:
+    """The paths of files that others include, with the label of the first that does."""
     included = {path for one in found for path in one.read if path != _path(one)}
+    owners: dict[str, str] = {}
     for one in found:
         # two that include each other are both judged, so that nothing is left out
         outermost = _path(one) not in included and one.part_of is None and one.kind in (*_MADE_FROM, "lock")
-        for path in one.read if outermost else ():
-            if path != _path(one):
-                owners.setdefault(path, one.label)
-    compiled = {
-        _path(one): one.label for one in found if one.kind == "requirements" and one.place.path.endswith(".txt")
-    }
-    for one in found:
-        path = _path(one)
-        owner = owners.get(path) or compiled.get(f"{path.removesuffix('.in')}.txt" if path.endswith(".in") else "")
-        is_whole = one.label == one.place.path or one.kind == "dockerfile"
-        if one.part_of is None and owner is not None and owner != one.label and is_whole:
-            yield replace(one, part_of=f"part of {owner}")
-        else:
-            yield one
+        for path in set(one.read) - {_path(one)} if outermost else ():
+            owners.setdefault(path, one.label)
+    return owners
+
+
+def _made_from(found: list[Environment]) -> dict[str, str]:
+    """requirements.in, with the label of the requirements.txt that is compiled from it."""
+    texts = {_path(one): one.label for one in found if one.kind == "requirements" and one.place.path.endswith(".txt")}
+    return {f"{path.removesuffix('.txt')}.in": label for path, label in texts.items()}

@@ -96,16 +96,25 @@ def _gpu(container: Node) -> GpuRequest | None:
         claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
         return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
     name, node = next(iter((limits or requests).items()))
-    count = int(node.text) if node.text and node.text.isdecimal() else None
-    count = 1 if node.text and hole(node.text) else count  # a template: one or more
-    problem = None
-    if not limits:
-        problem = "it stands under requests only, and Kubernetes wants it under limits"
-    elif count == 0:
-        problem = "its limit is 0"
-    elif name in requests and requests[name].text != node.text:
-        problem = f"requests say {requests[name].text} and limits {node.text}; they must be equal"
-    return GpuRequest(count, node.place, f"{name}: {node.text}", problem)
+    return GpuRequest(_count(node), node.place, f"{name}: {node.text}", _problem(name, limits, requests))
+
+
+def _count(node: Node) -> int | None:
+    """How many; of a template one or more."""
+    text = node.text or ""
+    return int(text) if text.isdecimal() else 1 if hole(text) else None
+
+
+def _problem(name: str, limits: dict[str, Node], requests: dict[str, Node]) -> str | None:
+    """Why the request has no effect."""
+    if name not in limits:
+        return "it stands under requests only, and Kubernetes wants it under limits"
+    limit = limits[name]
+    if _count(limit) == 0:
+        return "its limit is 0"
+    if name in requests and requests[name].text != limit.text:
+        return f"requests say {requests[name].text} and limits {limit.text}; they must be equal"
+    return None
 
 
 def _devices(container: Node, section: str) -> dict[str, Node]:

@@ -174,15 +174,19 @@ def _closure(by_name: dict[str, list[_Package]], wanted: list[object]) -> Choice
         name, version, marker = asked.get("name"), asked.get("version"), asked.get("marker")
         extras = texts(asked.get("extra"))
         for one in by_name.get(canonicalize_name(name), ()) if isinstance(name, str) else ():
-            if isinstance(version, str) and version != one.version:
-                continue
-            if choice.add(one, extras, marker if isinstance(marker, str) else None):
-                optional = table(one.data.get("optional-dependencies"))
-                for needed in (one.data.get("dependencies"), *(optional.get(extra) for extra in extras)):
-                    open_ += needed if isinstance(needed, list) else []
+            is_asked_for = not isinstance(version, str) or version == one.version
+            if is_asked_for and choice.add(one, extras, marker if isinstance(marker, str) else None):
+                open_ += _dependencies(one, extras)
     for identity in [identity for identity, one in choice.chosen.items() if _is_root(one) or not one.version]:
         del choice.chosen[identity]
     return choice
+
+
+def _dependencies(one: _Package, extras: list[str]) -> Iterator[object]:
+    """The dependencies of a package and of some of its extras."""
+    optional = table(one.data.get("optional-dependencies"))
+    for needed in (one.data.get("dependencies"), *(optional.get(extra) for extra in extras)):
+        yield from needed if isinstance(needed, list) else ()
 
 
 def _all(packages: Iterable[_Package]) -> Choice:

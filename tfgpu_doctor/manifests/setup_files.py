@@ -128,17 +128,26 @@ def read_setup_py(path: str, text: str, include: Include, *, quote: bool = True)
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "setup")
     for word in (word for call in calls for word in call.keywords):
         value = names.get(word.value.id, word.value) if isinstance(word.value, ast.Name) else word.value
-        if word.arg == "python_requires" and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            setup.requires_python(value.value, value.lineno)
-        elif word.arg == "install_requires":
-            _take(setup, "", word.arg, value, names)
-        elif word.arg == "extras_require" and isinstance(value, ast.Dict):
-            for key, listed in zip(value.keys, value.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    _take(setup, key.value, word.arg, listed, names)
-        elif word.arg == "extras_require":
-            _take(setup, "", word.arg, value, names)
+        if word.arg == "python_requires" and (bounds := _text(value)) is not None:
+            setup.requires_python(bounds, value.lineno)
+        elif word.arg in ("install_requires", "extras_require"):
+            for part, listed in _by_part(word.arg, value):
+                _take(setup, part, word.arg, listed, names)
     return setup.environments()
+
+
+def _by_part(keyword: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The lists of a keyword, with the extra that each is for."""
+    if keyword == "extras_require" and isinstance(value, ast.Dict):
+        for key, listed in zip(value.keys, value.values, strict=True):
+            if key is not None and (name := _text(key)) is not None:
+                yield name, listed
+    else:
+        yield "", value
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -172,17 +181,21 @@ def _take(setup: _Setup, part: str, keyword: str, node: ast.expr, names: dict[st
 
 def _listed(node: ast.expr, names: dict[str, ast.expr], depth: int) -> list[_Line] | None:
     """The texts of a list that is written out, also as a name, or as a sum of such; None for anything else."""
-    if depth > 10:
+    if (text := _text(node)) is not None:
+        return [_Line(line.strip(), node.lineno) for line in text.splitlines() if line.strip()]
+    inner = _inside(node, names)
+    if inner is None or depth > 10:
         return None
-    if isinstance(node, ast.Name):
-        return _listed(names[node.id], names, depth + 1) if node.id in names else None
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [_Line(text.strip(), node.lineno) for text in node.value.splitlines() if text.strip()]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        parts = [_listed(one, names, depth + 1) for one in (node.left, node.right)]
-    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
-        inner = (one.value if isinstance(one, ast.Starred) else one for one in node.elts)
-        parts = [_listed(one, names, depth + 1) for one in inner]
-    else:
-        return None
+    parts = [_listed(one, names, depth + 1) for one in inner]
     return None if None in parts else [line for one in parts if one for line in one]
+
+
+def _inside(node: ast.expr, names: dict[str, ast.expr]) -> list[ast.expr] | None:
+    """What a list, a sum or a name stands for; None for anything else."""
+    if isinstance(node, ast.Name):
+        return [names[node.id]] if node.id in names else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [node.left, node.right]
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [one.value if isinstance(one, ast.Starred) else one for one in node.elts]
+    return None

@@ -138,6 +138,14 @@ def _yaml(text: str) -> Any:
         return None
 
 
+def _words(step: str) -> list[str]:
+    """The words of one step of a pipeline, without functions that leave the value as it is."""
+    words = [word for word in _WORD.findall(step) if word not in "()"]
+    while words and words[0] in _FUNCTIONS:
+        words.pop(0)
+    return words
+
+
 class _Filling:
     """Evaluates the simplest expressions of Helm; anything else stays as it is."""
 
@@ -174,9 +182,7 @@ class _Filling:
         """The value of ".Values.a | default "x" | quote"; None: not known."""
         value: Any = None
         for index, step in enumerate(expression.split("|")):
-            words = [word for word in _WORD.findall(step) if word not in "()"]
-            while words and words[0] in _FUNCTIONS:
-                words.pop(0)
+            words = _words(step)
             if words[:1] == ["default"] and len(words) == (2 if index else 3):
                 given = value if index else self._value(words[2])
                 value = given if given not in (None, "") else self._value(words[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -38,26 +38,22 @@ def conflicts(view: PlannedEnvironment) -> tuple[Conflict, ...]:
 
 
 def _conflicts(view: PlannedEnvironment) -> Iterator[Conflict]:
-    universe = view.universe
-    pairs = list(view.wanted_in(universe))
+    universe, original = view.universe, view.wanted_in(view.universe)
+    wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
     found: list[tuple[list[int], tuple[int, ...]]] = []  # positions that give way, and all that exclude each other
-    left = list(range(len(pairs)))  # positions of lines that can be met in some version
     for _ in range(MOST):
-        core = tuple(left[index] for index in smallest_conflict(universe, [pairs[index][1] for index in left]))
-        changed = [index for index in core if pairs[index][0].name not in TENSORFLOW] or list(core)
-        if len(changed) == len(core) > 1:
-            changed = changed[1:]  # the first line stays
-        without = [index for index in changed if not universe.package(pairs[index][1].name).allowed("")]
-        freed = without or [index for index in changed if pairs[index][1].specifier]
-        if not core or not freed:
+        left = tuple(wanted)
+        core = tuple(left[index] for index in smallest_conflict(universe, [*wanted.values()]))
+        freed = _giving_way(universe, {index: wanted[index] for index in core})
+        if not freed:
             break
         found.append((freed, core))
-        left = [index for index in left if index not in without]
         for index in freed:
-            line, one = pairs[index]
-            pairs[index] = (line, replace(one, specifier=""))
-    versions = _solution(universe, [pairs[index][1] for index in left])
-    original = view.wanted_in(universe)
+            one = wanted.pop(index)
+            if universe.package(one.name).allowed(""):
+                wanted[index] = replace(one, specifier="")
+        wanted = dict(sorted(wanted.items()))
+    versions = _solution(universe, [*wanted.values()])
     for freed, core in found:
         lines = [original[index] for index in core]
         yield Conflict(
@@ -66,6 +62,15 @@ def _conflicts(view: PlannedEnvironment) -> Iterator[Conflict]:
             changed=tuple(original[index][0] for index in freed),
             better=tuple(_better(universe, original[index][0], versions) for index in freed),
         )
+
+
+def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
+    """Of lines that exclude each other, those that are to change: such without any version, else those with bounds."""
+    changed = [index for index, one in core.items() if one.name not in TENSORFLOW] or list(core)
+    if len(changed) == len(core) > 1:
+        changed = changed[1:]  # the first line stays
+    without = [index for index in changed if not universe.package(core[index].name).allowed("")]
+    return without or [index for index in changed if core[index].specifier]
 
 
 def _solution(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
