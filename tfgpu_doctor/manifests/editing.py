@@ -163,12 +163,7 @@ def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[s
     if spot.is_whole_line and not in_shell:
         return []
     if spot.is_member:
-        rest = spot.tail.lstrip()
-        if not spot.head.strip() and rest[:1] in (",", ""):
-            return []
-        if rest.startswith(","):
-            return [spot.head + rest[1:].lstrip()]
-        return [re.sub(r",\s*$", "", spot.head) + rest]
+        return _without_member(spot)
     if not in_shell:
         raise _RefusedError("the line contains more than this requirement")
     left = f"{spot.head.rstrip()} {spot.tail.lstrip()}".rstrip()
@@ -180,6 +175,16 @@ def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[s
         lines[index - 1] = lines[index - 1].rstrip().rstrip("\\").rstrip()
         return []
     return [left]
+
+
+def _without_member(spot: _Spot) -> list[str]:
+    """The line of a list without one of its strings."""
+    rest = spot.tail.lstrip()
+    if not spot.head.strip() and rest[:1] in (",", ""):
+        return []
+    if rest.startswith(","):
+        return [spot.head + rest[1:].lstrip()]
+    return [re.sub(r",\s*$", "", spot.head) + rest]
 
 
 def _without_setting(lines: list[str], index: int, name: str) -> list[str]:
