@@ -20,6 +20,11 @@ __all__ = ["driver_lab"]
 
 SOURCE = Path(__file__).resolve().parent.parent / "compat_matrix.yaml"
 
+# Where the environment forbids bytecode, every process that the tests start would compile the package again, and every
+# worker rewrite the assertions of all files.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # A shell starts what it puts into the background with Ctrl-C ignored, nohup with SIGHUP, and every child inherits that:
 # tests that interrupt would wait for ever.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

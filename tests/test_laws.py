@@ -147,28 +147,34 @@ def tree(file: str) -> ast.Module:
     return ast.parse((PACKAGE / file).read_text(encoding="utf-8"), file)
 
 
+@cache
+def nodes(file: str) -> tuple[ast.AST, ...]:
+    """All of them, walked once for all laws."""
+    return tuple(ast.walk(tree(file)))
+
+
 def among(file: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(file, pattern) for pattern in patterns)
 
 
 def imports(file: str, *, at_import_time: bool = False) -> Iterator[tuple[str, int]]:
     """Yield (top-level package, line) of each import; `at_import_time` leaves out those inside functions."""
-    for node in walk(tree(file), into_functions=not at_import_time):
+    for node in outside_functions(tree(file)) if at_import_time else nodes(file):
         if isinstance(node, ast.Import):
             yield from ((alias.name.split(".")[0], node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.split(".")[0], node.lineno
 
 
-def walk(node: ast.AST, *, into_functions: bool) -> Iterator[ast.AST]:
+def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         yield child
-        if into_functions or not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from walk(child, into_functions=into_functions)
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.expr)):
+            yield from outside_functions(child)
 
 
 def calls(file: str) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree(file)) if isinstance(node, ast.Call))
+    return (node for node in nodes(file) if isinstance(node, ast.Call))
 
 
 def calls_by_function(file: str) -> Iterator[tuple[str, ast.Call]]:
@@ -185,7 +191,11 @@ def calls_by_function(file: str) -> Iterator[tuple[str, ast.Call]]:
 
 
 def dotted(node: ast.expr) -> str:
-    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+    if isinstance(node, ast.Name):
+        return node.id
+    if not isinstance(node, ast.Attribute):
+        return ""
+    return f"{dotted(node.value) or ast.unparse(node.value)}.{node.attr}"
 
 
 def test_the_files_are_found() -> None:
@@ -257,7 +267,7 @@ def only_guarded_streams_are_written_to(file: str) -> Iterator[str]:
     """Everything else goes through a console, an output or say()."""
     if file in WRITERS or among(file, CHILDREN):
         return
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         name = dotted(node.func) if isinstance(node, ast.Call) else dotted(node) if isinstance(node, ast.expr) else ""
         if name in BYPASSES or name.startswith(("sys.__std", "sys.stdout.", "sys.stderr.w", "sys.stderr.b")):
             yield f"{file}:{getattr(node, 'lineno', 0)} uses {name}"
@@ -293,7 +303,7 @@ def what_is_pure_has_no_effects_and_no_clock(file: str) -> Iterator[str]:
         *(("tfgpu_doctor.files",) if pure else ()),
         *(() if file.startswith("smoke/") else ("tfgpu_doctor.bench",)),  # it judges runs
     )
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         within_bench = file.startswith("bench/") and among(_file_of(module), PURE_BENCH)
         if module.startswith(later) and not within_bench:
@@ -336,7 +346,7 @@ def broad_handlers(file: str) -> Iterator[tuple[str, int]]:
 
 
 def no_bare_except(file: str) -> Iterator[str]:
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             yield f"{file}:{node.lineno}"
 
@@ -347,7 +357,7 @@ def what_catches_everything_has_a_reason(file: str) -> Iterator[str]:
         if place not in BROAD and place.split("::")[0] not in BROAD:
             yield f"{place}, line {line}"
     lines = (PACKAGE / file).read_text(encoding="utf-8").splitlines()
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         again = isinstance(node, ast.ExceptHandler) and is_broad(node.type) and raises_again(node)
         if again and "#" not in lines[node.lineno - 1]:
             yield f"{file}:{node.lineno} has no comment that says what must be done before it is raised again"
@@ -421,11 +431,11 @@ def test_each_law_is_broken_by_what_breaks_it(source: str, tmp_path: Path, monke
     (tmp_path / "findings").mkdir()
     (tmp_path / "findings" / "breaker.py").write_text(source)
     monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
-    tree.cache_clear()
+    tree.cache_clear(), nodes.cache_clear()
     try:
         assert list(BREAKERS[source]("findings/breaker.py"))
     finally:
-        tree.cache_clear()
+        tree.cache_clear(), nodes.cache_clear()
 
 
 def test_every_law_has_a_breaker() -> None:

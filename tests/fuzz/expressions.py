@@ -122,19 +122,22 @@ def _key(module: ModuleType, name: str) -> tuple[str, str]:
 
 
 @cache
-def _tree(module: ModuleType) -> ast.Module:
-    return ast.parse(inspect.getsource(module))
-
-
-def _calls(module: ModuleType) -> Iterator[ast.Call]:
+def _calls(module: ModuleType) -> tuple[ast.Call, ...]:
     """Calls of ``re.search("…", text)`` and the like; those that compile only where a function does it."""
-    functions = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.FunctionDef)]
-    inside = {call for function in functions for call in ast.walk(function)}
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            known = SEARCHED | ANCHORED | ({"compile"} if node in inside else set())
-            if ast.unparse(node.func.value) == "re" and node.func.attr in known:
-                yield node
+    source = inspect.getsource(module)
+    if "re." not in source:
+        return ()
+    found: dict[ast.Call, bool] = {}  # and whether a function makes it
+    for node in ast.walk(ast.parse(source)):
+        made = isinstance(node, ast.FunctionDef)
+        for call in ast.walk(node) if made or isinstance(node, ast.Module) else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
+                if isinstance(call.func.value, ast.Name) and call.func.value.id == "re":
+                    found[call] = found.get(call, False) or made
+    known = SEARCHED | ANCHORED
+    return tuple(
+        call for call, made in found.items() if call.func.attr in (known | {"compile"} if made else known)  # type: ignore[attr-defined]
+    )
 
 
 def _text_of(node: ast.expr, module: ModuleType) -> Any:
