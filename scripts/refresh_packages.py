@@ -1,6 +1,8 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["msgspec>=0.19", "packaging>=23", "pip>=23", "pypi-simple>=1.5", "pyyaml>=6.0"]
+# dependencies = [
+#   "msgspec>=0.19", "packaging>=23", "pip>=23", "pypi-simple>=1.5", "pyyaml>=6.0", "remotezip>=0.12.3",
+# ]
 # ///
 """Derives the table `packages` of compat_matrix.yaml again: what TensorFlow and the packages beside it require.
 

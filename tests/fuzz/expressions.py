@@ -131,12 +131,15 @@ def _calls(module: ModuleType) -> tuple[ast.Call, ...]:
     for node in ast.walk(ast.parse(source)):
         made = isinstance(node, ast.FunctionDef)
         for call in ast.walk(node) if made or isinstance(node, ast.Module) else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
-                if isinstance(call.func.value, ast.Name) and call.func.value.id == "re":
-                    found[call] = found.get(call, False) or made
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+                continue
+            if isinstance(call.func.value, ast.Name) and call.func.value.id == "re":
+                found[call] = found.get(call, False) or made
     known = SEARCHED | ANCHORED
     return tuple(
-        call for call, made in found.items() if call.func.attr in (known | {"compile"} if made else known)  # type: ignore[attr-defined]
+        call
+        for call, made in found.items()
+        if call.func.attr in (known | {"compile"} if made else known)  # type: ignore[attr-defined]
     )
 
 

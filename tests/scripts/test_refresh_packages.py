@@ -1,0 +1,283 @@
+"""The derivation of what packages require, over a recorded index; nothing leaves this machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from tests.scripts.wheel_records import ROOT, archive
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import PLATFORMS, PackageRow
+
+pytest.importorskip("pypi_simple", reason="a dependency of the script, not of the package")
+pytest.importorskip("remotezip", reason="a dependency of the script, not of the package")
+
+import pypi_simple
+import refresh_packages
+from refresh_packages import BEGIN, END, platforms_of, published, pythons_of, render, requires, row_of, spans
+
+LINUX = "manylinux_2_17_x86_64.manylinux2014_x86_64"
+# version → names of files, as on the index
+KERAS = {
+    "2.15.0": ["keras-2.15.0-py3-none-any.whl"],
+    "3.0.0": ["keras-3.0.0-py3-none-any.whl"],
+    "3.1.0rc1": ["keras-3.1.0rc1-py3-none-any.whl"],
+}
+TEXT = {
+    "2.18.0": [
+        f"tensorflow_text-2.18.0-cp39-cp39-{LINUX}.whl",
+        f"tensorflow_text-2.18.0-cp311-cp311-{LINUX}.whl",
+        "tensorflow_text-2.18.0-cp311-cp311-macosx_11_0_arm64.whl",
+    ],
+    "1.15.0": [f"tensorflow_text-1.15.0-cp27-cp27mu-{LINUX}.whl"],
+}
+REQUIRES = {
+    "keras-3": "Requires-Dist: numpy\nRequires-Dist: absl-py>=1.0\nRequires-Dist: rich\n"
+    "Requires-Dist: h5py; extra == 'io'\n",
+    "keras-2": "",
+    "tensorflow_text": "Requires-Dist: tensorflow<2.19,>=2.18.0; platform_machine != 'arm64'\n",
+}
+
+
+class Client:
+    """An index of the packages above; the second answer is the good one, as on a busy network."""
+
+    def __init__(self, *_: object) -> None:
+        self.failing = True
+        self.yanked: set[str] = set()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def get_project_page(self, package: str) -> Any:
+        releases = {"keras": KERAS, "tensorflow-text": TEXT}.get(package, {})
+        files = [self.file(version, name) for version, names in releases.items() for name in names]
+        return SimpleNamespace(packages=[*files, SimpleNamespace(package_type="sdist", version="9.0")])
+
+    def file(self, version: str, name: str) -> Any:
+        python = ">=3.9" if version.startswith("3") else None
+        return SimpleNamespace(
+            filename=name,
+            version=version,
+            package_type="wheel",
+            requires_python=python,
+            is_yanked=name in self.yanked,
+            has_metadata=True,
+            url=f"https://files.example/{name}",
+        )
+
+    def get_package_metadata(self, file: Any, verify: bool) -> str:
+        if self.failing:
+            self.failing = False
+            raise OSError("a busy network")
+        return next(text for name, text in REQUIRES.items() if file.filename.startswith(name))
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded index in place of that of pip."""
+    monkeypatch.setattr(pypi_simple, "PyPISimple", Client)
+    monkeypatch.setattr(refresh_packages, "index_url", lambda: "https://index.example/simple")
+    monkeypatch.setattr(refresh_packages.time, "sleep", lambda _: None)
+
+
+def rows(monkeypatch: pytest.MonkeyPatch, *packages: str) -> list[PackageRow]:
+    monkeypatch.setattr(refresh_packages, "PACKAGES", packages)
+    monkeypatch.setattr(refresh_packages, "requires", lambda package, text: all_of(package, text))
+    return refresh_packages.derive()
+
+
+KNOWN = refresh_packages.PACKAGES
+
+
+def all_of(package: str, text: str, before: Any = requires) -> tuple[str, ...]:
+    """The requirements on what the real table has, although a test derives two rows of it."""
+    narrow, refresh_packages.PACKAGES = refresh_packages.PACKAGES, KNOWN
+    try:
+        found: tuple[str, ...] = before(package, text)
+        return found
+    finally:
+        refresh_packages.PACKAGES = narrow
+
+
+def test_the_rows_of_an_index(index: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keras, text = rows(monkeypatch, "keras", "tensorflow-text")
+    assert [(one.versions, one.python, one.wheels, one.platforms) for one in keras.releases] == [
+        (("3.0.0",), ">=3.9", (), ()),
+        (("2.15.0",), None, (), ()),
+    ]
+    assert keras.requires == {"absl-py>=1.0": "3.0.0"}  # numpy without bounds, rich, an extra for developers: none
+    assert [(one.versions, one.wheels, one.platforms) for one in text.releases] == [
+        (("2.18.0",), ("3.11",), ("macos_arm64",)),
+        (("2.18.0",), ("3.9", "3.11"), ("linux_x86_64",)),
+    ]
+    assert text.requires == {'tensorflow<2.19,>=2.18.0; platform_machine != "arm64"': "2.18.0"}
+
+
+def test_a_yanked_release_is_one_all_of_whose_wheels_are() -> None:
+    client = Client()
+    client.yanked = {TEXT["2.18.0"][0], TEXT["2.18.0"][2], KERAS["2.15.0"][0]}
+    found = {(one.version, one.platform): one.yanked for one in published(client, "tensorflow-text")}  # type: ignore[arg-type]
+    assert found == {("2.18.0", "linux_x86_64"): False, ("2.18.0", "macos_arm64"): True}
+    assert {one.version for one in published(client, "keras") if one.yanked} == {"2.15.0"}  # type: ignore[arg-type]
+
+
+def test_without_metadata_on_the_index_the_wheel_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    import remotezip
+
+    wheel = "tensorflow-2.16.1-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+    opened = []
+
+    def none(*_: object, **__: object) -> str:
+        raise pypi_simple.NoMetadataError(wheel, wheel)
+
+    def remote(url: str, **_: object) -> Any:
+        opened.append(url)
+        return archive(wheel)
+
+    monkeypatch.setattr(remotezip, "RemoteZip", remote)
+    client = SimpleNamespace(get_package_metadata=none)
+    text = refresh_packages.metadata(client, Client().file("2.16.1", wheel))  # type: ignore[arg-type]
+    assert opened == [f"https://files.example/{wheel}"]
+    assert "keras>=3.0.0" in requires("tensorflow", text)
+
+
+def test_no_answer_ends_the_script_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh_packages.time, "sleep", lambda _: None)
+
+    def fails(*_: object, **__: object) -> str:
+        raise OSError("no route")
+
+    client: Any = SimpleNamespace(get_package_metadata=fails)
+    with pytest.raises(SystemExit, match=r"keras-3\.0\.0-py3-none-any\.whl: no METADATA"):
+        refresh_packages.metadata(client, Client().file("3.0.0", KERAS["3.0.0"][0]))
+
+
+def test_platforms_and_pythons_of_file_names() -> None:
+    assert platforms_of("keras-3.0.0-py3-none-any.whl") == PLATFORMS
+    assert platforms_of("h5py-3.8.0-cp311-cp311-macosx_10_9_universal2.whl") == ("macos_arm64", "macos_x86_64")
+    assert platforms_of("numpy-2.0.0-pp310-pypy310_pp73-musllinux_1_1_x86_64.whl") in ((), ("linux_x86_64",))
+    assert pythons_of("keras-3.0.0-py3-none-any.whl") == frozenset(refresh_packages.PYTHONS)
+    assert pythons_of("numpy-2.1.0-cp313-cp313t-win_amd64.whl") == frozenset()  # free-threaded
+    assert pythons_of("numpy-1.16.0-cp27-cp27m-win_amd64.whl") == frozenset()
+    later = pythons_of(f"protobuf-5.28.3-cp310-abi3-{LINUX}.whl")  # the stable ABI
+    assert min(later, key=Version) == "3.10" and "3.13" in later
+
+
+def test_requirements_do_not_depend_on_how_they_are_written() -> None:
+    old = "Requires-Dist: Keras (<2.16,>=2.15.0)\nRequires-Dist: grpcio (>=1.0<2)\n"
+    assert requires("tensorflow", old) == requires("tensorflow", "Requires-Dist: keras>=2.15.0,<2.16\n")
+    extra = (
+        'Requires-Dist: nvidia-cublas-cu12==12.5.3.2; extra == "and-cuda"\nRequires-Dist: numpy>1; extra == "test"\n'
+    )
+    assert requires("tensorflow", extra) == ('nvidia-cublas-cu12==12.5.3.2; extra == "and-cuda"',)
+    assert requires("tensorflow-text", "Requires-Dist: tensorflow\n") == ("tensorflow",)
+
+
+def test_versions_are_runs() -> None:
+    order = ["1.0", "1.1", "1.2", "2.0", "2.1"]
+    assert spans(["1.0", "1.1", "2.1", "1.2"], order) == "1.0..1.2 2.1"
+    assert spans([], order) == ""
+
+
+@pytest.fixture
+def matrix_file(tmp_path: Path) -> Path:
+    file = tmp_path / "compat_matrix.yaml"
+    file.write_text((ROOT / "compat_matrix.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    return file
+
+
+def script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["refresh_packages.py", *arguments])
+    return refresh_packages.main()
+
+
+def test_the_script_writes_once_and_then_changes_nothing(
+    matrix_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of the matrix; a package of another name makes the file out of date."""
+    bundled = Matrix.load().data.packages
+    monkeypatch.setattr(refresh_packages, "derive", lambda: list(bundled))
+    before = matrix_file.read_text(encoding="utf-8")
+    stale = before.replace(f"- package: {bundled[-1].package}\n", "- package: another\n")
+    matrix_file.write_text(stale, encoding="utf-8")
+    assert script(monkeypatch, "--matrix", str(matrix_file), "--check") == 1
+    assert matrix_file.read_text(encoding="utf-8") == stale
+    assert script(monkeypatch, "--matrix", str(matrix_file)) == 0
+    assert matrix_file.read_text(encoding="utf-8") == before
+    capsys.readouterr()
+    assert script(monkeypatch, "--matrix", str(matrix_file), "--check") == 0
+    assert "is up to date" in capsys.readouterr().out
+
+
+def test_a_file_without_the_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "matrix.yaml"
+    file.write_text("packages: []\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="has no lines"):
+        script(monkeypatch, "--matrix", str(file))
+
+
+def test_what_is_rendered_is_what_the_matrix_has() -> None:
+    text = (ROOT / "compat_matrix.yaml").read_text(encoding="utf-8")
+    assert render(Matrix.load().data.packages) == BEGIN + text.partition(BEGIN)[2].partition(END)[0] + END
+
+
+def test_what_is_installed_here_requires_what_the_matrix_says() -> None:
+    """METADATA of real packages: those of the interpreter that runs the tests, as far as the matrix has the release."""
+    table = {row.package: row for row in Matrix.load().data.packages}
+    seen = 0
+    for package in KNOWN:
+        try:
+            found = metadata.distribution(package)
+        except metadata.PackageNotFoundError:
+            continue
+        order = sorted({one for group in table[package].releases for one in group.versions}, key=Version)
+        if found.version not in order:
+            continue  # newer than the matrix
+        here = {text for text, runs in table[package].requires.items() if within(found.version, runs, order)}
+        assert set(requires(package, found.read_text("METADATA") or "")) == here, package
+        seen += 1
+    assert seen >= 3  # numpy, protobuf, keras
+
+
+def within(version: str, runs: str, order: list[str]) -> bool:
+    for run in runs.split():
+        first, _, last = run.partition("..")
+        if order.index(first) <= order.index(version) <= order.index(last or first):
+            return True
+    return False
+
+
+def test_a_row_says_which_releases_have_a_requirement() -> None:
+    required = {"1.0": ("numpy>=1",), "1.1": ("numpy>=1",), "2.0": (), "2.1": ("numpy>=1",)}
+    assert row_of("keras", [], required).requires == {"numpy>=1": "1.0..1.1 2.1"}
+
+
+def imported(name: str) -> set[str]:
+    """What a script and those of its folder that it imports import, also within functions."""
+    file = ROOT / "scripts" / f"{name}.py"
+    if not file.is_file():
+        return {name}
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found |= {one.split(".")[0] for one in names}
+    return {one for inner in found for one in imported(inner)}
+
+
+@pytest.mark.parametrize("name", ["refresh_packages", "refresh_matrix"])
+def test_the_head_of_a_script_names_what_it_imports(name: str) -> None:
+    head = (ROOT / "scripts" / f"{name}.py").read_text(encoding="utf-8").partition("# ///\n\n")[0]
+    named = {one.replace("-", "_") for one in re.findall(r'"([\w-]+)>=', head)}
+    assert imported(name) - sys.stdlib_module_names - {"tfgpu_doctor"} <= named
