@@ -122,7 +122,7 @@ def test_one_that_was_killed_is_recognised_and_one_that_runs_is_left_alone(tmp_p
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with pytest.raises(FolderError, match="another tfgpu install makes an environment there just now"):
+        with pytest.raises(FolderError, match="another tfgpu install is making an environment there"):
             Folder(path)
     finally:
         holder.send_signal(signal.SIGKILL)

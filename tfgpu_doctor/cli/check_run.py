@@ -1,4 +1,4 @@
-"""What `tfgpu check` does: the files are read and judged, a resolver is asked, and the advice is made in the files."""
+"""What `tfgpu check` does: the files are read and judged, a resolver is asked, and the advised edits are made."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Check:
         )
 
     def _answers(self, environments: tuple[Environment, ...]) -> Answers:
-        """What the resolver answers about each of them, and why there is no answer about others."""
+        """What the resolver answers about each of them, and why some have no answer."""
         from tfgpu_doctor.cli.progress import spinner
         from tfgpu_doctor.install.asking import ResolverError
         from tfgpu_doctor.plan.answers import NOT_RESOLVED, Answers, question_of

@@ -204,14 +204,14 @@ class _Shown:
         self._tell = self._stack.enter_context(bar())
 
     def phase(self, label: str, done: float, detail: str = "") -> None:
-        """It has come so far."""
+        """Show the progress."""
         self._tell(f"{label}: {detail}" if detail else label, done)
         if label != self._told and not sys.stderr.isatty():
             say(f"tfgpu: {label}")
         self._told = label
 
     def removing(self, message: str) -> None:
-        """What was made is removed."""
+        """Show that what was made is being removed."""
         self.clear()
         if not self._dry_run:
             say(f"tfgpu: {message}")

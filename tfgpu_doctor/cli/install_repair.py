@@ -1,4 +1,4 @@
-"""`tfgpu install --repair`: repair an environment that is there."""
+"""`tfgpu install --repair`: repair an existing environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
-    """Repair the environment in `folder`, and return the exit code. Raises click.UsageError: it is none."""
+    """Repair the environment in `folder`, and return the exit code. Raises click.UsageError: it is no environment."""
     from tfgpu_doctor.install import repair_record
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import read_path
@@ -56,7 +56,7 @@ class _Shown:
         self._ask, self._dry_run, self._told = ask, dry_run, ""
 
     def phase(self, label: str) -> None:
-        """It has come so far."""
+        """Show the progress."""
         if label != self._told:
             say(f"tfgpu: {label}")
         self._told = label
@@ -72,7 +72,7 @@ class _Shown:
         return not self._ask or confirmed("Do it? [y/N] ")
 
     def failed(self, error: str) -> None:
-        """A command did not work."""
+        """Show a command that failed."""
         say(f"tfgpu: {error}")
 
 

@@ -1,4 +1,4 @@
-"""The manifests that `tfgpu check` is given: read, read again as they would be, and written."""
+"""The manifests that `tfgpu check` is given: read, read again with edits, and written."""
 
 from __future__ import annotations
 

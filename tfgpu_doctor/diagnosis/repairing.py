@@ -1,4 +1,4 @@
-"""Manifests → manifests: the edits that their findings advise, until no finding has one that can be made. Pure."""
+"""Makes the edits that findings advise in manifests, until no finding has one that can be made. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def repair(
     judge: Callable[[Mapping[str, str]], Report],
     shells: Container[str],
 ) -> Repair:
-    """Make the first fix of each problem, together where that can be, as long as there is one that was not tried.
+    """Make the first fix of each problem, together where that can be, as long as one was not tried yet.
 
     Args:
         report: of the files as they are.

@@ -101,6 +101,6 @@ def releases_of(commands: Iterable[Iterable[str]]) -> frozenset[str]:
 
 
 def names_of(prefix: str, executable: str) -> frozenset[str]:
-    """What commands call the interpreter of an environment: names in its own folder of programs."""
+    """The names by which commands call the interpreter of an environment: those in its own bin folder."""
     found = {executable} if posixpath.dirname(posixpath.dirname(executable)) == prefix else set[str]()
     return frozenset({*found, *(f"{prefix}/bin/{name}" for name in ("python", "python3"))})

@@ -52,16 +52,16 @@ class ResolverError(InstallError):
 
 
 class Resolver:
-    """The resolver of this machine. After a failure that would come again it is not asked any more."""
+    """The resolver of this machine. After a failure that would repeat, it is not asked again."""
 
     def __init__(self, environ: Mapping[str, str], timeout: float = QUICK) -> None:
-        """`timeout` are the seconds for one question."""
+        """`timeout`: seconds for one question."""
         self._environ, self._timeout = environ, timeout
         self._answers: dict[Question, Answer | ResolverError] = {}
         self._unreachable: ResolverError | None = None
 
     def ask(self, question: Question) -> Answer:
-        """The versions, or the words with which it refuses. Raises ResolverError: neither."""
+        """The versions, or the resolver's reason for refusing. Raises ResolverError: it gave no answer."""
         if question not in self._answers:
             try:
                 self._answers[question] = self._asked(question)

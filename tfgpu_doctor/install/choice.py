@@ -1,4 +1,4 @@
-"""Of the ways that a plan ranks, the first that a program on this machine can make."""
+"""Chooses the first option of a plan that a program on this machine can install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs pip, uv and conda: with variables of ours, in a folder of ours, each command and what it wrote kept."""
+"""Runs pip, uv and conda with variables and in a folder that tfgpu sets, and keeps each command with its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Commands:
         timeout: float = QUICK,
         on_line: Callable[[str], None] | None = None,
     ) -> str:
-        """Run a command and return what it wrote; `what` it is to do stands in the message if it fails.
+        """Run a command and return its output; `what` names the task in the error message.
 
         Raises CommandError: it failed, or ran out of time.
         """

@@ -1,4 +1,4 @@
-"""The folder that becomes an environment: claimed, made by this run, and removed again if the run does not end well.
+"""The folder that becomes an environment: claimed, made by this run, and removed again if the run fails.
 
 Its absolute path goes into the environment, so it is made in its place and not renamed in the end. A file in it says
 that it is unfinished: after SIGKILL or a power cut the next run finds that file, and removes what the first one made.
@@ -46,9 +46,9 @@ def log_path(prefix: Path) -> Path:
 
 
 class Folder:
-    """A folder while an environment is made in it; a block that is left by an exception leaves no environment.
+    """The folder in which an environment is made; if the block raises, the environment is removed.
 
-    Raises FolderError: it is something else than an absent or empty folder, or cannot be made.
+    Raises FolderError: it is neither absent nor an empty folder, or cannot be made.
     """
 
     def __init__(self, path: Path, on_removal: Callable[[str], None] = lambda _: None) -> None:
@@ -152,7 +152,7 @@ def _is_unfinished(path: Path) -> bool:
     try:
         return claims.is_left(str(path / MARKER), _CONTENT)
     except claims.HeldError:
-        raise FolderError(f"{path}: another tfgpu install makes an environment there just now") from None
+        raise FolderError(f"{path}: another tfgpu install is making an environment there") from None
     except OSError:
         return False
 

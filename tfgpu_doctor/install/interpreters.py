@@ -1,7 +1,7 @@
 """Which Pythons are on this machine, and which of them can make an environment.
 
-Every one is asked itself: a shim of pyenv stands on PATH whether or not its version is chosen, and Debian's Python can
-lack the module venv needs.
+Each one is run and asked: a shim of pyenv is on PATH even if its version is not selected, and Debian's Python can
+lack ensurepip, which venv needs.
 """
 
 from __future__ import annotations

@@ -69,15 +69,15 @@ class _Lacking:
         if self.text:
             writing.replace(str(self.path), self.text.encode())
             return
-        self.path.unlink(missing_ok=True)  # a link that leads nowhere
+        self.path.unlink(missing_ok=True)  # a dangling link
         self.path.symlink_to(self.target)
 
 
 def add_library_paths(prefix: Path, release: Release, *, dry_run: bool = False) -> tuple[Added, ...]:
-    """Let TensorFlow find the CUDA libraries of an environment in any shell; what was added for it.
+    """Let TensorFlow find the CUDA libraries of an environment in any shell; returns what was added.
 
-    Nothing is added where the RUNPATH leads to every library, and nothing a second time. Files of packages stay. With
-    `dry_run`, what would be added.
+    Nothing is added if the RUNPATH leads to every library, and nothing twice. Files of packages are not changed. With
+    `dry_run`, returns what would be added.
 
     Raises OSError: a file cannot be written.
     """

@@ -56,16 +56,16 @@ class Resolution:
 
 
 class Watcher(Protocol):
-    """Whoever watches an installation."""
+    """Receives the progress of an installation, and agrees to it."""
 
     def phase(self, label: str, done: float, detail: str = "") -> None:
-        """It has come so far, from 0 to 1; `detail` is the package at hand."""
+        """Report the progress, from 0 to 1; `detail` is the current package."""
 
     def agrees(self, resolution: Resolution) -> bool:
         """Whether to go on with what was resolved."""
 
     def removing(self, message: str) -> None:
-        """What was made is removed."""
+        """Say that what was made is being removed."""
 
 
 @dataclass
@@ -81,12 +81,12 @@ class Making:
     commands: Commands = field(init=False)
 
     def __post_init__(self) -> None:
-        """The programs get variables of their own."""
+        """Set the variables that the programs get."""
         self.commands = Commands(of_children(self.environ, os.getcwd(), str(self.folder.temporary)))
         self._interpreters = Interpreters(self.environ)
 
     def run(self) -> Manifest | None:
-        """Make it; None: the watcher did not agree.
+        """Make it; returns None if the watcher did not agree.
 
         Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as
         it was before.
@@ -111,7 +111,7 @@ class Making:
     # ------------------------------------------------------------------------------------ before anything is made
 
     def _tool(self) -> tuple[tools.Tool, Interpreter | None, str]:
-        """The program that makes it, the interpreter that it uses (None: is to be got), and its Python."""
+        """The program that makes it, the interpreter that it uses (None: it must be downloaded), and its Python."""
         pythons, specs = self.choice.pythons, self.choice.conda
         methods = (self.method,) if self.method else self.choice.methods
         found = [tool for one in methods if (tool := tools.find_tool(one, self.environ, specs, pythons[0]))]
@@ -126,7 +126,7 @@ class Making:
         return found[0], None, pythons[0]
 
     def _get_interpreter(self, python: str) -> Interpreter:
-        """Let uv bring a Python into the folder; uv itself comes from PATH, or from pip for the while."""
+        """Let uv install a Python into the folder; uv comes from PATH, or from pip for this run."""
         self.watcher.phase(f"getting Python {python}", PHASES["interpreter"])
         uv = tools.find_uv(self.environ) or self._get_uv(python)
         target = self.folder.path / "python"
@@ -234,7 +234,7 @@ class Making:
 
 
 class _Counted:
-    """How much of the packages has been installed, by what pip or uv prints."""
+    """The share of the packages that is installed, by the output of pip or uv."""
 
     _LINE = re.compile(r"\s*(?:Downloaded\s+(\S+)|Processing\s.*/([\w.]+)-[\w.+!]+-\S+\.whl)")  # of uv, of pip
 
@@ -244,7 +244,7 @@ class _Counted:
         self._tell = tell
 
     def look(self, line: str) -> None:
-        """A package is named in the line: all before it are done, more or less."""
+        """A line names a package: those before it are roughly done."""
         found = self._LINE.match(line)
         name = canonicalize_name(found[1] or found[2]) if found else ""
         if self._sizes.pop(name, None):
@@ -257,7 +257,7 @@ def _unproven(proof: Proof) -> str:
 
 
 def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:
-    """Write what the programs wrote beside the folder; None where nothing was run, or it cannot be written."""
+    """Write the output of the programs to a log beside the folder; None if none was run, or it cannot be written."""
     if not commands.log:
         return None
     text = without_commands(clean_lines("".join([*commands.log, message, "\n"])))

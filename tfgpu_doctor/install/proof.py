@@ -1,7 +1,7 @@
 """Whether a finished environment works: what pip, the files, TensorFlow, Keras, the loader and the doctor say.
 
-Everything runs in processes with bare variables, as in the shell of somebody who has set none. What dies or hangs there
-is a step that failed.
+Everything runs in child processes, in which no variables are set for Python, TensorFlow or CUDA. A child that dies or
+hangs is a failed step.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def prove(
     matrix: Matrix | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Proof:
-    """Check an environment in a process with bare variables; `on_step` is told the name of each check at its begin.
+    """Check an environment in child processes; `on_step` gets the name of each check when it starts.
 
     What cannot be verified without a GPU or its driver is a warning. Never raises for what it finds.
     """
@@ -98,7 +98,7 @@ class _Proving:
         self._end(name, *check(), begin)
 
     def _pip_check(self) -> tuple[StepState, str]:
-        """Whether every requirement is there in a version that its package allows."""
+        """Whether each requirement of each package is installed, in a version that it allows."""
         done = self._run(self.python, "-I", "-m", "pip", "check")
         if "No module named pip" in done.stderr:
             uv = find_uv(os.environ)

@@ -14,7 +14,7 @@ from tfgpu_doctor.records.report import MatrixInfo, Report, Tool
 SCHEMA: Literal["tfgpu.install/1"] = "tfgpu.install/1"
 MANIFEST = "tfgpu-install.json"  # within the environment
 LOCK = "tfgpu-lock.txt"
-REPORT = "tfgpu-report.json"  # the doctor's, for tfgpu compare when it works no longer
+REPORT = "tfgpu-report.json"  # of the doctor; tfgpu compare shows what has changed since
 
 Method: TypeAlias = Literal["uv", "pip", "conda"]
 StepState: TypeAlias = Literal["ok", "warning", "failed", "skipped"]

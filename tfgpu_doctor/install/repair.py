@@ -1,7 +1,7 @@
 """Repairs an environment: the doctor, the first of its fixes that stays within the environment, the doctor again.
 
 What is executed is what the doctor prints, see :mod:`tfgpu_doctor.install.allowed`; instead of an `export` there are
-links, see :mod:`tfgpu_doctor.install.library_paths`. What is begun is written down, so that the next run ends it.
+links, see :mod:`tfgpu_doctor.install.library_paths`. What is started is recorded, so that the next run can finish it.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, ...], ...]]:
-        """The same for what would do the same."""
+        """Equal for actions with the same effect."""
         return (self.finding, self.commands) if self.commands else ("paths", ())
 
 
 class Watcher(Protocol):
-    """Whoever watches a repair."""
+    """Receives the progress of a repair, and agrees to each step."""
 
     def phase(self, label: str) -> None:
-        """It has come so far."""
+        """Report the progress."""
 
     def agrees(self, action: Action) -> bool:
         """Whether to do this."""
 
     def failed(self, error: str) -> None:
-        """A command did not work."""
+        """Report that a command failed."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Repairing:
     commands: Commands = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look whether there is an environment. Raises FolderError: there is none, or none that may be changed."""
+        """Check that the folder is an environment. Raises FolderError: it is none, or may not be changed."""
         self.python = _interpreter(self.prefix)
         self.commands = Commands(of_children(self.environ, os.getcwd(), str(self.prefix / ".tfgpu-temporary")))
         self._steps: list[RepairStep] = []
@@ -114,7 +114,7 @@ class Repairing:
     def run(self) -> Repaired:
         """Do what can be done, until nothing is left or the watcher does not agree.
 
-        Raises InstallError: the environment cannot be examined, or is none that may be changed.
+        Raises InstallError: the environment cannot be examined, or may not be changed.
         """
         refused = self._finish_earlier()
         report = self._examine()
@@ -178,7 +178,7 @@ class Repairing:
     # ------------------------------------------------------------------------------------ choosing what to do
 
     def _actions(self, report: Report) -> Iterator[Action]:
-        """What can be done, the first thing first; nothing twice, unless packages have changed since."""
+        """The possible actions, in the order of the findings; none twice, unless packages have changed since."""
         environment = self._allowed(report.facts)
         for finding in report.findings:
             if finding.severity is Severity.NOTE or finding.possible or not finding.root_cause:
@@ -201,7 +201,7 @@ class Repairing:
             )
 
     def _finish_earlier(self) -> Action | None:
-        """Do again what an earlier run has begun and not ended; the action if the watcher does not agree."""
+        """Repeat what an earlier run did not finish; returns the action if the watcher does not agree."""
         path = self.prefix / PENDING
         if not path.is_file():
             return None
@@ -228,7 +228,7 @@ class Repairing:
     # -------------------------------------------------------------------------------------------------- doing
 
     def _do(self, action: Action, facts: Facts) -> None:
-        """Do it, and keep what was done; a failure is told to the watcher."""
+        """Do it, and record it; the watcher is told of a failure."""
         self._tried.add(action.key)
         pending = str(self.prefix / PENDING)
         begin, before = time.monotonic(), len(self.commands.ran)
@@ -257,7 +257,7 @@ class Repairing:
             )
 
     def _install(self, action: Action) -> bool:
-        """Run the commands; whether only some of them were successful, so that something is half done."""
+        """Run the commands; returns whether only some of them succeeded."""
         done = 0
         temporary = self.prefix / ".tfgpu-temporary"
         temporary.mkdir(exist_ok=True)
@@ -286,7 +286,7 @@ def shown(argv: Sequence[str]) -> str:
 
 
 def _interpreter(prefix: Path) -> str:
-    """The interpreter of an environment. Raises FolderError: the folder is none."""
+    """The interpreter of an environment. Raises FolderError: the folder is no environment."""
     if not prefix.is_dir():
         raise FolderError(f"{prefix}: no such folder; tfgpu install {prefix} makes an environment")
     if (prefix / MARKER).exists():

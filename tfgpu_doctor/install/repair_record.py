@@ -1,4 +1,4 @@
-"""What a repair did, for later: in the environment's tfgpu-install.json, and the output of its programs in a log."""
+"""Records what a repair did: in the environment's tfgpu-install.json, and the output of its programs in a log."""
 
 from __future__ import annotations
 

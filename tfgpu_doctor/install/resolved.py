@@ -11,7 +11,7 @@ from tfgpu_doctor.install.records import Package
 
 
 class UnreadableError(ValueError):
-    """The answer of a resolver is not what it is known to write."""
+    """The answer of a resolver does not have the expected form."""
 
 
 class _Wheel(msgspec.Struct):

@@ -19,21 +19,21 @@ SPEEDS = (10e6, 50e6)  # bytes in a second that are downloaded and unpacked, slo
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of an installation, in bytes; None: the resolver does not say."""
+    """Sizes of an installation in bytes; None: the resolver does not report them."""
 
     download: int | None
     on_disk: int | None
 
     @property
     def needed(self) -> int:
-        """Room while it is made."""
+        """Disk space that is needed while it is made."""
         if self.download is None or self.on_disk is None:
             return UNKNOWN + WHILE_UNPACKING
         return self.on_disk + self.download
 
 
 def sizes_of(packages: Iterable[Package]) -> Sizes:
-    """Sum the sizes of the wheels up, where all that matter are known."""
+    """Sum the sizes of the wheels, if all that matter are known."""
     known = [package.size for package in packages]
     if not known or None in known:
         return Sizes(None, None)

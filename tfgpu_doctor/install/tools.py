@@ -61,7 +61,7 @@ class Uv:
         self._uv = program
 
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
-        """With pip in it, since users type it; the folder is there, with our marker in it."""
+        """With pip, since users type it; the folder exists, and contains our marker."""
         assert interpreter
         argv = [self._uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", interpreter.path]
         commands.run("making the environment", [*argv, str(prefix)])
@@ -100,7 +100,7 @@ class Pip:
     needs_venv = True
 
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
-        """And a pip that knows the platform tags of today's wheels."""
+        """With a pip that knows the platform tags of today's wheels."""
         assert interpreter
         commands.run("making the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
         _upgrade_pip(commands, prefix)
@@ -132,7 +132,7 @@ class Conda(Pip):
         self._conda, self._specs, self._python = program, specs, python
 
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
-        """The folder is there, with our marker in it: with a history it is an environment, though an empty one."""
+        """The folder exists, and contains our marker; a history file makes it an empty environment of conda."""
         del interpreter
         history = prefix / "conda-meta" / "history"
         history.parent.mkdir()

@@ -1,4 +1,4 @@
-"""The environment variables of the programs that install: where to get packages is the user's, the rest is ours. Pure.
+"""Environment variables of the programs that install: index and proxies are the user's, the rest is set by tfgpu. Pure.
 
 PIP_TARGET, UV_PYTHON, PYTHONPATH, VIRTUAL_ENV or an active conda environment would put packages elsewhere, or take
 others. A program gets of the variables of its own family only those that name the index and how to reach it.

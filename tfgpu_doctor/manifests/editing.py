@@ -1,6 +1,6 @@
 """Changes of single lines of manifests, in the syntax that stands around them. Pure text → text.
 
-A change that cannot be made for sure is refused with its reason: nothing of a file is guessed.
+A change that is not certain is refused with its reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""setup.cfg, and what stands in setup.py as plain lists. Nothing is run."""
+"""setup.cfg, and the literal lists in setup.py. Nothing is run."""
 
 from __future__ import annotations
 

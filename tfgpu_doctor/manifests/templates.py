@@ -1,4 +1,4 @@
-"""Files that another program fills in: Helm, Jinja, cookiecutter. What is open is kept as a hole, and said to be one.
+"""Files that another program fills in: Helm, Jinja, cookiecutter. What is open is kept as a hole, and reported.
 
 A hole is an expression such as "{{ .Values.image }}". It is moved to a part of Unicode without meaning, so that the
 readers of YAML, TOML and shell commands take it for one word; `shown` brings it back.
@@ -99,7 +99,7 @@ def restored(record: _Record) -> _Record:
 
 
 def unreadable(path: str, text: str, kind: Any) -> Environment:
-    """The environment of a template that is nothing that can be read before it is filled in."""
+    """The environment of a template that cannot be read before it is filled in."""
     line = next(number for number, one in enumerate(text.split("\n"), 1) if _ANY_HOLE.search(one))
     found = _ANY_HOLE.search(text)
     note = filled_later(Place(path, line), found[0] if found else "")

@@ -1,4 +1,4 @@
-"""What a real resolver (uv, pip) is asked about an environment, and what its answer makes of the environment. Pure."""
+"""What a real resolver (uv, pip) is asked about an environment, and the environment with its answer. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers for several environments, and why there are no others."""
+    """The answers for several environments, and why some have none."""
 
     found: Mapping[Environment, Answer] = field(default_factory=dict)
     open: tuple[str, ...] = ()

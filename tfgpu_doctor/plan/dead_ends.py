@@ -1,4 +1,4 @@
-"""Where nothing fits: which constraints to give up, the fewest and cheapest first. Pure."""
+"""Where no release is possible: which constraints to drop, the fewest and cheapest first. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _another_system(request: PlanRequest) -> PlanRequest:
     return replace(request, target=structs.replace(request.target, os=os, machine="x86_64", glibc=None))
 
 
-# What costs least to give up comes first.
+# What costs least to drop comes first.
 RELAXED: dict[str, Callable[[PlanRequest], PlanRequest]] = {
     "python": _without(python=None),
     "tensorflow": lambda request: replace(request, specifier=None),
@@ -42,10 +42,10 @@ def relaxed(request: PlanRequest, names: tuple[str, ...]) -> PlanRequest:
 
 
 def lifts(request: PlanRequest, best: Callable[[PlanRequest], Option | None]) -> Iterator[Lift]:
-    """Every smallest set of constraints without which there is a way: alone, in pairs, and so on.
+    """Each smallest set of constraints without which an option exists: single ones, then pairs, and so on.
 
     Args:
-        best: the best way for a request; None: there is none.
+        best: the best option for a request; None: there is none.
     """
     given = [name for name in RELAXED if relaxed(request, (name,)) != request]
     for size in range(1, len(given) + 1):

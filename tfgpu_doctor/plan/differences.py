@@ -26,7 +26,7 @@ _CONTAINERS = ("dockerfile", "compose", "kubernetes", "devcontainer")
 
 
 def compared(views: list[PlannedEnvironment]) -> list[PlannedEnvironment]:
-    """The same environments, each with what another file says otherwise; a pair is told once."""
+    """The same environments, each with what another file contradicts; each pair is reported once."""
     found = []
     for index, view in enumerate(views):
         others = views[index + 1 : MOST_COMPARED] if index < MOST_COMPARED else ()

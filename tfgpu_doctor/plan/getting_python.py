@@ -3,7 +3,7 @@
 Sources: "Installing uv" and "Installing and managing Python" of uv's documentation (an installed Python is on PATH as
 pythonX.Y since uv 0.8); the description of the deadsnakes PPA (3.7 and later for the current Ubuntu LTS releases; other
 systems of Debian's family split off the module venv, too); PEP 668 (a system's Python refuses pip outside of an
-environment, so every recipe makes one).
+environment, so all commands make one).
 """
 
 from __future__ import annotations

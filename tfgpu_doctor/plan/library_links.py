@@ -1,8 +1,8 @@
 """How the loader finds CUDA's libraries in a new environment, in every shell and without LD_LIBRARY_PATH. Pure.
 
 TensorFlow opens them from libtensorflow_framework.so.2, and the loader looks into the folders of its RUNPATH. Up to
-2.13 that is the folder tensorflow/ itself; 2.16.1 and 2.21.0 forget some folders of the extra, but not cuda_runtime
-(read off the wheels with readelf). A link in a folder that is searched does what LD_LIBRARY_PATH would, a second run
+2.13 that is the folder tensorflow/ itself; 2.16.1 and 2.21.0 lack some folders of the extra, but not cuda_runtime
+(readelf on the wheels). A link in a folder that is searched does what LD_LIBRARY_PATH would, a second run
 changes nothing, and there is nothing that `deactivate` would have to undo.
 """
 

@@ -94,7 +94,7 @@ class _Search:
         return after != before or self.extras[name] != known
 
     def finish(self) -> dict[str, str]:
-        """Decide on one version of each package, the newest that goes: TensorFlow first. Raises Unsolvable."""
+        """Decide on one version of each package, the newest possible one: TensorFlow first. Raises Unsolvable."""
         self.propagate()
         several = [name for name, bits in self.left.items() if bits & (bits - 1)]
         if not several:
@@ -120,7 +120,7 @@ def _allowed(package: Package, specifier: str) -> int:
 
 
 def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
-    """Versions of all known packages that meet the requirements, with what these require.
+    """Versions of all known packages that meet the requirements, dependencies included.
 
     Raises:
         Unsolvable: there are none.
@@ -157,7 +157,7 @@ def _may_be_new(package: Package, text: str) -> bool:
 
 
 def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
-    """Whether nothing speaks against it."""
+    """Whether the requirements can be met, or that is unknown."""
     try:
         solve(universe, wanted)
     except Unsolvable:

@@ -43,7 +43,7 @@ def read_file(seen: PlannedEnvironment, answer: Answer | None = None) -> ReadFil
 
 
 def not_changed(repaired: Repair) -> Iterator[str]:
-    """What --fix leaves as it is, each with its place and the reason."""
+    """What --fix does not change, each with its place and the reason."""
     for one in repaired.refused:
         yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
     if not repaired.is_complete:
