@@ -266,3 +266,33 @@ def test_fixes_are_lines_to_write() -> None:
     assert report.findings[0].fixes[0].text == (
         "In requirements.txt:1, write 'tensorflow[and-cuda]==2.20.0' instead of 'tensorflow-gpu==2.12.0'"
     )
+
+
+@pytest.mark.parametrize(
+    ("tag", "tensorflow", "expected"),
+    [
+        (
+            "11.8.0-runtime-ubuntu22.04",
+            "2.13.1",
+            ["nvidia/cuda:11.8.0-cudnn8-devel-ubuntu22.04"],
+        ),  # with libdevice, too
+        (
+            "12.2.2-devel-ubuntu22.04",
+            "2.15.1",
+            ["nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04", "tensorflow[and-cuda]==2.15.1"],
+        ),
+        ("12.3.2-runtime-ubuntu22.04", "2.16.2", ["tensorflow[and-cuda]==2.16.2"]),  # its only cuDNN is 9
+        (
+            "12.5.1-runtime-ubuntu22.04",
+            "2.18.0",
+            ["nvidia/cuda:12.5.1-cudnn-devel-ubuntu22.04", "tensorflow[and-cuda]==2.18.0"],
+        ),
+    ],
+)
+def test_an_image_without_cudnn_has_an_edit(tag: str, tensorflow: str, expected: list[str]) -> None:
+    report = judged(made(f"tensorflow=={tensorflow}", base=f"nvidia/cuda:{tag}"))
+    (missing,) = (one for one in report.findings if one.id == "cudnn.missing")
+    assert [fix.edits[0].new for fix in missing.fixes] == expected
+    base = expected[0] if expected[0].startswith("nvidia") else f"nvidia/cuda:{tag}"
+    line = f"tensorflow=={tensorflow}" if expected[0].startswith("nvidia") else expected[0]
+    assert "cudnn.missing" not in ids(judged(made(line, base=base)))

@@ -23,7 +23,7 @@ from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifest
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import with_extra, write, write_tensorflow
+from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
 from tfgpu_doctor.records.facts import CudnnFile, Message, Soname, TfDevice, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
@@ -248,7 +248,7 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         yield Problem(
             title=f"{reference} contains no cuDNN",
             evidence=(evidence(reference, str(place), f"cuDNN {release.cudnn}", source),),
-            fixes=(Fix(f"In {place}, use the tag with cudnn{major(release.cudnn)}"),),
+            fixes=tuple(write_cudnn(view, release, base)),
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tfgpu_doctor.manifests import Image
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import Container
+from tfgpu_doctor.records.versions import numbers
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
 _CUDA_TAG = re.compile(
@@ -84,6 +85,21 @@ def _cuda(image: Image) -> Base:
         python=SYSTEM_PYTHON.get(system),
         gpu=True,
     )
+
+
+def with_cudnn(base: Base, wanted: str) -> str | None:
+    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
+
+    cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
+    """
+    tag, cuda = base.image.tag or "", numbers(base.cuda or "")
+    if base.cudnn is not None or base.flavour not in ("runtime", "devel") or cuda < (9,):
+        return None
+    there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
+    if there != wanted:
+        return None
+    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
+    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', tag, count=1)}"
 
 
 def _tensorflow(image: Image, matrix: Matrix) -> Base:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,13 +14,14 @@ from tfgpu_doctor.manifests.reading import kind_of
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
+from tfgpu_doctor.plan.base_images import Base, with_cudnn
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
 from tfgpu_doctor.plan.pythons import fitting
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
-from tfgpu_doctor.records.versions import minor, numbers
+from tfgpu_doctor.records.versions import major, minor, numbers
 
 
 @lru_cache(maxsize=16)
@@ -189,6 +190,18 @@ def _is_sound(planned: PlannedEnvironment, row: Release) -> bool:
         row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
     )
     return not any(issue.severity == "error" for issue in issues)
+
+
+def write_cudnn(view: PlannedEnvironment, release: Release, base: Base) -> Iterator[Fix]:
+    """The tag with cuDNN, or the extra that brings it; in words where there is neither."""
+    image, wanted = with_cudnn(base, major(release.cudnn)), major(release.cudnn)
+    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    if image:
+        yield write_image(base.image, image)
+    if view.tensorflow and better and better != view.tensorflow.text:
+        yield write_tensorflow(view.tensorflow, better)
+    elif not image:
+        yield Fix(f"In {base.image.place}, use an image of CUDA {minor(release.cuda)} with cuDNN {wanted}")
 
 
 class FileEdits(Fixes):
