@@ -10,11 +10,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.lab import driver_lab
 from tfgpu_doctor.matrix.bundled import copy_of
+
+if TYPE_CHECKING:
+    from tests.bench.live import Shared
 
 __all__ = ["driver_lab"]
 
@@ -69,3 +73,20 @@ def tensorflow_python() -> str:
     if importlib.util.find_spec("tensorflow") is None:
         pytest.fail("no TensorFlow here: python -m pip install -e '.[test]', or set TFGPU_TEST_PYTHON")
     return sys.executable
+
+
+@pytest.fixture(scope="session")
+def shared(tensorflow_python: str) -> Iterator[Shared]:
+    """Starts workers with logical CPU devices, all in one process: importing takes longer than most that is asked."""
+    from tests.bench.live import share
+
+    with share(tensorflow_python) as shared:
+        yield shared
+
+
+@pytest.fixture
+def one_process(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `tfgpu bench` and `tfgpu smoke` in this process measure every case in the shared one."""
+    from tests.bench.live import WORKER_PROCESS
+
+    monkeypatch.setattr(WORKER_PROCESS, shared)

@@ -1,4 +1,4 @@
-"""`tfgpu bench` in this process, and one real worker for many tests (conftest.py): a start takes seconds."""
+"""`tfgpu bench` in this process, and one real worker for many tests (tests/conftest.py): a start takes seconds."""
 
 from __future__ import annotations
 

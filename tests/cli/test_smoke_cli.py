@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -118,36 +119,37 @@ def test_faults_of_the_driver(answers: dict[str, Any], finding: str, tensorflow_
     assert doctor["status"] == "failed" and finding in doctor["why"]
 
 
-@pytest.fixture(scope="module")
-def on_the_cpu(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One run without a GPU in four formats at once."""
-    folder = tmp_path_factory.mktemp("smoke")
+def passes_on_the_cpu(start: Callable[..., subprocess.CompletedProcess[str]], python: str, folder: Path) -> None:
+    """One run without a GPU, in four formats at once."""
     files = {name: folder / f"smoke.{name}" for name in ("json", "xml", "md")}
     outputs = [word for file in files.values() for word in ("--output", str(file))]
     formats = ["--format", "text", "--format", "json", "--format", "junit", "--format", "markdown"]
-    done = smoke(
-        *("--python", tensorflow_python, "--require-gpus", "0", "--virtual-gpus", "2"),
-        *(*formats, "--output", "-", *outputs),
-        code=0,
-        budget=120.0,
-        CUDA_VISIBLE_DEVICES="-1",
-    )
-    return {"done": done, **files}
-
-
-@pytest.mark.tensorflow
-def test_a_machine_without_a_gpu_passes_when_none_is_required(on_the_cpu: dict[str, Any]) -> None:
-    result = msgspec.json.decode(on_the_cpu["json"].read_bytes(), type=Smoke)
+    arguments = ("--python", python, "--require-gpus", "0", "--virtual-gpus", "2", "--budget", "120")
+    done = start("smoke", *arguments, *formats, "--output", "-", *outputs, environ={"CUDA_VISIBLE_DEVICES": "-1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = msgspec.json.decode(files["json"].read_bytes(), type=Smoke)
     assert result.verdict == "ok"
     assert {one.status for one in result.checks} == {"ok"}
     for one in result.runs:
         assert one.run.verified is not None and one.run.verified.ok
         assert set(one.run.placed_on) == set(one.run.devices)
     assert all(one.throughput is None for one in result.checks if "virtual" in one.on)
-    text = on_the_cpu["done"].stdout
-    assert text.startswith("tfgpu smoke ") and "✓ matpow, CPU" in text
-    assert not is_red(valid(on_the_cpu["xml"].read_text(encoding="utf-8")))
-    assert on_the_cpu["md"].read_text(encoding="utf-8").startswith("**✓ tfgpu smoke ok")
+    assert done.stdout.startswith("tfgpu smoke ") and "✓ matpow, CPU" in done.stdout
+    assert not is_red(valid(files["xml"].read_text(encoding="utf-8")))
+    assert files["md"].read_text(encoding="utf-8").startswith("**✓ tfgpu smoke ok")
+
+
+@pytest.mark.tensorflow
+def test_a_machine_without_a_gpu_passes_when_none_is_required(
+    one_process: None, tensorflow_python: str, tmp_path: Path
+) -> None:
+    passes_on_the_cpu(tfgpu, tensorflow_python, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.tensorflow
+def test_so_it_does_in_processes_of_its_own(tensorflow_python: str, tmp_path: Path) -> None:
+    passes_on_the_cpu(process, tensorflow_python, tmp_path)
 
 
 @pytest.mark.tensorflow
