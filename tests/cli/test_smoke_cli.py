@@ -86,18 +86,19 @@ PATIENTS_AND_WHY = {
     "import_error": "ImportError",
     "dies_of_a_signal": "killed by SIGSEGV",
     "exits": "ended",
-    "sleeps": "it did not finish within ",
-    "ignores_sigterm": "it did not finish within ",
+    "sleeps": "importing TensorFlow takes more than ",
+    "ignores_sigterm": "importing TensorFlow takes more than ",
 }
+SLOW = ("sleeps", "ignores_sigterm")  # in so small a budget, nobody can tell a hang from a slow disk
 
 
 @pytest.mark.parametrize("patient", usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"))
 def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
     more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
-    done = smoke("--format", "json", code=1, budget=6.0, **more)
+    done = smoke("--format", "json", code=3 if patient in SLOW else 1, budget=6.0, **more)
     found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
-    assert found["doctor"]["status"] == found["import"]["status"] == "failed"
+    assert found["doctor"]["status"] == found["import"]["status"] == ("not run" if patient in SLOW else "failed")
     assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
     assert found["matpow"]["status"] == "not run"
 

@@ -11,7 +11,7 @@ from tests.healthy import gpu, known, spoil
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.smoke.plan import FIRST
-from tfgpu_doctor.smoke.records import Smoke, SmokeCheck
+from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, exit_code
 
 WORKLOADS = list(FIRST)
 
@@ -73,7 +73,7 @@ def test_fewer_gpus_than_required_are_tested_all_the_same() -> None:
     [
         ({"outcome": "raised", "exception": "ImportError: no"}, "ImportError: no"),
         ({"outcome": "died", "signal": "SIGILL"}, "killed by SIGILL"),
-        ({"outcome": "timeout", "seconds": 36.0}, "it did not finish within 36 s"),
+        ({"outcome": "timeout", "seconds": 36.0, "idle": 30.0}, "it did not finish within 36 s"),
     ],
 )
 def test_a_tensorflow_that_does_not_start_is_not_tried_again(how: dict[str, Any], why: str) -> None:
@@ -83,6 +83,18 @@ def test_a_tensorflow_that_does_not_start_is_not_tried_again(how: dict[str, Any]
     assert check(smoke, "import").why == why
     assert check(smoke, "GPUs").status == "unknown"
     assert all(check(smoke, name).why == "TensorFlow cannot be used" for name in WORKLOADS)
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_an_import_that_does_not_fit_into_the_budget_is_no_hang(gpus: int) -> None:
+    here = Machine(facts=without_tensorflow(outcome="timeout", seconds=3.0))
+    smoke = here.smoke(budget=5.0, require_gpus=gpus)
+    assert (smoke.verdict, exit_code(smoke.verdict), here.started) == ("unknown", 3, [])
+    assert {check(smoke, name).status for name in ("doctor", "import", *WORKLOADS)} == {"not run"}
+    for name in ("doctor", "import", *WORKLOADS):
+        assert check(smoke, name).why == (
+            "importing TensorFlow takes more than 3 s, its share of the budget of 5 s: use --budget 60"
+        )
 
 
 def test_a_python_that_cannot_be_measured_with() -> None:

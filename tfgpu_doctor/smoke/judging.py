@@ -11,11 +11,13 @@ from tfgpu_doctor.bench.comparing.comparison import JUDGED
 from tfgpu_doctor.bench.comparing.records import WORDS, RunChange
 from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.records.facts import Known, value_or
-from tfgpu_doctor.records.report import Report, Severity
+from tfgpu_doctor.findings.imports import IMPORT_HANG
+from tfgpu_doctor.records.facts import Known, Phase, value_or
+from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.records.units import count, quantity
 from tfgpu_doctor.records.units import seconds as duration
 from tfgpu_doctor.records.wording import verdict_sentence
+from tfgpu_doctor.smoke import plan
 from tfgpu_doctor.smoke.baseline import Baseline
 from tfgpu_doctor.smoke.plan import SmokeOptions, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status
@@ -46,8 +48,26 @@ def gpus_of(report: Report) -> tuple[str, ...] | None:
 
 def import_seconds(report: Report) -> float | None:
     """How long the import took in the doctor's process, the first of all; None where it did not end well."""
-    phase = next((phase for phase in report.facts.tensorflow.phases if phase.name == "import"), None)
+    phase = _import_phase(report)
     return phase.seconds if phase is not None and phase.outcome == "ok" else None
+
+
+def no_time_to_import(report: Report, options: SmokeOptions) -> str | None:
+    """Why nothing was examined, where the import was still at work when its share of the budget was over.
+
+    One that did nothing any more hangs, whatever the budget.
+    """
+    phase = _import_phase(report)
+    if phase is None or phase.outcome != "timeout" or phase.idle is not None:
+        return None
+    return (
+        f"importing TensorFlow takes more than {phase.seconds or 0:.0f} s, its share of the budget of "
+        f"{options.budget:g} s: use --budget {plan.more_than(options.budget):.0f}"
+    )
+
+
+def _import_phase(report: Report) -> Phase | None:
+    return next((phase for phase in report.facts.tensorflow.phases if phase.name == "import"), None)
 
 
 def too_old(report: Report) -> str | None:
@@ -63,15 +83,15 @@ def too_old(report: Report) -> str | None:
 
 def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> SmokeCheck:
     """The verdict; where no GPU is required and TensorFlow lists none, findings about GPUs do not count."""
-    errors = [finding for finding in report.findings if finding.severity is Severity.ERROR and finding.root_cause]
-    on_cpu = options.require_gpus == 0 and gpus_of(report) == ()
-    if on_cpu:
-        # what says why TensorFlow has no GPU is no fault of a machine of which none is required
-        errors = [one for one in errors if one.id not in DECLARATIONS or not DECLARATIONS[one.id].about_gpus]
+    late = no_time_to_import(report, options)
+    on_cpu = options.require_gpus == 0 and not gpus_of(report)
+    errors = list(_errors(report, on_cpu=on_cpu, late=late is not None))
     check = SmokeCheck(
         name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
     )
-    if on_cpu and not errors:
+    if late and not errors:
+        return _with(check, status="not run", saw="", why=late, passed=0, ran=0)
+    if on_cpu and not errors and gpus_of(report) is not None:
         return _with(check, saw="TensorFlow runs on the CPU; no GPU is required")
     if errors:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
@@ -82,9 +102,24 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
     return check
 
 
+def _errors(report: Report, *, on_cpu: bool, late: bool) -> Iterator[Finding]:
+    """The errors that count.
+
+    What says why TensorFlow has no GPU is no fault of a machine of which none is required, and an import for which the
+    budget is too small is none of TensorFlow's.
+    """
+    for one in report.findings:
+        about_gpus = one.id in DECLARATIONS and DECLARATIONS[one.id].about_gpus
+        passed_over = (on_cpu and about_gpus) or (late and one.id == IMPORT_HANG.id)
+        if one.severity is Severity.ERROR and one.root_cause and not passed_over:
+            yield one
+
+
 def judge_import(report: Report, seconds: Sequence[float], options: SmokeOptions) -> SmokeCheck:
     """The slowest import of all processes, in `seconds`, against the limit where one was given."""
     check = SmokeCheck(name="import", on="", status="ok", passed=1, ran=1)
+    if not seconds and (late := no_time_to_import(report, options)):
+        return _with(check, status="not run", why=late, passed=0, ran=0)
     if not seconds:
         return _with(check, status="failed", why=_why_no_import(report), passed=0)
     check = _with(check, saw=duration(max(seconds)), seconds=round(max(seconds), 3))
@@ -94,7 +129,7 @@ def judge_import(report: Report, seconds: Sequence[float], options: SmokeOptions
 
 
 def _why_no_import(report: Report) -> str:
-    phase = next((phase for phase in report.facts.tensorflow.phases if phase.name == "import"), None)
+    phase = _import_phase(report)
     if phase is None or phase.outcome == "skipped":
         return "TensorFlow could not be started"
     if phase.outcome == "timeout":

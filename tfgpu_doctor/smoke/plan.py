@@ -16,6 +16,7 @@ ROOM = 1.25  # of the seconds that the slowest of its kind took
 START = 5.0  # seconds from a process's start to TensorFlow's answer, where the doctor could not tell
 TO_EXAMINE = 0.6  # share of the budget that the doctor may take: a slower import leaves no room for a second one
 TO_REPORT = 1.0  # seconds kept for killing what hangs and for the report
+USUAL = 60.0  # seconds of a budget that is not given
 HALF = 0.5  # share of what is left that one step may take while others wait: one card that hangs must not hide the rest
 
 
@@ -23,7 +24,7 @@ HALF = 0.5  # share of what is left that one step may take while others wait: on
 class SmokeOptions:
     """What the user asked for."""
 
-    budget: float = 60.0  # seconds for everything
+    budget: float = USUAL  # seconds for everything
     require_gpus: int = 1  # 0: the CPU will do where there is no GPU
     dtype: str = "float32"
     min_tflops: float | None = None  # of each GPU alone
@@ -98,6 +99,11 @@ class Costs:
         """Seconds that a budget would need for `todo` in so many processes, rounded up to 10, beside those `spent`."""
         needed = spent + processes * self.start * ROOM + sum(self.of(step.workload, starts=False) for step in todo)
         return -(-needed // 10) * 10.0
+
+
+def more_than(budget: float) -> float:
+    """A budget to try where how long the import takes is not known yet."""
+    return max(USUAL, 3 * budget)
 
 
 def no_room(cost: float, left: float, budget: float, enough: float) -> str:

@@ -176,7 +176,8 @@ class Smoking:
             by_step.setdefault(outcome.step, []).append(outcome)
         checks += [judging.worst(rounds, self.options) for rounds in by_step.values()]
         if not by_step:
-            why = "TensorFlow cannot be used" if gpus is None else "there is no GPU"
+            unusable = judging.no_time_to_import(self.report, self.options) or "TensorFlow cannot be used"
+            why = unusable if gpus is None else "there is no GPU"
             checks += [SmokeCheck(name=name, on="", status="not run", why=why) for name in plan.FIRST]
         if self.baseline is not None:
             checks.append(judging.judge_baseline(self.outcomes, self.baseline))
