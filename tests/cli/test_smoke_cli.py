@@ -96,9 +96,10 @@ SLOW = ("sleeps", "ignores_sigterm")  # in so small a budget, nobody can tell a 
 def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
     more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
-    done = smoke("--format", "json", code=3 if patient in SLOW else 1, budget=6.0, **more)
+    done = smoke("--format", "json", code=1, budget=6.0, **more)
     found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
-    assert found["doctor"]["status"] == found["import"]["status"] == ("not run" if patient in SLOW else "failed")
+    assert found["doctor"]["status"] == "failed"  # the package of the patient shadows the installed one
+    assert found["import"]["status"] == ("not run" if patient in SLOW else "failed")
     assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
     assert found["matpow"]["status"] == "not run"
 
