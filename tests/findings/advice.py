@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tfgpu_doctor.records.report import Finding
 
@@ -12,6 +12,7 @@ _INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
 _TENSORFLOW = re.compile(
     r"""(?<![\w.-])(?:tensorflow|tensorflow-gpu|tensorflow-cpu)(?:\[[\w,-]+\])?(?![\w.\[-])([^'"\s]*)"""
 )
+_SEARCH_PATH = re.compile(r"""(?<![\w$#{])(LD_LIBRARY_PATH|PYTHONPATH|PATH)["']?[=:]\s*["']?([^\s=]*)""")
 _ASKED = re.compile(r"\$\([^\n]*\)")  # a version that the command asks of the interpreter
 
 
@@ -25,6 +26,16 @@ def pins(command: str) -> list[str]:
     """The versions of TensorFlow that a command installs; an empty one where it names none."""
     installed = _INSTALL.search(command)
     return _TENSORFLOW.findall(installed[1]) if installed else []
+
+
+def overwritten(command: str, before: Mapping[str, str] = {}) -> list[str]:
+    """The values of search paths that a command sets: it neither adds to those `before` nor removes a part of them."""
+    return [
+        value
+        for name, value in _SEARCH_PATH.findall(command)
+        if f"${name}" not in command[command.index(value) :].replace("{", "")
+        and not {one.strip("'\"") for one in value.split(":")} <= {*before.get(name, "").split(":"), ""}
+    ]
 
 
 def _unpinned(findings: Iterable[Finding]) -> Iterator[str]:

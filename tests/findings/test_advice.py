@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.findings import rows_cuda, rows_first_packages, rows_import
-from tests.findings.advice import complaints, pins
+from tests.findings.advice import complaints, overwritten, pins
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
@@ -41,6 +41,40 @@ def test_one_release_and_each_fault_once_over_facts(version: str) -> None:
 def test_one_release_and_each_fault_once_over_messages() -> None:
     wrong = [(text, why) for text in TEXTS for why in complaints(findings(text))]
     assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_no_search_path_is_overwritten() -> None:
+    """On clusters LD_LIBRARY_PATH leads to the driver."""
+    wrong = []
+    for finding, rows in FIRES.items():
+        for name, changes in rows:
+            facts = spoil(healthy(), {**release("2.17.1"), **changes})
+            before = value_or(facts.variables, {})
+            lines = (line for one in diagnose(facts, MATRIX).findings for fix in one.fixes for line in fix.commands)
+            wrong += [(finding, name, line) for line in lines if overwritten(line, before)]
+    texts = (line for text in TEXTS for one in findings(text) for fix in one.fixes for line in fix.commands)
+    assert wrong == [] == [line for line in texts if overwritten(line)]
+
+
+def test_an_overwritten_search_path_is_seen() -> None:
+    """The check of the check."""
+    bad = (
+        'conda env config vars set LD_LIBRARY_PATH="$CONDA_PREFIX/lib"',
+        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib",
+        '"env": {"LD_LIBRARY_PATH": "/folder"}',
+        "ENV PATH=/opt/bin",
+    )
+    assert all(map(overwritten, bad))
+    good = (
+        "export LD_LIBRARY_PATH=/x${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+        "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep -v stubs | paste -sd:)",
+        "env -u LD_LIBRARY_PATH python3 train.py",
+        "unset LD_LIBRARY_PATH",
+        'setx PATH "%PATH%;%CUDA_PATH%\\bin"',
+        "ENV PATH=/opt/bin:$PATH",
+    )
+    assert not any(map(overwritten, good))
+    assert not overwritten("export LD_LIBRARY_PATH=/a:/b", {"LD_LIBRARY_PATH": "/a:/stubs:/b"})
 
 
 def test_an_unpinned_tensorflow_is_seen() -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 import tfgpu_doctor.diagnosis.engine
+from tests.findings.advice import overwritten
 from tests.healthy import MATRIX
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -20,6 +21,7 @@ from tfgpu_doctor.findings.pages import LAYERS, all_ids, nearest, page_of, pages
 from tfgpu_doctor.findings.pages.headline import PageDocument, headline_of, page_json
 from tfgpu_doctor.findings.pages.reading import PageError, read_pages
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
+from tfgpu_doctor.plan.library_links import conda_library_path
 
 FOLDER = Path(tfgpu_doctor.__file__).parent / "findings" / "pages"
 WIDEST = 120  # characters of a line of prose in the files
@@ -126,6 +128,17 @@ def test_commands_are_complete_and_name_no_foreign_host() -> None:
         or command.count("(") != command.count(")")
     ]
     assert offenders == []
+
+
+def test_no_search_path_is_overwritten() -> None:
+    """In commands, and in files; a systemd unit has no value of before."""
+    files = [(page.id, line) for page in pages() for fix in page.fixes for line in fix.example]
+    found = [(page, line) for page, line in (*commands(), *files) if overwritten(line)]
+    assert [line for line in found if not line[1].startswith("Environment=")] == []
+    conda = conda_library_path('"$CONDA_PREFIX/etc/conda"')  # as in the commands of plans
+    assert [
+        page for page in ("cuda.lib-path", "cudnn.lib-path") if not {(page, one) for one in conda} <= {*commands()}
+    ] == []
 
 
 def test_shell_commands_parse() -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.install.fakes import left_in
 from tfgpu_doctor.install.failures import FolderError
-from tfgpu_doctor.install.folder import MARKER, Folder, log_path, read_path
+from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, log_path, read_path
 
 
 def fill(folder: Folder) -> None:
@@ -103,36 +101,47 @@ def test_what_a_name_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert read_path("~/env") == Path("/home/somebody/env")
 
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from tfgpu_doctor.install.folder import Folder
-with Folder(Path(sys.argv[1])) as folder:
-    (folder.path / "half").mkdir()
-    print("ready", flush=True)
-    time.sleep(300)
-"""
-
-
 def test_one_that_was_killed_is_recognised_and_one_that_runs_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "env"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
-    )
+    seen = Folder(path)  # before the other one begins
+    other = os.fork()
+    if other == 0:  # it makes an environment, and is killed
+        folder = Folder(path).__enter__()
+        (folder.path / "half").mkdir()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(1)
+    os.waitpid(other, os.WUNTRACED)
+    half = ["env", "env/.tfgpu-temporary", f"env/{MARKER}", "env/half"]
     try:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        with pytest.raises(FolderError, match="another tfgpu install is making an environment there"):
-            Folder(path)
+        for late in (lambda: Folder(path), seen.__enter__):
+            with pytest.raises(FolderError, match="another tfgpu install is making an environment there"):
+                late()
+            assert left_in(tmp_path) == half
     finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.communicate()
-    assert left_in(tmp_path) == ["env", "env/.tfgpu-temporary", f"env/{MARKER}", "env/half"]
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+    assert left_in(tmp_path) == half
     said: list[str] = []
     with Folder(path, said.append) as folder:
-        assert left_in(tmp_path) == ["env", "env/.tfgpu-temporary", f"env/{MARKER}"]
+        assert left_in(tmp_path) == half[:-1]
         folder.keep()
     assert said == [f"removing the unfinished environment in {path}"]
+
+
+def test_of_two_that_begin_at_once_the_second_loses_nothing_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    path.mkdir()
+    (path / MARKER).write_bytes(_CONTENT)  # of a run that was killed
+    first, second, late = (Folder(path) for _ in range(3))  # all have seen that
+    with first:
+        fill(first)
+        with pytest.raises(FolderError, match="another tfgpu install"):
+            second.__enter__()
+        first.keep()
+    before = left_in(path)
+    with pytest.raises(FolderError, match="just put something there"):
+        late.__enter__()
+    assert left_in(path) == before == ["bin", "lib", "lib/a.so"]
 
 
 @pytest.mark.parametrize("content", ["", "of another program\n"])
@@ -150,8 +159,8 @@ def test_a_second_interrupt_leaves_the_marker_to_the_next_run(tmp_path: Path, mo
         patch.setattr("shutil.rmtree", _interrupted)
         raise RuntimeError
     assert (path / MARKER).exists()
-    with Folder(path) as folder:
-        assert folder.was_unfinished
+    with Folder(path):
+        assert left_in(path) == [".tfgpu-temporary", MARKER]
     assert left_in(tmp_path) == ["env"]
 
 

@@ -32,7 +32,7 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """The proof has tests of its own; here it answers as told."""
 
     def answer(*steps: Step) -> None:
-        def prove(prefix: Path, release: object, on_step: Callable[[str], None]) -> Proof:
+        def prove(prefix: Path, release: object, on_step: Callable[[str], None], **_: object) -> Proof:
             on_step("doctor")
             return Proof(steps)
 
@@ -222,7 +222,7 @@ class Moments:
             ("tfgpu_doctor.install.making", "add_library_paths"),
             ("tfgpu_doctor.install.making", "prove"),
             ("tfgpu_doctor.cli.install._Shown", "agrees"),
-            ("tfgpu_doctor.install.folder.claims", "Claim"),
+            ("tfgpu_doctor.install.folder.claims.Claim", "take"),
             ("tfgpu_doctor.install.folder.shutil", "rmtree"),
         ):
             self._watch(monkeypatch, f"{owner}.{name}", name)

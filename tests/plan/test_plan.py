@@ -379,10 +379,17 @@ def test_the_links_lead_to_the_libraries_and_stay_as_they_are(tmp_path: Path) ->
     home = tmp_path / "home"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / "tf")], check=True, timeout=60)
     (site,) = home.glob("tf/lib/python*/site-packages")
-    for folder in ("tensorflow", "nvidia/cudnn/lib", "nvidia/cuda_runtime/lib", "nvidia/cusolver/lib"):
-        (site / folder).mkdir(parents=True)
-    for library in ("cudnn/lib/libcudnn.so.8", "cuda_runtime/lib/libcudart.so.11.0", "cusolver/lib/libcusolver.so.11"):
-        (site / "nvidia" / library).touch()
+    (site / "tensorflow").mkdir()
+    libraries = {
+        "libcudnn.so.8": "cudnn",
+        "libcudart.so.11.0": "cuda_runtime",
+        "libcusolver.so.11": "cusolver",
+        "libcupti.so.11.8": "cuda_cupti",
+        "libnccl.so.2": "nccl",
+    }
+    for name, folder in libraries.items():
+        (site / "nvidia" / folder / "lib").mkdir(parents=True)
+        (site / "nvidia" / folder / "lib" / name).touch()
     old = plan(gpu="T4", driver="525.60.13", python="3.8").options[0].commands["pip"][-2:]
     broken = plan("2.21", gpu="T4", python="3.12").options[0].commands["pip"][-1:]
     lines = [re.sub(r"/python3\.\d+/", f"/{site.parent.name}/", line) for line in (*old, *broken)]
@@ -391,14 +398,9 @@ def test_the_links_lead_to_the_libraries_and_stay_as_they_are(tmp_path: Path) ->
         for line in lines:
             subprocess.run(["sh", "-c", line], check=True, env=environ, timeout=60)
     linked = {one.name: one.resolve() for one in (site / "tensorflow").iterdir()}
-    assert linked == {
-        name: (site / "nvidia" / folder / "lib" / name).resolve()
-        for name, folder in {
-            "libcudnn.so.8": "cudnn", "libcudart.so.11.0": "cuda_runtime", "libcusolver.so.11": "cusolver"
-        }.items()
-    }  # fmt: skip
+    assert linked == {name: (site / "nvidia" / at / "lib" / name).resolve() for name, at in libraries.items()}
     runtime = site / "nvidia" / "cuda_runtime" / "lib"
-    assert sorted(one.name for one in runtime.iterdir() if one.is_symlink()) == ["libcudnn.so.8", "libcusolver.so.11"]
+    assert {one.name for one in runtime.iterdir() if one.is_symlink()} == {*libraries} - {"libcudart.so.11.0"}
     show = [str(home / "tf" / "bin" / "python"), "-c", "import os; print(os.environ['XLA_FLAGS'])"]
     for own, expected in ((None, f"--xla_gpu_cuda_data_dir={site}/nvidia/cuda_nvcc"), ("--own", "--own")):
         done = subprocess.run(

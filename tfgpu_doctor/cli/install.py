@@ -95,7 +95,7 @@ def command(
         shown = _Shown(stack, ask=not yes, dry_run=dry_run)
         try:
             place = Folder(read_path(folder), shown.removing)
-            making = Making(_choose(matrix, specifier, method, machine), place, shown, method)
+            making = Making(_choose(matrix, specifier, method, machine), matrix, place, shown, method)
         except InstallError as error:
             if error.code == EXIT_USAGE:
                 raise click.UsageError(str(error)) from error

@@ -10,13 +10,14 @@ import click
 from tfgpu_doctor.render.streams import guarded, say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.install.repair import Action
+    from pathlib import Path
+
+    from tfgpu_doctor.install.repair import Action, Repaired, Repairing
     from tfgpu_doctor.matrix.loader import Matrix
 
 
 def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
     """Repair the environment in `folder`, and return the exit code. Raises click.UsageError: it is no environment."""
-    from tfgpu_doctor.install import repair_record
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import read_path
     from tfgpu_doctor.install.repair import Repairing
@@ -27,7 +28,9 @@ def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
     shown = _Shown(ask=ask, dry_run=dry_run)
     try:
         repairing = Repairing(read_path(folder), matrix, shown)
-        repaired = repairing.run()
+        with repairing.alone():
+            repaired = repairing.run()
+            log = _write_down(repairing, repaired) if repaired.steps else None
     except InstallError as error:
         if error.code == EXIT_USAGE:
             raise click.UsageError(str(error)) from error
@@ -36,17 +39,22 @@ def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
     except KeyboardInterrupt:
         say(f"tfgpu: interrupted; run tfgpu install --repair {folder} again to finish it")
         raise
-    log = None
-    if repaired.steps:
-        log = repair_record.write_log(repairing, f"left: {', '.join(repair_record.remaining(repaired)) or 'nothing'}")
-        try:
-            repair_record.write(repairing, repaired)
-        except OSError as error:
-            say(f"tfgpu: the repair cannot be recorded: {error.strerror or error}")
     render_repaired(str(repairing.prefix), repaired, str(log) if log else None, console_for(), dry_run=dry_run)
     if repaired.unreachable:
         return EXIT_UNKNOWN
     return EXIT_OK if repaired.healthy and not repaired.refused else EXIT_PROBLEM
+
+
+def _write_down(repairing: Repairing, repaired: Repaired) -> Path | None:
+    """Keep what was done, and return the log."""
+    from tfgpu_doctor.install import repair_record
+
+    log = repair_record.write_log(repairing, f"left: {', '.join(repair_record.remaining(repaired)) or 'nothing'}")
+    try:
+        repair_record.write(repairing, repaired)
+    except OSError as error:
+        say(f"tfgpu: the repair cannot be recorded: {error.strerror or error}")
+    return log
 
 
 class _Shown:

@@ -260,7 +260,10 @@ _REMOVE_LINUX_DRIVER = Fix(
 )
 _WSL_LIBRARIES_FIRST = Fix(
     text="Put WSL's own libraries first on the loader's path",
-    commands=("export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH", "/usr/lib/wsl/lib/nvidia-smi"),
+    commands=(
+        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+        "/usr/lib/wsl/lib/nvidia-smi",
+    ),
 )
 
 SETUP = finding(

@@ -46,7 +46,7 @@ def version_not_found(
     ]
     if all("GLIBC_" not in message.values.get("version", "") for message in seen):
         update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
-        path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
+        path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
         fixes.insert(
             0, Fix(text="Load a newer libstdc++ first: conda's, or that of a newer GCC", commands=(update, path))
         )

@@ -13,6 +13,7 @@ from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifest
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
+from tfgpu_doctor.plan.library_links import XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.records.report import Fix, Severity
@@ -21,7 +22,6 @@ from tfgpu_doctor.records.versions import at_least, major
 _KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
 _FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
-_WHEEL_SINCE = "2.14"  # TensorFlow looks into NVIDIA's wheel of nvcc
 
 
 def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...] | None, word: str) -> Severity | None:
@@ -41,7 +41,7 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     """The package of nvcc has both, and TensorFlow from 2.14 on looks into it; before that, a toolkit."""
     release: Release | None = value_or(fetch("gpu_release", context), None)
     folder = "specify the folder that contains nvvm/libdevice and bin/ptxas"
-    if context.remedies.os == "windows" or (release and at_least(release.version, _WHEEL_SINCE) is False):
+    if context.remedies.os == "windows" or (release and at_least(release.version, XLA_READS_PACKAGES_SINCE) is False):
         if context.remedies.os != "windows" and release and major(release.cuda) == "11":
             return (_compiler_of_cuda_11(context, release),)
         toolkit = f"CUDA {release.cuda} toolkit" if release and release.cuda else "CUDA toolkit"

@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,12 @@ def read_path(text: str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(text)))
 
 
+def python_of(prefix: Path) -> str:
+    """The interpreter of an environment, of venv, uv or conda."""
+    places = ("Scripts/python.exe", "python.exe") if sys.platform == "win32" else ("bin/python",)
+    return str(next((path for path in map(prefix.joinpath, places) if path.is_file()), prefix / places[0]))
+
+
 def log_path(prefix: Path) -> Path:
     """Where the log of a failed installation is kept: beside the folder, or in the nearest one above that exists."""
     above = next(one for one in prefix.parents if one.is_dir())
@@ -57,11 +64,9 @@ class Folder:
         self.temporary = path / TEMPORARY
         self._on_removal = on_removal
         self._made: list[Path] = []  # folders, the deepest first
-        self._claim: claims.Claim | None = None
-        self._ours = False  # what stands in the folder
+        self._claim = claims.Claim(str(path / MARKER), _CONTENT)  # while it is held, all in the folder is ours
         self._kept = False
-        self.was_unfinished = _is_unfinished(path)
-        if not self.was_unfinished:
+        if not is_unfinished(path):
             _refuse_others(path)
 
     def keep(self) -> None:
@@ -70,15 +75,19 @@ class Folder:
 
     def __enter__(self) -> Folder:
         try:
-            if self.was_unfinished:
+            self._make()
+            self._claim.take()
+            if self._claim.was_left:
                 self._on_removal(f"removing the unfinished environment in {self.path}")
                 _empty(self.path)
-            self._make()
-            self._ours = True
-            self._claim = claims.Claim(str(self.path / MARKER), _CONTENT)
+            elif os.listdir(self.path) != [MARKER]:  # another process has been faster, and has finished
+                self._claim.release(remove=True)
+                raise FileExistsError
             self.temporary.mkdir()
+        except claims.HeldError:
+            self._remove()
+            raise _in_use(self.path) from None
         except FileExistsError:
-            self._ours = False
             self._remove()
             raise FolderError(f"{self.path}: another process has just put something there") from None
         except OSError as error:
@@ -95,12 +104,10 @@ class Folder:
         if kind is None and self._kept:
             try:
                 shutil.rmtree(self.temporary, ignore_errors=True)
-                (self.path / MARKER).unlink()
+                self._claim.release(remove=True)
             except BaseException:  # also Ctrl-C: an environment with its marker counts as unfinished
                 self._remove()
                 raise
-            if self._claim:
-                self._claim.release()
             return
         self._on_removal(f"removing {self.path}")
         self._remove()
@@ -116,20 +123,21 @@ class Folder:
     def _remove(self) -> None:
         """Remove what this run has made, the marker last, so that a second interrupt leaves it to the next run."""
         try:
-            if self._ours:
+            if self._claim.held:
                 _empty(self.path)
+                self._claim.release(remove=True)
         finally:
-            if self._claim:
-                self._claim.release()
+            self._claim.release()
         for folder in self._made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()
 
 
 def _empty(path: Path) -> None:
-    """Remove everything in a folder, the marker last."""
-    found = sorted(path.iterdir(), key=lambda one: one.name == MARKER)
-    for one in found:
+    """Remove everything in a folder but the marker."""
+    for one in path.iterdir():
+        if one.name == MARKER:
+            continue
         if one.is_dir() and not one.is_symlink():
             shutil.rmtree(one, onerror=_let_write)
         else:
@@ -146,15 +154,20 @@ def _let_write(function: Callable[..., object], path: str, _error: object) -> No
     function(path)
 
 
-def _is_unfinished(path: Path) -> bool:
+def is_unfinished(path: Path) -> bool:
+    """Whether it is an environment that a killed run has left. Raises FolderError: it is being made just now."""
     if path.is_symlink():
         return False
     try:
         return claims.is_left(str(path / MARKER), _CONTENT)
     except claims.HeldError:
-        raise FolderError(f"{path}: another tfgpu install is making an environment there") from None
+        raise _in_use(path) from None
     except OSError:
         return False
+
+
+def _in_use(path: Path) -> FolderError:
+    return FolderError(f"{path}: another tfgpu install is making an environment there")
 
 
 def _refuse_others(path: Path) -> None:

@@ -1,17 +1,15 @@
-"""Library paths that hold without the user's shell: links within the environment, and XLA's folder.
+"""Library paths that hold without the user's shell: what `plan.library_links` describes, made within an environment.
 
-TensorFlow opens CUDA's libraries by name, and the loader looks into the folders that the RUNPATH of the calling library
-names. Up to 2.13 that is TensorFlow's own folder alone; in 2.16.1 and 2.21.0 folders of the extra and-cuda are missing.
-A link in one of the folders that are searched does what LD_LIBRARY_PATH would do, in every shell, in a notebook and
-under cron. What is added stands in TensorFlow's RECORD, so that pip removes it with that TensorFlow.
+What is added stands in TensorFlow's RECORD, so that pip removes it with that TensorFlow.
 """
 
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,38 +19,12 @@ from tfgpu_doctor.files.reading import read_whole
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install.records import Added
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.probes import xla_files
+from tfgpu_doctor.plan.library_links import COMPILER, Links, StartLine, library_paths
 from tfgpu_doctor.probes.elf import Elf
 from tfgpu_doctor.probes.files import names_in
-from tfgpu_doctor.probes.library_places import Listing, Place, places
 from tfgpu_doctor.probes.loader import caller_of
-from tfgpu_doctor.records.versions import at_least
 
 _LIMIT = 32 << 20  # bytes of RECORD; that of TensorFlow 2.21 has 3 MB
-_COMPILER = os.path.join("nvidia", "cuda_nvcc")
-_HOOK = '''\
-"""Written by `tfgpu install`: tells XLA where this environment has ptxas and libdevice, when TensorFlow is imported.
-
-TensorFlow before 2.14 does not look into NVIDIA's packages. A value of XLA_FLAGS that is set already is kept.
-"""
-
-import sys
-
-
-class _BeforeTensorFlow:
-    def find_spec(self, name, path=None, target=None):
-        if name == "tensorflow":
-            import os
-
-            sys.meta_path.remove(self)
-            folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nvidia", "cuda_nvcc")
-            if os.path.isdir(folder):
-                os.environ.setdefault("XLA_FLAGS", "--xla_gpu_cuda_data_dir=" + folder)
-        return None
-
-
-sys.meta_path.insert(0, _BeforeTensorFlow())
-'''
 
 
 @dataclass(frozen=True)
@@ -60,7 +32,7 @@ class _Lacking:
     """A file to add: a link to `target`, or one with `text`."""
 
     path: Path
-    kind: Literal["link", "pth", "module"]
+    kind: Literal["link", "pth"]
     why: str
     target: str = ""
     text: str = ""
@@ -82,11 +54,11 @@ def add_library_paths(prefix: Path, release: Release, *, dry_run: bool = False) 
     Raises OSError: a file cannot be written.
     """
     added: list[Added] = []
+    paths = library_paths(release, cuda_from_pip=release.extra is None)
     for site in sites(prefix):
         if not (site / "tensorflow").is_dir():
             continue
-        found = (*_links(site, release), *_hook(site, release))
-        lacking = list({one.path: one for one in reversed(found)}.values())[::-1]
+        lacking = [*_links(site, release, paths.links), *_lines(site, paths.lines)]
         if not dry_run:
             for one in lacking:
                 one.make()
@@ -101,54 +73,35 @@ def sites(prefix: Path) -> list[Path]:
     return list({os.path.realpath(one): one for one in reversed(found)}.values())
 
 
-def _links(site: Path, release: Release) -> Iterator[_Lacking]:
-    """Link what the RUNPATH does not lead to into a folder that it names."""
+def _links(site: Path, release: Release, described: Iterable[Links]) -> Iterator[_Lacking]:
+    """The links to what the RUNPATH does not lead to, if TensorFlow opens any of that."""
     caller = caller_of(str(site / "tensorflow"))
-    if not isinstance(caller, Elf):
-        return
-    searched = [folder for folder in caller.runpath if os.path.isdir(folder) and _is_below(folder, site)]
-    wheels = places([str(site)], [], [], "/")
-    listing = Listing("/")
-    absent = [lib for lib in release.libraries if not any(_finds(one, lib.soname) for one in searched)]
-    sources = [place for lib in absent for place in wheels if _finds(place.folder, lib.soname)]
-    if not (searched and sources) or all(lib.component in OPTIONAL_COMPONENTS for lib in absent):
-        return
-    folder = _folder_for(searched, wheels)
-    # among its siblings a library finds what it needs by its own RUNPATH, $ORIGIN/../../cublas/lib; elsewhere it does
-    # not, and needs all of them beside it
-    whole = sources if folder in [os.path.realpath(place.folder) for place in wheels] else wheels
-    for source in dict.fromkeys(place.folder for place in whole):
-        for name in listing.names(source):
-            if ".so." in name and _finds(source, name) and not any(_finds(one, name) for one in searched):
-                target = os.path.relpath(os.path.join(source, name), folder)
-                why = f"RUNPATH of {os.path.basename(caller.path)} does not lead to it"
-                yield _Lacking(Path(folder, name), "link", why, target=target)
+    searched = {os.path.realpath(folder) for folder in caller.runpath} if isinstance(caller, Elf) else set[str]()
+    opened = {one.soname for one in release.libraries if one.component not in OPTIONAL_COMPONENTS}
+    for links in described:
+        folder = site / links.folder
+        hidden = dict(_hidden(site, links.files, searched))
+        if os.path.realpath(folder) not in searched or opened.isdisjoint(hidden):
+            continue
+        why = f"the RUNPATH of {os.path.basename(getattr(caller, 'path', ''))} does not lead to it"
+        for name, file in hidden.items():
+            yield _Lacking(folder / name, "link", why, target=os.path.relpath(file, folder))
 
 
-def _folder_for(searched: Sequence[str], wheels: Sequence[Place]) -> str:
-    """The folder for the links: that of a wheel rather than TensorFlow's own."""
-    siblings = {os.path.realpath(place.folder) for place in wheels}
-    return next((one for one in searched if os.path.realpath(one) in siblings), searched[-1])
+def _hidden(site: Path, patterns: Iterable[str], searched: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The libraries, by name, that are in none of the folders which the loader searches."""
+    for pattern in patterns:
+        for file in sorted(glob.glob(os.path.join(glob.escape(str(site)), pattern))):
+            name = os.path.basename(file)
+            if os.path.exists(file) and not any(os.path.exists(os.path.join(one, name)) for one in searched):
+                yield name, file
 
 
-def _finds(folder: str, name: str) -> bool:
-    return os.path.exists(os.path.join(folder, name))
-
-
-def _is_below(folder: str, site: Path) -> bool:
-    return os.path.realpath(folder).startswith(os.path.realpath(site) + os.sep)
-
-
-def _hook(site: Path, release: Release) -> Iterator[_Lacking]:
-    """Name NVIDIA's compiler package to an XLA that does not look into it."""
-    if at_least(release.version, xla_files.WHEEL_SINCE) is not False or not (site / _COMPILER).is_dir():
-        return
+def _lines(site: Path, described: Iterable[StartLine]) -> Iterator[_Lacking]:
     why = "XLA of this release looks for ptxas and libdevice in toolkits only"
-    module, line = site / f"{xla_files.HOOK}.py", site / f"{xla_files.HOOK}.pth"
-    if not module.exists():
-        yield _Lacking(module, "module", why, text=_HOOK)
-    if not line.exists():
-        yield _Lacking(line, "pth", why, text=f"import {xla_files.HOOK}\n")
+    for line in described:
+        if (site / COMPILER).is_dir() and not (site / line.file).exists():
+            yield _Lacking(site / line.file, "pth", why, text=f"{line.text}\n")
 
 
 def _record(site: Path, release: Release, paths: Sequence[Path]) -> None:

@@ -30,6 +30,7 @@ from tfgpu_doctor.install.proof import prove
 from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, SCHEMA, Manifest, Method, Package, Proof
 from tfgpu_doctor.install.resolved import lock_text
 from tfgpu_doctor.install.variables import dropped, of_children
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.printable import clean_lines, without_commands
 from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import count
@@ -73,6 +74,7 @@ class Making:
     """One installation."""
 
     choice: Choice
+    matrix: Matrix
     folder: Folder
     watcher: Watcher
     method: Method | None = None  # None: uv if it is here, else pip
@@ -199,7 +201,7 @@ class Making:
         prefix, release = resolution.prefix, resolution.choice.release
         try:
             added = add_library_paths(prefix, release)
-            proof = prove(prefix, release, lambda name: self.watcher.phase(f"verifying: {name}", PHASES["proof"]))
+            proof = prove(prefix, release, self._verifying, matrix=self.matrix, environ=self.environ)
         except OSError as error:
             raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
         if not proof.ok:
@@ -224,6 +226,9 @@ class Making:
             added=added,
             steps=proof.steps,
         )
+
+    def _verifying(self, name: str) -> None:
+        self.watcher.phase(f"verifying: {name}", PHASES["proof"])
 
     def _write(self, name: str, data: bytes) -> Path:
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install import proof_child
+from tfgpu_doctor.install.folder import python_of
 from tfgpu_doctor.install.records import Proof, Step, StepState
 from tfgpu_doctor.install.tools import find_uv
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -35,12 +36,6 @@ _OF_THE_ENVIRONMENT = ("tf.", "cuda.", "cudnn.", "xla.", "compute.", "gpu.arch-"
 _CHILD = proof_child.__file__
 
 
-def python_of(prefix: Path) -> str:
-    """The interpreter of an environment."""
-    windows = prefix / "Scripts" / "python.exe"
-    return str(windows if windows.is_file() else prefix / "bin" / "python")
-
-
 def bare(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of a shell in which nothing is set for Python, TensorFlow or CUDA."""
     return {name: value for name, value in environ.items() if not _DISTURBING.fullmatch(name)}
@@ -51,14 +46,14 @@ def prove(
     release: Release,
     on_step: Callable[[str], None],
     *,
-    matrix: Matrix | None = None,
-    environ: Mapping[str, str] = os.environ,
+    matrix: Matrix,
+    environ: Mapping[str, str],
 ) -> Proof:
     """Check an environment in child processes; `on_step` gets the name of each check when it starts.
 
     What cannot be verified without a GPU or its driver is a warning. Never raises for what it finds.
     """
-    proving = _Proving(python_of(prefix), release, matrix or Matrix.load(), bare(environ), on_step)
+    proving = _Proving(python_of(prefix), release, matrix, bare(environ), on_step)
     proving.run()
     return Proof(tuple(proving.steps), proving.report)
 
@@ -101,7 +96,7 @@ class _Proving:
         """Whether each requirement of each package is installed, in a version that it allows."""
         done = self._run(self.python, "-I", "-m", "pip", "check")
         if "No module named pip" in done.stderr:
-            uv = find_uv(os.environ)
+            uv = find_uv(self.environ)
             if uv is None:
                 return "skipped", "neither pip nor uv was found to check the requirements"
             done = self._run(uv, "pip", "check", "--python", self.python)

@@ -6,11 +6,12 @@ links, see :mod:`tfgpu_doctor.install.library_paths`. What is started is recorde
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -18,14 +19,14 @@ from typing import Protocol
 import msgspec
 
 from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.files import writing
+from tfgpu_doctor.files import claims, writing
 from tfgpu_doctor.files.reading import read_whole, why
 from tfgpu_doctor.install import allowed
 from tfgpu_doctor.install.commands import INSTALL, Commands
 from tfgpu_doctor.install.failures import CommandError, FolderError, InstallError
-from tfgpu_doctor.install.folder import MARKER
+from tfgpu_doctor.install.folder import MARKER, is_unfinished, python_of
 from tfgpu_doctor.install.library_paths import add_library_paths, sites
-from tfgpu_doctor.install.proof import bare, judged, prove, python_of
+from tfgpu_doctor.install.proof import bare, judged, prove
 from tfgpu_doctor.install.records import Added, Proof, RepairStep
 from tfgpu_doctor.install.tools import find_uv
 from tfgpu_doctor.install.variables import of_children
@@ -40,6 +41,8 @@ from tfgpu_doctor.records.report import Finding, Report, Severity
 
 MOST_ROUNDS = 12
 PENDING = ".tfgpu-repair.json"  # within the environment, while something is being done
+_CLAIM = ".tfgpu-repairing"  # held by the process that repairs it
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _LARGEST = 1 << 20
 # findings that links within the environment remove, or a variable that is set when TensorFlow is imported
 _BY_PATHS = ("cuda.lib-path", "cudnn.lib-path", "tf.known-bug", "xla.libdevice-missing", "xla.ptxas-missing")
@@ -110,6 +113,22 @@ class Repairing:
         self._steps: list[RepairStep] = []
         self._tried: set[tuple[object, ...]] = set()
         self._unreachable = False
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other repairs of the same environment away. Raises FolderError: there is one just now."""
+        claim = claims.Claim(str(self.prefix / _CLAIM))
+        try:
+            claim.take()
+        except claims.HeldError:
+            raise FolderError(f"{self.prefix}: another tfgpu install --repair is working there") from None
+        except OSError as error:
+            if error.errno not in _READ_ONLY:  # there, a repair can look, and change nothing
+                raise InstallError(f"{claim.path} cannot be made: {why(error)}") from error
+        try:
+            yield
+        finally:
+            claim.release(remove=True)
 
     def run(self) -> Repaired:
         """Do what can be done, until nothing is left or the watcher does not agree.
@@ -289,7 +308,7 @@ def _interpreter(prefix: Path) -> str:
     """The interpreter of an environment. Raises FolderError: the folder is no environment."""
     if not prefix.is_dir():
         raise FolderError(f"{prefix}: no such folder; tfgpu install {prefix} makes an environment")
-    if (prefix / MARKER).exists():
+    if is_unfinished(prefix) or (prefix / MARKER).exists():
         raise FolderError(f"{prefix} is unfinished: run tfgpu install {prefix} again")
     python = python_of(prefix)
     if not os.path.lexists(python):

@@ -15,10 +15,11 @@ from packaging.version import InvalidVersion, Version
 from tfgpu_doctor.files.reading import chunks, read_whole
 from tfgpu_doctor.install.commands import INSTALL, QUICK, RESOLVE, Commands
 from tfgpu_doctor.install.failures import InstallError, ToolError
-from tfgpu_doctor.install.folder import TEMPORARY
+from tfgpu_doctor.install.folder import TEMPORARY, python_of
 from tfgpu_doctor.install.interpreters import Interpreter
 from tfgpu_doctor.install.records import Method, Package
 from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pip_report, of_pylock
+from tfgpu_doctor.plan.install_commands import PIP_OF_OLD_PYTHONS
 from tfgpu_doctor.probes import programs
 
 _WHEELS = ("--only-binary", ":all:")
@@ -43,11 +44,6 @@ class Tool(Protocol):
 
     def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
         """Install exactly what the lock file names."""
-
-
-def python_of(prefix: Path) -> str:
-    """The interpreter of an environment."""
-    return str(prefix / "bin" / "python")
 
 
 class Uv:
@@ -208,7 +204,7 @@ def _pip_version(commands: Commands, prefix: Path) -> Version:
 def _upgrade_pip(commands: Commands, prefix: Path) -> None:
     """The pip of Python 3.6 does not even know manylinux2014 (pip 19.3), the tag of TensorFlow's older wheels."""
     if _pip_version(commands, prefix) < _TAGS:
-        argv = [*_pip(prefix), "install", "--upgrade", *_WHEELS, "--progress-bar", "off", "pip"]
+        argv = [*_pip(prefix), "install", "--upgrade", *_WHEELS, "--progress-bar", "off", PIP_OF_OLD_PYTHONS]
         commands.run("upgrading pip", argv, timeout=QUICK * 3)
 
 

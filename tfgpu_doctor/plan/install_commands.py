@@ -35,6 +35,7 @@ CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_COMPILER}
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
+PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
@@ -155,7 +156,7 @@ class Installation:
     def _pip(self) -> Iterator[str]:
         pip = f"~/{self.name}/bin/python -m pip install"
         if capability(self.python) <= OLD_PIP:
-            yield f"{pip} --upgrade pip"
+            yield f"{pip} --upgrade {newer_pip(self.python)}"
         yield f"{pip} {self._packages}"
         yield from self._links()
 
@@ -188,7 +189,7 @@ class Installation:
             f"conda run -n {self.name} python -m pip install {packages}",
         ]
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH
-            steps += conda_library_path(self.name)
+            steps += conda_library_path(f'"$(conda run -n {self.name} printenv CONDA_PREFIX)/etc/conda"')
         return tuple(steps)
 
     @property
@@ -199,6 +200,14 @@ class Installation:
         if "pip" in self.commands:
             return Fix("Check it", (f"tfgpu doctor --python ~/{self.name}/bin/python",))
         return check_conda(self.name)
+
+
+def newer_pip(python: str) -> str:
+    """What brings a pip that knows the tags of today's wheels, as a shell word.
+
+    That of Python 3.6 (18.1) takes a version that does not run there from links that do not say what they require.
+    """
+    return f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
 
 
 def check_conda(name: str) -> Fix:

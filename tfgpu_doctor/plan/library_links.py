@@ -1,26 +1,64 @@
-"""How the loader finds CUDA's libraries in a new environment, in every shell and without LD_LIBRARY_PATH. Pure.
+"""How the loader finds CUDA's libraries in an environment, in every shell and without LD_LIBRARY_PATH. Pure.
 
 TensorFlow opens them from libtensorflow_framework.so.2, and the loader looks into the folders of its RUNPATH. Up to
 2.13 that is the folder tensorflow/ itself; 2.16.1 and 2.21.0 lack some folders of the extra, but not cuda_runtime
 (readelf on the wheels). A link in a folder that is searched does what LD_LIBRARY_PATH would, a second run
 changes nothing, and there is nothing that `deactivate` would have to undo.
+
+What an environment needs stands here once: plans print it as commands, and `tfgpu install` does it.
 """
 
 from __future__ import annotations
 
+import posixpath
 import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.records.versions import at_least
 
-_ALL = "cd {site}/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
-# cublas, cufft, curand, cusolver, cusparse, cudnn; what they need themselves they find by $ORIGIN/../../nvjitlink/lib
-_FORGOTTEN = "cd {site}/nvidia/cuda_runtime/lib && ln -sf ../../cu[bfrs]*/lib/*.so* ../../cudnn/lib/*.so* ."
-# XLA before 2.14 does not look into NVIDIA's packages for ptxas and libdevice
-_XLA_HOOK = (
-    'import os, sysconfig; os.environ.setdefault("XLA_FLAGS", '
-    '"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/nvidia/cuda_nvcc")'
+# XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the
+# string "../nvidia/cuda_nvcc"
+XLA_READS_PACKAGES_SINCE = "2.14"
+COMPILER = "nvidia/cuda_nvcc"  # below site-packages
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links in one folder to the files of others, all below site-packages."""
+
+    folder: str
+    files: tuple[str, ...]  # patterns, for a shell and for Python's glob
+
+
+@dataclass(frozen=True)
+class StartLine:
+    """A line that Python executes when it starts in the environment."""
+
+    file: str  # below site-packages
+    text: str
+
+
+@dataclass(frozen=True)
+class LibraryPaths:
+    """What an environment needs besides its packages."""
+
+    links: tuple[Links, ...] = ()
+    lines: tuple[StartLine, ...] = ()
+
+
+_ALL = Links("tensorflow", ("nvidia/*/lib/*.so*",))
+# of all that it opens; what these need themselves they find by $ORIGIN/../../nvjitlink/lib
+_FORGOTTEN = Links(
+    "nvidia/cuda_runtime/lib",
+    tuple(f"nvidia/{one}/lib/*.so*" for one in ("cu[bfrs]*", "cudnn", "cuda_cupti", "nccl")),
 )
-XLA_FILE = "_tfgpu_xla_flags.pth"
+XLA_LINE = StartLine(  # a value that is set already is kept
+    "_tfgpu_xla_flags.pth",
+    'import os, sysconfig; os.environ.setdefault("XLA_FLAGS", '
+    f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{COMPILER}")',
+)
 _ACTIVATE = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
 _DEACTIVATE = 'LD_LIBRARY_PATH="${LD_LIBRARY_PATH#"$CONDA_PREFIX/lib"}"; export LD_LIBRARY_PATH="${LD_LIBRARY_PATH#:}"'
 
@@ -35,35 +73,51 @@ def repaired_by_links(matrix: Matrix) -> frozenset[str]:
     return frozenset(one.id for one in matrix.data.known_issues if forgets_folders(one))
 
 
+def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
+    """What an environment with this release needs; nothing where its RUNPATH leads to every library.
+
+    Args:
+        cuda_from_pip: the libraries are in pip's packages, of which the release knows nothing.
+    """
+    if cuda_from_pip:
+        old = at_least(row.version, XLA_READS_PACKAGES_SINCE) is False
+        return LibraryPaths((_ALL,), (XLA_LINE,) if old else ())
+    return LibraryPaths((_FORGOTTEN,) if any(forgets_folders(issue) for issue in row.known_issues) else ())
+
+
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:
-    """The commands after pip's; none where the RUNPATH of the release leads to every library.
+    """The commands after pip's that give an environment its library paths.
 
     Args:
         site: the site-packages folder, as the shell can read it.
         cuda_from_pip: the libraries are in pip's packages, of which the release knows nothing.
         inside: what runs a command within the environment ("conda run -n tf"), where `site` is known there alone.
     """
-    if cuda_from_pip:
-        hook = f"echo {shlex.quote(_XLA_HOOK)} > {site}/{XLA_FILE}"
-        return (_run(_ALL.format(site=site), inside), _run(hook, inside))
-    if any(forgets_folders(issue) for issue in row.known_issues):
-        return (_run(_FORGOTTEN.format(site=site), inside),)
-    return ()
+    return tuple(
+        f"{inside} sh -c {shlex.quote(command)}" if inside else command
+        for command in _commands(library_paths(row, cuda_from_pip=cuda_from_pip), site, subshell=not inside)
+    )
 
 
-def _run(command: str, inside: str) -> str:
-    if inside:
-        return f"{inside} sh -c {shlex.quote(command)}"
-    return f"({command})" if command.startswith("cd ") else command
+def _commands(paths: LibraryPaths, site: str, *, subshell: bool) -> Iterator[str]:
+    for links in paths.links:
+        files = " ".join(posixpath.relpath(pattern, links.folder) for pattern in links.files)
+        command = f"cd {site}/{links.folder} && ln -sf {files} ."
+        yield f"({command})" if subshell else command
+    for line in paths.lines:
+        yield f"echo {shlex.quote(line.text)} > {site}/{line.file}"
 
 
-def conda_library_path(name: str) -> tuple[str, ...]:
-    """Let activation put the environment's lib folder before what LD_LIBRARY_PATH holds, and deactivation take it away.
+def conda_library_path(conda: str) -> tuple[str, ...]:
+    """Let activation put the environment's lib folder before what LD_LIBRARY_PATH holds, and deactivation remove it.
 
     `conda env config vars set` would replace the variable: on some clusters it leads to the driver.
+
+    Args:
+        conda: the folder etc/conda of the environment, as a shell word.
     """
     return (
-        f'E="$(conda run -n {name} printenv CONDA_PREFIX)/etc/conda"; mkdir -p "$E/activate.d" "$E/deactivate.d"',
+        f'E={conda}; mkdir -p "$E/activate.d" "$E/deactivate.d"',
         f'echo {shlex.quote(_ACTIVATE)} > "$E/activate.d/cuda.sh"',
         f'echo {shlex.quote(_DEACTIVATE)} > "$E/deactivate.d/cuda.sh"',
     )

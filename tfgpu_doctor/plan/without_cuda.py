@@ -11,7 +11,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.delivered import older_than_five_years
 from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV, missing_on_macos, what_may_be_missing
-from tfgpu_doctor.plan.install_commands import OLD_PIP, list_gpus
+from tfgpu_doctor.plan.install_commands import OLD_PIP, list_gpus, newer_pip
 from tfgpu_doctor.plan.records import Kind, Option
 from tfgpu_doctor.plan.target import NO_GLIBC
 from tfgpu_doctor.records.report import Fix
@@ -114,7 +114,7 @@ def _commands(
     made = (f"{interpreter or f'python{python}'} -m venv ~/tf",)
     if python == "2.7":  # has no module venv
         made = ("virtualenv -p python2.7 ~/tf",)
-    upgrade = (f"{pip} --upgrade pip",) if capability(python) <= OLD_PIP else ()
+    upgrade = (f"{pip} --upgrade {newer_pip(python)}",) if capability(python) <= OLD_PIP else ()
     found = {"pip": (*made, *upgrade, f"{pip} {packages}")}
     if capability(python) >= OLDEST_OF_UV:
         found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")

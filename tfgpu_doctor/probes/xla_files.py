@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tfgpu_doctor.files.reading import read_head
+from tfgpu_doctor.plan.library_links import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.programs import folders
@@ -24,11 +25,6 @@ HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="
 PTXAS_TIMEOUT = 5.0  # seconds; it needs some milliseconds
 PTXAS_ASKED = 4  # versions that are asked for; what lies behind them is not in use
-# wheels of 2.13 and older do not hold the string "../nvidia/cuda_nvcc"
-WHEEL_SINCE = "2.14"
-# The module beside such a TensorFlow, by `tfgpu install`, that sets XLA_FLAGS where it is unset, before TensorFlow is
-# imported.
-HOOK = "_tfgpu_xla_flags"
 
 
 @dataclass(frozen=True)
@@ -82,23 +78,23 @@ def _roots(
 ) -> Iterator[tuple[str, str]]:
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
-    if named := data_dir(environ) or _set_by_hook(site, environ):
+    if named := data_dir(environ) or _set_at_start(site, environ):
         yield named, "XLA_FLAGS"
     if built := _toolkit_of_the_build(tensorflow_dir):
         yield built, "the build's toolkit"
     yield below(root, "/usr/local/cuda"), "/usr/local"
-    if at_least(version, WHEEL_SINCE) is not False:  # of an unknown release as of today's
+    if at_least(version, XLA_READS_PACKAGES_SINCE) is not False:  # of an unknown release as of today's
         yield below(root, "/opt/cuda"), "/opt"
-        yield os.path.join(site, "nvidia", "cuda_nvcc"), "pip wheel"
+        yield os.path.join(site, *COMPILER.split("/")), "pip wheel"
         yield os.path.join(tensorflow_dir, "cuda"), "TensorFlow's own"
         yield os.path.normpath(os.path.join(tensorflow_dir, *[os.pardir] * 4)), "conda"
 
 
-def _set_by_hook(site: str, environ: Mapping[str, str]) -> str | None:
-    """The folder that XLA_FLAGS names once TensorFlow is imported in an environment that `tfgpu install` made."""
-    folder = os.path.join(site, "nvidia", "cuda_nvcc")
-    here = "XLA_FLAGS" not in environ and os.path.isfile(os.path.join(site, HOOK + ".pth")) and os.path.isdir(folder)
-    return folder if here else None
+def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
+    """The folder that XLA_FLAGS names once Python has started in an environment with the line of `tfgpu install`."""
+    folder = os.path.join(site, *COMPILER.split("/"))
+    line = os.path.isfile(os.path.join(site, XLA_LINE.file))
+    return folder if "XLA_FLAGS" not in environ and line and os.path.isdir(folder) else None
 
 
 def _why_no_toolkit(folder: str) -> str | None:
