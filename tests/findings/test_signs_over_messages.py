@@ -6,6 +6,7 @@ A failure names finding and row.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 
@@ -55,6 +56,7 @@ def rows(table: dict[str, dict[str, str]]) -> list[tuple[str, str, str]]:
     return [(finding, name, text) for finding, texts in table.items() for name, text in texts.items()]
 
 
+@cache
 def facts_of(text: str) -> Facts:
     return text_to_facts.read(lines.read([text.encode()]))
 

@@ -138,6 +138,9 @@ MANY: dict[str, Callable[[int], str]] = {
 }
 
 
+HOSTILE = 700  # lines before and after the one that tells: several times what is read as a whole
+
+
 def whole_way(data: bytes, seconds: float) -> str:
     """Explain the text; what the verdict says."""
     matrix = Matrix.load()
@@ -151,11 +154,11 @@ def whole_way(data: bytes, seconds: float) -> str:
 @pytest.mark.parametrize("kind", LONG)
 def test_long_lines_in_any_number_are_a_bounded_amount_of_work(kind: str) -> None:
     """What is counted is what the parsers see; a short line between them is seen as a whole."""
-    hostile = [f"{LONG[kind]}{number}" for number in range(2_000)]
+    hostile = [f"{LONG[kind]}{number}" for number in range(HOSTILE)]
     excerpt = lines.read(["\n".join([*hostile, TELLING, *hostile]).encode()])
     assert sum(len(line.text) for line in excerpt.lines) <= lines.MOST_CHARACTERS
     assert len(excerpt.lines) <= 2 * lines.MOST_PIECES
-    assert lines.Line(2_001, TELLING) in excerpt.lines
+    assert lines.Line(HOSTILE + 1, TELLING) in excerpt.lines
     assert excerpt.cut or kind in ("progress", "a gap", "a field of brackets")
 
 
