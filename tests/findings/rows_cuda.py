@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.findings.logs import DEVICE, DNN, GONE, created, log, not_opened, text
+from tests.findings.logs import DEVICE, DNN, GONE, created, log, not_opened, smi, text
 
 _STUB = "tsl/cuda/cudart_stub.cc"
 _XLA = "compiler/xla/service/gpu/nvptx_compiler.cc"
@@ -32,6 +32,20 @@ def _opened(*libraries: str) -> str:
 
 
 FIRES: dict[str, dict[str, str]] = {
+    "cuda.versions-differ": {
+        one: one
+        for one in (
+            "nvidia-smi shows CUDA 12.2 but nvcc says 11.5, which one does tensorflow use?",
+            "nvcc --version reports 11.8 while nvidia-smi reports CUDA Version: 12.4. Which is used?",
+            "Why does nvidia-smi say CUDA 12.4 and nvcc -V say 11.2?",
+            "My nvidia-smi output says CUDA Version 12.0, however nvcc gives release 10.1. Is this a problem?",
+            "Different CUDA versions shown by nvcc and NVIDIA-SMI (11.5 vs 12.2)",
+            "According to nvidia-smi I have cuda 12.6, but when I run nvcc --version I get 12.1",
+            "nvidia-smi and nvcc show different CUDA versions: 12.2 and 11.5. Which CUDA does TF use?",
+            "The CUDA version in nvidia-smi (12.2) is not the one of nvcc (11.5).",
+        )
+    }
+    | {"both outputs": text(smi(cuda="12.4"), "Cuda compilation tools, release 11.5, V11.5.119")},
     "cuda.missing": {
         "2.4": text(
             not_opened("2.4", "libcudart.so.11.0"),
@@ -185,6 +199,15 @@ FIRES: dict[str, dict[str, str]] = {
 }
 
 LOOK_ALIKES: dict[str, dict[str, str]] = {
+    "cuda.versions-differ": {
+        "they are equal": "nvcc is 12.4 and nvidia-smi is 12.4",
+        "nvcc alone": "nvcc says 11.5, and tensorflow 2.15 finds no GPU",
+        "both outputs, of one version": text(smi(cuda="12.4"), "Cuda compilation tools, release 12.4, V12.4.131"),
+        "a toolkit of conda": text(smi(cuda="12.4"), "cudatoolkit     11.8.0    h4ba93d1_13    conda-forge"),
+        "a failure is the question": text(
+            smi(cuda="12.4"), "Cuda compilation tools, release 11.5, V11.5.119", log("2.21", DEVICE, CANNOT_OPEN, "W")
+        ),
+    },
     "cuda.missing": {
         "a GPU is created": text(not_opened("2.4", "libcudart.so.11.0"), created()),
         "only TensorRT": not_opened("2.4", "libnvinfer.so.8"),

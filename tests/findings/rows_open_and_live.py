@@ -239,6 +239,7 @@ LIVE: dict[str, dict[str, Live]] = {
         "it is found": Live("Compiled cluster using XLA!", fires=False),
     },
     # nobody asks what the lines of a live run mean
+    "cuda.versions-differ": {"a line": Live("nvidia-smi shows CUDA 12.2 but nvcc says 11.5", fires=False)},
     "benign.log": {"oneDNN": Live("oneDNN custom operations are on. You may see slightly different", fires=False)},
     "tensorrt.missing-benign": {"2.15": Live("TF-TRT Warning: Could not find TensorRT", fires=False)},
     "env.xla-flags": {

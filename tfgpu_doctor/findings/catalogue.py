@@ -17,6 +17,7 @@ from tfgpu_doctor.findings import (
     compute,
     container,
     cuda,
+    cuda_numbers,
     cuda_path,
     cudnn,
     cudnn_runtime,
@@ -73,6 +74,7 @@ FILES: tuple[ModuleType, ...] = (
     performance,
     environment,
     environment_machine,
+    cuda_numbers,
     harmless,
     known_bugs,
 )
