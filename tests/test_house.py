@@ -28,14 +28,10 @@ LONGEST = 350  # lines
 LONG = {"probes/tensorflow_probe.py": "one file, because it runs alone in whatever interpreter has TensorFlow"}
 MOST_COMPLEX = 15
 COMPLEX = {  # to be split
-    "findings/cuda.py::nothing_brings_it_planned",
-    "findings/gpu_arch.py::newest_cudnn_planned",
-    "findings/packages.py::no_matching_distribution",
     "install/allowed.py::_argument_list",
     "install/library_paths.py::_links",
     "manifests/locks.py::_closure",
     "manifests/setup_files.py::read_setup_py",
-    "plan/ranking.py::_ways",
 }
 CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
 WAITS = {

@@ -223,6 +223,25 @@ def test_only_the_versions_asked_for() -> None:
     assert plan(">=2.12,<2.14", gpu="RTX 3090", driver="535", python="3.10").options[0].tensorflow == "2.13.1"
 
 
+@pytest.mark.parametrize(
+    ("asked", "described", "first"),
+    [
+        (">=2.16", {"gpu": "A100", "os": "windows", "python": "3.10"}, "wsl2 2.20.0"),  # 2.21.0 needs links
+        ("2.10", {"gpu": "L4", "os": "windows"}, "as-is 2.10.1"),  # who asks for it means Windows itself
+        ("2.18", {"gpu": "A100", "driver": "535"}, "as-is 2.18.1"),
+        ("2.15", {"gpu": "T4", "driver": "535", "python": "3.8"}, "python 2.15.1"),
+        ("1.15", {"gpu": "GH200", "driver": "450", "python": "3.13"}, "container 1.15.5+nv23.1"),
+    ],
+)
+def test_what_is_asked_for_on_other_systems(asked: str, described: dict[str, Any], first: str) -> None:
+    assert brief(plan(asked, **described).options)[0] == first
+
+
+def test_no_x86_machine_is_advised_for_a_gpu_of_arm() -> None:
+    found = plan("2.18", gpu="GH200", driver="418")
+    assert [lift.constraints for lift in found.lifts] == [("tensorflow",)]
+
+
 def test_what_would_have_to_give_way() -> None:
     found = plan("2.15", gpu="RTX 3090", driver="535", python="3.12")
     assert found.options[0].kind == "python"  # one cheap change, not a dead end

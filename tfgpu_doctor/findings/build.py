@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
@@ -12,8 +14,11 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.pip_answers import ended_on_macos
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.target import from_facts
+from tfgpu_doctor.plan.without_cuda import on_macos
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
@@ -124,7 +129,7 @@ CPU_BUILD = finding(
     severity=Severity.ERROR,
     title="This TensorFlow was built for the CPU only",
     explained_by=("tf.python-unsupported", "tf.package-conflict"),
-    pointless_after=("tf.windows-native",),
+    pointless_after=("tf.windows-native", "tf.import-avx"),
     docs=GUIDE,
     about_gpus=True,
 )
@@ -259,13 +264,15 @@ def _on_macos(context: Context, *seen: Evidence) -> Problem:
 
 
 def _mac_fixes(context: Context) -> Iterator[Fix]:
-    """Apple's plug-in, whose newest version came after TensorFlow 2.18.0 and before 2.19.0; else the CPU."""
+    """What tfgpu plan offers for a Mac; one of unknown processor is taken to be of Apple silicon."""
+    target = structs.replace(from_facts(context.facts, context.matrix), os="macos")
     if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
-        yield Fix(
-            text="On Apple silicon, use the GPU with Apple's plug-in tensorflow-metal 1.2.0, beside TensorFlow 2.18 "
-            "(Python 3.9 to 3.12)",
-            commands=context.remedies.pip_install("tensorflow-metal==1.2.0"),
-        )
+        target = structs.replace(target, machine="arm64")
+    for option in on_macos(PlanRequest(context.matrix, target), None):
+        if option.kind == "metal":
+            yield Fix(
+                text=f"On Apple silicon, in an environment of its own: {option.title}", commands=option.commands["pip"]
+            )
     yield Fix(text="Or use the CPU: TensorFlow works there as it is installed")
     yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")
 

@@ -304,20 +304,30 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
     expected = f"CUDA {release.cuda} and cuDNN {release.cudnn}"
     nothing = f"Nothing brings CUDA {minor(release.cuda)} for TensorFlow {release.version}"
-    only_runtime = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
-    better = with_extra(view, release) if release.extra else replacement(view)
     grave = Severity.ERROR if certain else Severity.WARNING
-    without = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
-    fixes = (write_tensorflow(tensorflow, better),) if better and better != tensorflow.text else ()
-    if not view.wants_gpu and not _keeps_release(better, tensorflow, release):
-        fixes = (Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",)),)
     yield Problem(
         title=nothing if certain and view.wants_gpu else f"{tensorflow.text} brings no CUDA",
-        cause=only_runtime if runtime_only else without if view.wants_gpu else f"{_ON_THE_CPU}. {without}",
+        cause=_why_nothing(view, release, runtime_only=runtime_only),
         evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
-        fixes=fixes,
+        fixes=tuple(_bring_cuda(view, release, tensorflow)),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
+
+
+def _why_nothing(view: PlannedEnvironment, release: Release, *, runtime_only: bool) -> str:
+    if runtime_only:
+        return "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
+    without = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
+    return without if view.wants_gpu else f"{_ON_THE_CPU}. {without}"
+
+
+def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
+    """The line with its extra, or of a release that has one; where no GPU is meant, no other release."""
+    better = with_extra(view, release) if release.extra else replacement(view)
+    if not view.wants_gpu and not _keeps_release(better, tensorflow, release):
+        yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
+    elif better and better != tensorflow.text:
+        yield write_tensorflow(tensorflow, better)
 
 
 def _keeps_release(better: str | None, line: Requirement, release: Release) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.card_evidence import capabilities_of, needs, of_card
+from tfgpu_doctor.findings.card_evidence import capabilities_of, needs, of_card, one_suffices, required_by
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.plan.file_edits import write, write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
+from tfgpu_doctor.plan.target import TargetGpu
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
@@ -109,23 +111,35 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or tensorflow is None or view.conda or not view.extra or not (release.sass or release.ptx):
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
-    pin, named, chosen = release.pip_nvidia.get(name, "=="), view.requirement(name), view.versions.get(name)
-    exact = pinned(named) if named else None  # also of a version that the matrix does not have
-    chosen = exact or chosen
-    if pin.startswith("==") or (named and chosen is None):
+    pin, named = release.pip_nvidia.get(name, "=="), view.requirement(name)
+    if pin.startswith("==") or (named and _chosen(view, named) is None):
         return
     for gpu in view.target.gpus:
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped and (named is None or at_least(chosen, dropped)):
-            cudnn = f"cuDNN {exact}" if exact else "The newest cuDNN"
-            found, expected = named or tensorflow, f"cuDNN before {dropped}"
-            fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
-            yield Problem(
-                title=f"{cudnn} has dropped {gpu.name or f'compute capability {gpu.compute_capability}'}",
-                cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
-                evidence=(evidence(found.text, str(found.place), expected, "compat_matrix.yaml, cudnn"),),
-                fixes=(fix or write_beside(tensorflow, f"{name}<{dropped}"),),
-            )
+        if dropped is None:
+            continue
+        fix = write_beside(tensorflow, f"{name}<{dropped}")
+        if named is None:
+            yield _cudnn_dropped(release, gpu, dropped, tensorflow, fix)
+        elif at_least(_chosen(view, named), dropped):
+            lower = write(named, f"{name}{pin.split(',')[0]},<{dropped}")
+            yield _cudnn_dropped(release, gpu, dropped, named, lower or fix)
+
+
+def _chosen(view: PlannedEnvironment, cudnn: Requirement) -> str | None:
+    """The version that a line pins, also one that the matrix does not have, or that pip chooses for it."""
+    return pinned(cudnn) or view.versions.get(cudnn.name)
+
+
+def _cudnn_dropped(release: Release, gpu: TargetGpu, dropped: str, line: Requirement, fix: Fix) -> Problem:
+    exact = pinned(line) if line.name.startswith("nvidia-cudnn") else None
+    card = gpu.name or f"compute capability {gpu.compute_capability}"
+    return Problem(
+        title=f"cuDNN {exact} has dropped {card}" if exact else f"The newest cuDNN has dropped {card}",
+        cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
+        evidence=(evidence(line.text, str(line.place), f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),),
+        fixes=(fix,),
+    )
 
 
 @in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
@@ -154,15 +168,6 @@ _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-functio
 _TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
-def _one_suffices(known: Iterable[str], required: list[str]) -> bool:
-    return any(capability(one) >= capability(low) for low in required for one in known)
-
-
-def _required(ignored: tuple[Message, ...]) -> list[str]:
-    """The lowest capabilities that lines ask for; a line may be cut off."""
-    return [m.values[key] for m in ignored for key in ("need", "least", "floor") if m.values.get(key)]
-
-
 @ARCH_TOO_OLD.sign
 def left_out_message(
     messages: MessageLog, cards: tuple[Card, ...] | None = None, gpu_release: Release | None = None
@@ -174,8 +179,8 @@ def left_out_message(
     old = known and not messages.has(*_TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
     if not (ignored or mismatch or (no_kernel and old)):
         return None
-    required = _required(ignored)
-    if messages.has("gpu-created") and _one_suffices(known, required):
+    required = required_by(ignored)
+    if messages.has("gpu-created") and one_suffices(known, required):
         return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
     gap = (

@@ -145,23 +145,31 @@ def no_matching_distribution(
     if old := with_old_pip(context, refused, row, python_version):
         return old
     python, more = _pip_python(context, refused, python_version, wheel_platform)
-    no_wheel = row is not None and bool(python) and minor(python) not in row.python
-    nothing_offered = any(offered(message) == [] for message in refused)
-    nothing = "pip is offered no TensorFlow at all" if nothing_offered else None
-    return Problem(
-        title=f"TensorFlow {row.version} has no wheel for Python {python}" if row and no_wheel else nothing,
-        cause=_NOTHING_OFFERED if nothing_offered else None,
-        evidence=(
-            *message_evidence(*refused, need=f"{pythons_of(row)} for TensorFlow {row.version}" if row else None),
-            *more,
-        ),
-        fixes=(
-            *((_what_decides(context),) if nothing_offered else ()),
-            *(_environment_for(context, row) if row else ()),
-            *(_another_environment(context) if nothing_offered else _another_python(context)),
-            *(() if nothing_offered else (_PYTHON_OF_PIP,)),
-        ),
-    )
+    need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
+    seen = (*message_evidence(*refused, need=need), *more)
+    no_wheel = None
+    if row is not None and python and minor(python) not in row.python:
+        no_wheel = f"TensorFlow {row.version} has no wheel for Python {python}"
+    return _refused(context, refused, row, no_wheel, seen)
+
+
+def _refused(
+    context: Context,
+    refused: tuple[Message, ...],
+    row: Release | None,
+    no_wheel: str | None,
+    seen: tuple[Evidence, ...],
+) -> Problem:
+    """pip is offered other releases, or none at all."""
+    for_it = _environment_for(context, row) if row else ()
+    if any(offered(message) == [] for message in refused):
+        return Problem(
+            title=no_wheel or "pip is offered no TensorFlow at all",
+            cause=_NOTHING_OFFERED,
+            evidence=seen,
+            fixes=(_what_decides(context), *for_it, *_another_environment(context)),
+        )
+    return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python(context), _PYTHON_OF_PIP))
 
 
 def _pip_python(

@@ -8,10 +8,12 @@ from itertools import combinations
 
 from msgspec import structs
 
+from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to
 from tfgpu_doctor.plan.records import Lift, Option
 
 WORKING_SYSTEM = {"windows": "wsl2", "macos": "linux"}
+_SYSTEMS = {"windows": "WSL2", "macos": "Linux on a machine with an NVIDIA GPU"}  # what to have instead
 
 
 def _without(**values: object) -> Callable[[PlanRequest], PlanRequest]:
@@ -20,6 +22,8 @@ def _without(**values: object) -> Callable[[PlanRequest], PlanRequest]:
 
 def _another_system(request: PlanRequest) -> PlanRequest:
     os = WORKING_SYSTEM.get(request.target.os, request.target.os)
+    if os == request.target.os and any(arm_only(gpu.name, gpu.compute_capability) for gpu in request.target.gpus):
+        return request  # no x86_64 machine has such a GPU
     return replace(request, target=structs.replace(request.target, os=os, machine="x86_64", glibc=None))
 
 
@@ -76,8 +80,6 @@ def _change(request: PlanRequest, name: str, option: Option) -> str:
         case "glibc":
             return "a newer Linux distribution"
         case "os":
-            return {"wsl2": "WSL2", "linux": "Linux on a machine with an NVIDIA GPU"}[
-                WORKING_SYSTEM.get(request.target.os, "linux")
-            ]
+            return _SYSTEMS.get(request.target.os, "an x86_64 machine")
         case _:
             return "another GPU"

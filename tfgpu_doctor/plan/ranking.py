@@ -140,7 +140,7 @@ class Planner:
         if self.target.os == "macos":
             return tuple(on_macos(self.request, self.state.interpreter))
         ways = tuple(self._ways())
-        if self.request.specifier and not any(one.kind in _FROM_PIP for one in ways):
+        if self.request.specifier and not any(one.kind in (*_FROM_PIP, "wsl2") for one in ways):
             ways = tuple(self._with_links()._ways())
         return tuple(sorted(ways, key=self._rank))
 
@@ -162,7 +162,7 @@ class Planner:
         if older_than_five_years(self.request.matrix, option.released):
             return 3
         if self.target.os == "windows" and option.kind != "wsl2":
-            return 0 if option.kind == "as-is" and self.target.python else 2
+            return 0 if option.kind == "as-is" and (self.target.python or self.request.specifier) else 2
         return 1
 
     def _ways(self) -> Iterator[Option]:
@@ -170,6 +170,18 @@ class Planner:
         best = self.best()
         if best:
             yield self.option("as-is", best)
+        changed = tuple(self._after_a_change(best))
+        yield from changed
+        others = alternatives(self.request)
+        yield from others or (() if best or changed else after_a_driver_change(self.request))
+        if self.target.os == "windows":
+            yield from self._in_wsl()
+            yield from on_cpu(self.request, None)
+        if best is None and (row := self.best(pre=True)):
+            yield self.option("pre-release", row)
+
+    def _after_a_change(self, best: Release | None) -> Iterator[Option]:
+        """Releases newer than what works as things are, each after a cheap change."""
         newest = best
         for kind, given_up in CHANGES:
             enough = newest and not older_than_five_years(self.request.matrix, newest.released)
@@ -177,13 +189,6 @@ class Planner:
             if row and row is not newest and (best is None or Version(row.version) > Version(best.version)):
                 yield self.option(kind, row)
                 newest = max(newest or row, row, key=lambda one: Version(one.version))
-        others = alternatives(self.request)
-        yield from others or (after_a_driver_change(self.request) if newest is None else ())
-        if self.target.os == "windows":
-            yield from self._in_wsl()
-            yield from on_cpu(self.request, None)
-        if best is None and (row := self.best(pre=True)):
-            yield self.option("pre-release", row)
 
     def best(self, given_up: frozenset[str] = frozenset(), *, pre: bool = False) -> Release | None:
         """The newest release that violates nothing but what is given up, and that some command can install."""
