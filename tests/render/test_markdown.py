@@ -113,5 +113,5 @@ def test_a_pasted_text_shows_the_layers_that_it_tells() -> None:
     assert "tfgpu explain" in text
     assert "| Driver | 570.1 |" in text and "| cuDNN |" not in text
     nothing = render(msgspec.structs.replace(report(Facts()), source="text"))
-    assert "says nothing about the machine" in nothing
+    assert "names no machine, driver or TensorFlow" in nothing
     assert "Could not determine" not in nothing

@@ -72,13 +72,14 @@ class Machine:
         self.trouble = trouble
         self.doctor_takes = doctor_takes
         self.lists = gpus if lists is None else lists  # GPUs that the workers see
+        self.required: int | None = None
         self.started: list[SmokeWorker] = []
         self.done: list[str] = []  # "matpow /GPU:0"
 
     def doctor(self, timeout: float) -> Report:
         """The diagnosis."""
         self.clock.now += min(self.doctor_takes, timeout)
-        return report(facts=self.facts)
+        return report(facts=self.facts, require_gpus=self.required)
 
     def worker(self) -> Worker:
         """One more process."""
@@ -88,6 +89,7 @@ class Machine:
     def smoke(self, **options: Any) -> Smoke:
         """Run the smoke test."""
         baseline = options.pop("baseline", None)
+        self.required = 0 if options.get("require_gpus") == 0 else None  # as cli/smoke.py does it
         return Smoking(SmokeOptions(**options), self.doctor, self.worker, MATRIX, baseline, clock=self.clock).run(
             CREATED
         )

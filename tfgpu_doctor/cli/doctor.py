@@ -12,6 +12,7 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
     Output,
     check_executable,
+    detail_options,
     fail_on_option,
     output_options,
     pair_outputs,
@@ -22,6 +23,7 @@ from tfgpu_doctor.cli.output import (
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import FailOn, Report
+    from tfgpu_doctor.render.formats import Detail
 
 
 @click.command(
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 )
 @fail_on_option
 @redact_option
+@detail_options
 @output_options("report")
 @click.pass_context
 def command(
@@ -78,6 +81,7 @@ def command(
     skip: tuple[str, ...],
     fail_on: FailOn,
     redact: bool | None,
+    detail: Detail | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
@@ -105,7 +109,7 @@ def command(
         from tfgpu_doctor.diagnosis.selection import restrict
 
         report = restrict(report, only, skip)
-    show(report, targets, redact, fail_on, only, skip)
+    show(report, targets, redact, fail_on, only, skip, detail or "normal")
     context.exit(exit_code(report, fail_on))
 
 
@@ -158,9 +162,11 @@ def show(
     fail_on: FailOn = "error",
     only: tuple[str, ...] = (),
     skip: tuple[str, ...] = (),
+    detail: Detail = "normal",
 ) -> None:
     """Render the report for each target.
 
     `fail_on`, `only` and `skip` are the options of the user: formats for CI show what fails and what was checked.
+    `detail` is how much the text shows.
     """
-    write(report, "report", targets, redact=redact, fail_on=fail_on, only=only, skip=skip)
+    write(report, "report", targets, redact=redact, fail_on=fail_on, only=only, skip=skip, detail=detail)

@@ -16,6 +16,7 @@ import click
 from tfgpu_doctor.cli.checks import checks_options, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import (
+    detail_options,
     fail_on_option,
     output_options,
     pair_outputs,
@@ -28,6 +29,7 @@ from tfgpu_doctor.render.streams import say
 if TYPE_CHECKING:
     from tfgpu_doctor.cli.output import Output
     from tfgpu_doctor.records.report import FailOn, Report
+    from tfgpu_doctor.render.formats import Detail
 
 _LARGEST = 1 << 30  # bytes of a log; it takes half a minute
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
@@ -62,6 +64,7 @@ _NOT_TEXT = (
 @checks_options
 @fail_on_option
 @redact_option
+@detail_options
 @output_options("report")
 @click.pass_context
 def command(
@@ -72,6 +75,7 @@ def command(
     skip: tuple[str, ...],
     fail_on: FailOn,
     redact: bool | None,
+    detail: Detail | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
@@ -98,7 +102,7 @@ def command(
         from tfgpu_doctor.diagnosis.selection import restrict
 
         report = restrict(report, only, skip)
-    show(report, targets, redact, fail_on, only, skip)
+    show(report, targets, redact, fail_on, only, skip, detail or "normal")
     context.exit(exit_code(report, fail_on))
 
 

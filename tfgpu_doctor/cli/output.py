@@ -44,6 +44,15 @@ redact_option = click.option(
 )
 
 
+def detail_options(function: _Function) -> _Function:
+    """-v and -q: how much the text for people shows; `detail` is a render.formats.Detail."""
+    verbose = click.option(
+        "-v", "--verbose", "detail", flag_value="full", help="Show all evidence, all fixes and all checks."
+    )
+    quiet = click.option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix.")
+    return verbose(quiet(function))
+
+
 def output_options(*kinds: str) -> Callable[[_Function], _Function]:
     """--format and --output of a command whose results are of these kinds; :func:`pair_outputs` puts them together."""
     chosen = click.option(

@@ -169,7 +169,7 @@ def _run(options: SmokeOptions, executable: str, matrix_file: str | None, baseli
     with bar() as progress:
         return Smoking(
             options,
-            partial(_doctor, executable, matrix),
+            partial(_doctor, executable, matrix, 0 if options.require_gpus == 0 else None),
             lambda: WorkerProcess(executable),
             matrix,
             baseline,
@@ -177,8 +177,8 @@ def _run(options: SmokeOptions, executable: str, matrix_file: str | None, baseli
         ).run(now())
 
 
-def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
-    """Diagnose the interpreter, with a time limit for TensorFlow."""
+def _doctor(executable: str, matrix: Matrix, require_gpus: int | None, timeout: float) -> Report:
+    """Diagnose the interpreter, with a time limit for TensorFlow; how many GPUs there are is a check of its own."""
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.probes.examine import examine
     from tfgpu_doctor.records.facts import Unknown
@@ -187,4 +187,4 @@ def _doctor(executable: str, matrix: Matrix, timeout: float) -> Report:
     version = examination.facts.python.version
     if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
         raise click.UsageError(f"--python {executable}: {version.reason}")
-    return make_report(examination.facts, matrix, source="live", timings=examination.timings)
+    return make_report(examination.facts, matrix, source="live", timings=examination.timings, require_gpus=require_gpus)

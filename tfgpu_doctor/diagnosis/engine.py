@@ -12,11 +12,12 @@ Three things are decided here, once, for all findings:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
+from tfgpu_doctor.diagnosis.without_gpu import as_notes
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
@@ -45,8 +46,12 @@ def diagnose(
     require_gpus: int | None = None,
     planned: PlannedEnvironment | None = None,
     declarations: Iterable[Declaration] | None = None,
+    for_any_machine: bool = False,
 ) -> Diagnosis:
-    """Judge `facts` by `matrix`, and the environment that a manifest plans; never raises for the facts' sake."""
+    """Judge `facts` by `matrix`, and the environment that a manifest plans; never raises for the facts' sake.
+
+    `for_any_machine`: the environment is made for a machine that has a GPU, whether or not this one has.
+    """
     context = Context(facts, matrix, require_gpus, planned)
     open_contexts = tuple(hypotheses(context))
     chosen = DECLARATIONS.values() if declarations is None else declarations
@@ -56,14 +61,14 @@ def diagnose(
     certain = [_found(declared, candidate, context) for declared, candidate in shown if not candidate.possible]
     possible = [_finding(declared, candidate, context) for declared, candidate in shown if candidate.possible]
     possible += _possibilities(judged, context, fired)
-    findings = with_possible(arrange(certain), possible)
-    ids = {finding.id for finding in findings}
-    undetermined = (
-        Undetermined(id=one.declared.id, reason=one.unknown.reason)
-        for one in judged
-        if one.unknown and one.is_open(ids)
-    )
-    return Diagnosis(findings, tuple(undetermined))
+    findings = with_possible(arrange(certain if for_any_machine else as_notes(certain, context)), possible)
+    return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
+
+
+def _undetermined(judged: Iterable[Judged], ids: set[str]) -> Iterator[Undetermined]:
+    for one in judged:
+        if one.unknown and one.is_open(ids):
+            yield Undetermined(id=one.declared.id, reason=one.unknown.reason)
 
 
 def _possibilities(judged: Iterable[Judged], context: Context, fired: set[str]) -> list[Finding]:

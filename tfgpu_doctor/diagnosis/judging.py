@@ -12,7 +12,7 @@ import msgspec
 from tfgpu_doctor.findings import own_reports
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem, Sign, matches
-from tfgpu_doctor.findings.inputs import PATHS, fetch
+from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.records.facts import NOT_ASKED, Facts, Known, Record, Unknown, value_or
 from tfgpu_doctor.records.report import Severity
 
@@ -112,11 +112,11 @@ def _apply(sign: Sign, context: Context) -> Problem | Unknown | None:
     for name in (*sign.gates, *sign.required):
         fact = fetch(name, context)
         if isinstance(fact, Unknown):
-            return msgspec.structs.replace(fact, reason=f"{PATHS.get(name, name)}: {fact.reason}")
+            return fact
     optional = {name: fetch(name, context) for name in sign.optional}
     if not sign.required and not sign.gates and optional and all(isinstance(f, Unknown) for f in optional.values()):
-        name, first = next(iter(optional.items()))
-        return Unknown(f"{PATHS.get(name, name)}: {first.reason}") if isinstance(first, Unknown) else None
+        first = next(iter(optional.values()))
+        return Unknown(first.reason) if isinstance(first, Unknown) else None
     required = {name: value_or(fetch(name, context), None) for name in sign.required}
     given = {**required, **{name: value_or(fact, None) for name, fact in optional.items()}}
     problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)

@@ -12,17 +12,19 @@ from tfgpu_doctor.records.facts import Facts, Known, value_or
 from tfgpu_doctor.records.report import SCHEMA, MatrixInfo, Report, Tool, judge
 
 
-def works(facts: Facts) -> bool | None:
+def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
     """Whether a GPU was seen to compute under TensorFlow, or, when it was not started, everything it needs is in place.
 
-    None: could not be determined.
+    Where no GPU is required, the CPU will do. None: could not be determined.
     """
     devices = facts.tensorflow.devices
     if isinstance(devices, Known):
-        return any(device.kind == "GPU" for device in devices.value)
+        return require_gpus == 0 or any(device.kind == "GPU" for device in devices.value)
     skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
     if "import" not in skipped:
         return None
+    if require_gpus == 0:
+        return True if isinstance(facts.tensorflow.version, Known) else None
     sonames = value_or(facts.loader.sonames, ())
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
     return True if in_place and all(name.winner for name in sonames) else None
@@ -40,16 +42,17 @@ def make_report(
     source: Literal["live", "report", "text"],
     timings: dict[str, float],
     require_gpus: int | None = None,
+    for_any_machine: bool = False,
 ) -> Report:
-    """Diagnose `facts` and put everything into a report, dated now."""
-    diagnosis = diagnose(facts, matrix, require_gpus=require_gpus)
+    """Diagnose `facts` and put everything into a report, dated now; the options are those of `diagnose`."""
+    diagnosis = diagnose(facts, matrix, require_gpus=require_gpus, for_any_machine=for_any_machine)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
         created=now(),
         source=source,
-        verdict=judge(diagnosis.findings, works=works(facts)),
+        verdict=judge(diagnosis.findings, works=works(facts, require_gpus)),
         facts=facts,
         timings=timings,
         findings=diagnosis.findings,

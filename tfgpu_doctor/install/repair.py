@@ -161,7 +161,7 @@ class Repairing:
         kind = value_or(python.environment, "")
         if value_or(python.externally_managed, False) or kind in ("system", "pyenv"):
             raise FolderError(f"{self.prefix} is the Python of the system, which tfgpu does not change (PEP 668)")
-        return make_report(found.facts, self.matrix, source="live", timings=found.timings)
+        return make_report(found.facts, self.matrix, source="live", timings=found.timings, for_any_machine=True)
 
     def _prove(self, facts: Facts) -> Proof | None:
         release = self.release(facts)

@@ -12,6 +12,10 @@ _MEANING = {
     "broken": "TensorFlow cannot use the GPU",
     "unknown": "could not determine whether TensorFlow can use the GPU",
 }
+_ON_CPU = {  # reports that are no worse, because no GPU was required
+    "ok": "TensorFlow runs on the CPU; no GPU is required",
+    "degraded": "TensorFlow runs on the CPU, but with problems; no GPU is required",
+}
 _MEANING_OF_TEXT = {
     "ok": "according to this text TensorFlow uses the GPU",
     "degraded": "according to this text TensorFlow works, but with problems",
@@ -27,7 +31,13 @@ def verdict_sentence(report: Report) -> str:
     started = isinstance(report.facts.tensorflow.devices, Known)
     if report.verdict == "ok" and not started:
         return "everything that TensorFlow needs is in place (it was not started)"
+    if report.verdict in ("ok", "degraded") and not _lists_gpu(report):
+        return _ON_CPU[report.verdict]
     return _MEANING[report.verdict]
+
+
+def _lists_gpu(report: Report) -> bool:
+    return any(device.kind == "GPU" for device in value_or(report.facts.tensorflow.devices, ()))
 
 
 def _meaning_of_text(report: Report) -> str:

@@ -9,7 +9,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+Detail = Literal["least", "normal", "full"]  # how much of a result the text for people shows
 
 
 class Format(NamedTuple):

@@ -5,6 +5,7 @@ Text from outside (titles, evidence, commands) is returned as it is; who prints 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ LABEL_WIDTH = 9  # characters of the longest label
 _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
 VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
+
+_DRIVER_LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
 
 _LOG = 40  # lines at the end of TensorFlow's log
 # what shows most of a machine on which tfgpu is not installed
@@ -74,6 +77,34 @@ def blocks(report: Report) -> Iterator[Block]:
         )
 
 
+def brief(block: Block) -> Block:
+    """What a first screen needs of a finding: its first evidence, why, what follows, two fixes; a note's title."""
+    if block.mark == "note":
+        return block._replace(lines=(), docs="")
+    if block.mark == "unknown":
+        return block
+    lines = (*_first_evidence(block), *_of(block, "why"), *_together(_of(block, "therefore")), *_of(block, "fix")[:2])
+    return block._replace(lines=lines, docs="")
+
+
+def _of(block: Block, label: str) -> tuple[Line, ...]:
+    return tuple(line for line in block.lines if line.label == label)
+
+
+def _first_evidence(block: Block) -> tuple[Line, ...]:
+    """The evidence up to the first that says what is expected, else the first two."""
+    shown = tuple(line for line in block.lines if line.label in ("found", "expected"))
+    end = next((place for place, line in enumerate(shown) if line.label == "expected"), 1)
+    return shown[: min(end, 2) + 1]
+
+
+def _together(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """Consequences in one line."""
+    if len(lines) < 2:
+        return lines
+    return (lines[0]._replace(text="; ".join(line.text for line in lines), id=""),)
+
+
 def block(finding: Finding, titles: Mapping[str, str]) -> Block:
     """One finding: evidence, cause, consequences, fixes; `titles` has those of its consequences."""
     lines = tuple(_lines(finding, titles))
@@ -108,6 +139,18 @@ def _possible_causes(report: Report) -> Iterator[Block]:
         fixes = dict.fromkeys(fix for finding in group for fix in finding.fixes)
         lines = (*causes, Line("why", reason), *map(_fix, fixes))
         yield Block("unknown", "Possible causes", lines, tuple(finding.id for finding in group))
+
+
+def skipped(report: Report) -> list[tuple[str, int]]:
+    """Why checks could not be made, and how many for each reason, the commonest reason first."""
+    reasons = Counter(_one_reason(item.reason, report) for item in report.undetermined if report.source != "text")
+    return reasons.most_common()
+
+
+def _one_reason(reason: str, report: Report) -> str:
+    """One name for all that is unknown because there is no driver to ask."""
+    none = value_or(report.facts.driver.libcuda, None) == ()
+    return "no NVIDIA driver" if none and any(name in reason for name in _DRIVER_LIBRARIES) else reason
 
 
 def undetermined(report: Report) -> list[tuple[str, str]]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.facts import NOT_EXAMINED, NOT_IN_TEXT, Fact, Facts, Known, Soname, Unknown, value_or
-from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, value_or
+from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import memory_size
 
 Mark = Literal["ok", "error", "warning", "unknown", "absent"]
@@ -28,7 +28,7 @@ class Layer:
 
 def stack(report: Report) -> tuple[Layer, ...]:
     """Describe every layer."""
-    return tuple(_layer(name, report.facts, report.findings) for name in LAYERS)
+    return tuple(_layer(name, report) for name in LAYERS)
 
 
 def layers_of(report: Report) -> tuple[Layer, ...]:
@@ -37,20 +37,20 @@ def layers_of(report: Report) -> tuple[Layer, ...]:
     if report.source != "text":
         return layers
     known = tuple(layer for layer in layers if layer.mark != "unknown")
-    return known or (Layer("Text", "unknown", "says nothing about the machine, its driver or its TensorFlow"),)
+    return known or (Layer("Text", "unknown", "names no machine, driver or TensorFlow"),)
 
 
-def _layer(name: str, facts: Facts, findings: tuple[Finding, ...]) -> Layer:
-    text, mark = _DESCRIBE[name](facts)
-    named = mark != "unknown"
+def _layer(name: str, report: Report) -> Layer:
+    text, mark = _DESCRIBE[name](report.facts)
+    if mark == "unknown" and report.source == "text":
+        return Layer(name, mark, text)  # the text says nothing of it, so nothing is wrong with what is shown
     # a report of another version may hold an id that this one does not know
-    severities = {one.severity for one in findings if one.id in DECLARATIONS and DECLARATIONS[one.id].layer == name}
+    found = report.findings
+    severities = {one.severity for one in found if one.id in DECLARATIONS and DECLARATIONS[one.id].layer == name}
     if Severity.ERROR in severities:
         mark = "error"
     elif Severity.WARNING in severities and mark == "ok":
         mark = "warning"
-    if not named and mark != "unknown" and text == NOT_IN_TEXT.reason:
-        text = "see below: the text does not name it"
     return Layer(name, mark, text)
 
 

@@ -10,7 +10,6 @@ import msgspec
 from tfgpu_doctor.bench.comparing.comparison import JUDGED
 from tfgpu_doctor.bench.comparing.records import WORDS, RunChange
 from tfgpu_doctor.bench.results import Run, Throughput
-from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.records.facts import Known, Phase, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
@@ -82,17 +81,14 @@ def too_old(report: Report) -> str | None:
 
 
 def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> SmokeCheck:
-    """The verdict; where no GPU is required and TensorFlow lists none, findings about GPUs do not count."""
+    """The verdict of the doctor, who was told when no GPU is required."""
     late = no_time_to_import(report, options)
-    on_cpu = options.require_gpus == 0 and not gpus_of(report)
-    errors = list(_errors(report, on_cpu=on_cpu, late=late is not None))
+    errors = list(_errors(report, late=late is not None))
     check = SmokeCheck(
         name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
     )
     if late and not errors:
         return _with(check, status="not run", saw="", why=late, passed=0, ran=0)
-    if on_cpu and not errors and gpus_of(report) is not None:
-        return _with(check, saw="TensorFlow runs on the CPU; no GPU is required")
     if errors:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         return _with(check, status="failed", saw="", why=f"{errors[0].title} ({errors[0].id}){more}", passed=0)
@@ -102,16 +98,10 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
     return check
 
 
-def _errors(report: Report, *, on_cpu: bool, late: bool) -> Iterator[Finding]:
-    """The errors that count.
-
-    What says why TensorFlow has no GPU is no fault of a machine of which none is required, and an import for which the
-    budget is too small is none of TensorFlow's.
-    """
+def _errors(report: Report, *, late: bool) -> Iterator[Finding]:
+    """The errors that count; an import for which the budget is too small is none of TensorFlow's."""
     for one in report.findings:
-        about_gpus = one.id in DECLARATIONS and DECLARATIONS[one.id].about_gpus
-        passed_over = (on_cpu and about_gpus) or (late and one.id == IMPORT_HANG.id)
-        if one.severity is Severity.ERROR and one.root_cause and not passed_over:
+        if one.severity is Severity.ERROR and one.root_cause and not (late and one.id == IMPORT_HANG.id):
             yield one
 
 

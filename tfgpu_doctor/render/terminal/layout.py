@@ -29,18 +29,20 @@ def marked(mark: str, text: str, console: Console, indent: int = 0) -> None:
     hanging(Text(f"{' ' * indent}{marks(console)[mark]} ", STYLES[mark]), Text(text), console)
 
 
-def conclude(mark: str, text: Text, console: Console) -> None:
-    """Print the last line of a page: the verdict."""
-    console.print()
+def conclude(mark: str, text: Text, console: Console, *, first: bool = False) -> None:
+    """Print the last line of a page: the verdict; with less detail it is the `first` one."""
+    if not first:
+        console.print()
     hanging(Text(f"{marks(console)[mark]} ", f"bold {STYLES[mark]}"), text, console)
 
 
-def show_block(block: Block, console: Console) -> None:
-    """Print a finding, or what else has a heading and labelled lines."""
+def show_block(block: Block, console: Console, *, close: bool = False) -> None:
+    """Print a finding, or what else has a heading and labelled lines; `close` to the line above."""
     style = STYLES[block.mark]
     ids = f"  {block.ids[0]}" if len(block.ids) == 1 else ""
     title = Text.assemble((block.title, f"bold {style}"), (ids, "dim"))
-    console.print()
+    if not close:
+        console.print()
     hanging(Text(f"{marks(console)[block.mark]} ", style), title, console)
     for line in block.lines:
         show_line(line, console)

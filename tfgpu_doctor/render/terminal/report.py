@@ -6,25 +6,47 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.units import count
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.console import STYLES, marks
-from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, undetermined
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, skipped, undetermined
 from tfgpu_doctor.render.stack import Layer, layers_of
-from tfgpu_doctor.render.terminal.layout import conclude, hanging, show_block
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
 
 
-def render(report: Report, console: Console) -> None:
-    """Print the whole report."""
+def render(report: Report, console: Console, detail: Detail = "normal") -> None:
+    """Print the whole report; with less detail one screen of it, or the verdict and the first fix."""
+    if detail == "least":
+        _show_least(report, console)
+        return
     command = "tfgpu explain" if report.source == "text" else "tfgpu doctor"
     about = f" {report.tool.version}, matrix of {report.matrix.revision}"
     console.print(Text.assemble((command, "bold"), (about, "dim")))
     console.print()
     _show_stack(layers_of(report), console)
-    for block in blocks(report):
-        show_block(block, console)
-    if report.verdict == "unknown":
-        _show_undetermined(report, console)
+    whole = list(blocks(report))
+    shown = whole if detail == "full" else [brief(block) for block in whole]
+    for place, block in enumerate(shown):
+        # titles alone stand together
+        show_block(block, console, close=place > 0 and not block.lines and not shown[place - 1].lines)
+    if report.verdict == "unknown" or detail == "full":
+        _show_undetermined(report, detail, console)
+    if [block.lines for block in shown] != [block.lines for block in whole]:
+        console.print()
+        about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
+        hanging(Text(""), Text(f"All evidence and fixes: {command} -v{about}", "dim"), console)
     show_verdict(report, verdict_sentence(report), console)
+
+
+def _show_least(report: Report, console: Console) -> None:
+    """The verdict, the first problem and its first fix."""
+    show_verdict(report, verdict_sentence(report), console, first=True)
+    first = next(iter(blocks(report)), None)
+    if first is not None and first.mark != "note":
+        show_block(
+            first._replace(lines=tuple(line for line in first.lines if line.label == "fix")[:1], docs=""), console
+        )
 
 
 def _show_stack(layers: tuple[Layer, ...], console: Console) -> None:
@@ -35,17 +57,22 @@ def _show_stack(layers: tuple[Layer, ...], console: Console) -> None:
         hanging(head, Text(layer.text, "dim" if layer.mark == "absent" else ""), console)
 
 
-def _show_undetermined(report: Report, console: Console) -> None:
-    reasons = undetermined(report)
-    if reasons:
-        console.print()
+def _show_undetermined(report: Report, detail: Detail, console: Console) -> None:
+    reasons = undetermined(report) if detail == "full" else skipped(report)
+    if not reasons:
+        return
+    console.print()
+    if detail == "full":
         console.print(Text(f"{marks(console)['unknown']} Could not determine", STYLES["unknown"]))
-    for reason, ids in reasons:
-        hanging(Text("    "), Text.assemble(reason, (f"  {ids}", "dim")), console)
+    for reason, what in reasons:
+        if isinstance(what, str):
+            hanging(Text("    "), Text.assemble(reason, (f"  {what}", "dim")), console)
+        else:
+            marked("unknown", f"skipped, {reason}: {count(what, 'check')}", console)
 
 
-def show_verdict(report: Report, sentence: str, console: Console) -> None:
-    """Print the last line: the verdict, what it means, and how many problems there are."""
+def show_verdict(report: Report, sentence: str, console: Console, *, first: bool = False) -> None:
+    """Print the verdict, what it means, and how many problems there are: the last line, or the `first` one."""
     mark = VERDICT_MARKS[report.verdict]
     word = (report.verdict, f"bold {STYLES[mark]}")
-    conclude(mark, Text.assemble(word, f": {sentence}{problem_counts(report)}"), console)
+    conclude(mark, Text.assemble(word, f": {sentence}{problem_counts(report)}"), console, first=first)

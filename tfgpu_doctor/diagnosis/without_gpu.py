@@ -1,0 +1,45 @@
+"""What would keep TensorFlow from a GPU where there is none, or none is required: a note, not a problem. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.diagnosis.arranging import Found
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.records.report import Severity
+
+NO_GPU = "gpu.none"
+_SYMPTOMS = ("gpu.not-visible", "gpu.fewer-than-required")  # consequences of having none, and told as such
+
+
+def as_notes(found: list[Found], context: Context) -> list[Found]:
+    """The findings with those that are about GPUs as notes, where they repair nothing here.
+
+    Where no GPU is required and TensorFlow lists none, all of them. On a machine without a GPU all but that one and its
+    consequences; there they have no fixes, because gigabytes of CUDA libraries would be of no use. Findings of a pasted
+    text stay as they are: it rarely tells whether all of it is about one machine.
+    """
+    if not context.probed:
+        return found
+    none = any(one.finding.id == NO_GPU for one in found)
+    none_required = context.require_gpus == 0 and not _lists_gpu(context)
+    return [_in_place(one, none, none_required) if one.declared.about_gpus else one for one in found]
+
+
+def _in_place(one: Found, none: bool, none_required: bool) -> Found:
+    """A finding about GPUs, where the machine has none, or where none is required."""
+    if none and one.finding.id not in (NO_GPU, *_SYMPTOMS):
+        return _note(one, title=f"With a GPU: {one.finding.title}", fixes=())
+    return _note(one) if none_required else one
+
+
+def _lists_gpu(context: Context) -> bool:
+    return any(device.kind == "GPU" for device in value_or(context.facts.tensorflow.devices, ()))
+
+
+def _note(one: Found, **changes: Any) -> Found:
+    return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE, **changes))
