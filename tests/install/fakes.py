@@ -6,9 +6,11 @@ import base64
 import hashlib
 import os
 import subprocess
+import venv
 import zipfile
 from pathlib import Path
 
+import pip
 import pytest
 
 # What the plan asks for with TENSORFLOW and GPU below, and what that requires.
@@ -99,6 +101,14 @@ def write_index(folder: Path) -> Path:
     write_wheel(folder, "tensorflow", TENSORFLOW, f"nvidia-cudnn-cu12=={CUDNN} ; extra == 'and-cuda'")
     write_wheel(folder, "nvidia-cudnn-cu12", CUDNN)
     return folder
+
+
+def quick_environment(prefix: Path) -> None:
+    """A virtual environment that borrows the pip of this one: ensurepip takes most of the time of a new one."""
+    venv.create(prefix, symlinks=True, clear=False)
+    (site,) = prefix.glob("lib/python*/site-packages")
+    for one in Path(pip.__file__).parents[1].glob("pip*"):
+        (site / one.name).symlink_to(one)
 
 
 def left_in(folder: Path) -> list[str]:

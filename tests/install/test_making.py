@@ -17,8 +17,18 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
-from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_conda, fake_uv, in_mounts, left_in, write_index
-from tfgpu_doctor.install import making
+from tests.install.fakes import (
+    CUDNN,
+    GPU,
+    TENSORFLOW,
+    fake_conda,
+    fake_uv,
+    in_mounts,
+    left_in,
+    quick_environment,
+    write_index,
+)
+from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.folder import MARKER
 from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Proof, Step
 from tfgpu_doctor.records.report import decode_saved
@@ -60,7 +70,10 @@ def install(folder: Path, *arguments: str, yes: bool = True, **environ: str) -> 
 # ------------------------------------------------------------------------------------------------ with the real pip
 
 
-def test_pip_makes_it_from_wheels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_pip_makes_it_from_wheels(quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if quick:
+        monkeypatch.setattr(tools.Pip, "create", lambda self, commands, prefix, interpreter: quick_environment(prefix))
     index = write_index(tmp_path / "index")
     (tmp_path / "work").mkdir()
     for name in ("json.py", "pip.py", "venv.py"):

@@ -226,3 +226,13 @@ ENDS = {
 def test_an_index_that_does_not_answer_is_another_exit_code_than_a_refusal(output: str) -> None:
     assert CommandError("choosing the packages", "exit code 1", output).code == ENDS[output]
     assert CommandError("choosing the packages", "no end", "", timed_out=True).code == 3
+
+
+def test_what_cannot_be_reached_is_named() -> None:
+    of_uv = (
+        "error: Failed to install cpython-3.10.22\n  cause: Request failed after 3 retries in 7.6s\n  cause: dns error"
+    )
+    message = str(CommandError("getting Python 3.10", "exit code 2", of_uv))
+    assert "the download of Python cannot be reached (Request failed after 3 retries)" in message
+    assert "UV_PYTHON_INSTALL_MIRROR" in message
+    assert "the package index cannot be reached" in str(CommandError("x", "exit code 1", "Max retries exceeded"))

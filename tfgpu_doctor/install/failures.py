@@ -13,7 +13,7 @@ _UNREACHABLE = re.compile(
     r"|connection (?:refused|reset|timed out|aborted)|max retries exceeded|read timed out|operation timed out|"
     r"error sending request|dns error|tcp connect error|cannot connect to proxy|certificate_verify_failed"
     r"|invalid peer certificate|sslerror|network connectivity|could not connect|CondaHTTPError|ConnectionFailed"
-    r"|request failed after \d+ retr|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
+    r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
     re.IGNORECASE,
 )
 _FULL = re.compile(r"no space left on device|disk quota exceeded|os error (?:28|122)\b", re.IGNORECASE)
@@ -65,5 +65,8 @@ def _why(ended: str, output: str) -> str:
     if _FULL.search(output):
         return "the disk is full"
     if found := _UNREACHABLE.search(output):
-        return f"the package index cannot be reached ({found[0]}); see --help for proxies and certificates"
+        of_python = "Failed to install cpython" in output  # by uv, from another host
+        where = "the download of Python" if of_python else "the package index"
+        mirror = "; UV_PYTHON_INSTALL_MIRROR names a mirror" if of_python else ""
+        return f"{where} cannot be reached ({found[0]}); see --help for proxies and certificates{mirror}"
     return ended
