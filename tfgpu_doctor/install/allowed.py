@@ -48,8 +48,8 @@ def _argument_list(command: str, environment: Environment) -> tuple[str, ...] | 
         words = shlex.split(command)
     except ValueError:  # an open quote
         return None
-    if words[1:3] == ["-m", "ensurepip"]:
-        return tuple(words) if words[0] in environment.pythons and set(words[3:]) <= {"--upgrade"} else None
+    if _makes_pip(words, environment):
+        return tuple(words)
     if words[1:3] == ["-m", "pip"] and words[0] in environment.pythons:
         head, rest = words[:3], words[3:]
     elif words[1:2] == ["pip"] and words[3:4] == ["--python"] and _is_uv(words[0], environment):
@@ -62,6 +62,10 @@ def _argument_list(command: str, environment: Environment) -> tuple[str, ...] | 
     if action not in ("install", "uninstall") or not _all_known(action, arguments, environment):
         return None
     return (*head, *(rest if head[1] == "-m" else arguments))
+
+
+def _makes_pip(words: list[str], environment: Environment) -> bool:
+    return words[1:3] == ["-m", "ensurepip"] and words[0] in environment.pythons and set(words[3:]) <= {"--upgrade"}
 
 
 def _is_uv(word: str, environment: Environment) -> bool:

@@ -171,15 +171,19 @@ def _closure(by_name: dict[str, list[_Package]], wanted: list[object]) -> Choice
     choice, open_ = Choice(), [each for one in wanted if isinstance(one, list) for each in one]
     while open_ and len(choice.chosen) < MOST_REQUIREMENTS:
         asked = table(open_.pop())
-        name, version, marker = asked.get("name"), asked.get("version"), asked.get("marker")
-        extras = texts(asked.get("extra"))
-        for one in by_name.get(canonicalize_name(name), ()) if isinstance(name, str) else ():
-            is_asked_for = not isinstance(version, str) or version == one.version
-            if is_asked_for and choice.add(one, extras, marker if isinstance(marker, str) else None):
+        marker, extras = asked.get("marker"), texts(asked.get("extra"))
+        for one in _entries(by_name, asked.get("name"), asked.get("version")):
+            if choice.add(one, extras, marker if isinstance(marker, str) else None):
                 open_ += _dependencies(one, extras)
     for identity in [identity for identity, one in choice.chosen.items() if _is_root(one) or not one.version]:
         del choice.chosen[identity]
     return choice
+
+
+def _entries(by_name: dict[str, list[_Package]], name: object, version: object) -> list[_Package]:
+    """The entries of a name, or the one of the version that is given beside it."""
+    found = by_name.get(canonicalize_name(name), []) if isinstance(name, str) else []
+    return [one for one in found if not isinstance(version, str) or version == one.version]
 
 
 def _dependencies(one: _Package, extras: list[str]) -> Iterator[object]:

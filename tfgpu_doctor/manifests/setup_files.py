@@ -118,13 +118,7 @@ def read_setup_py(path: str, text: str, include: Include, *, quote: bool = True)
     if tree is None:
         setup.not_understood.append(f"{path}: it cannot be parsed as Python")
         return setup.environments()
-    names = {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    names = _assigned(tree)
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "setup")
     for word in (word for call in calls for word in call.keywords):
         value = names.get(word.value.id, word.value) if isinstance(word.value, ast.Name) else word.value
@@ -134,6 +128,17 @@ def read_setup_py(path: str, text: str, include: Include, *, quote: bool = True)
             for part, listed in _by_part(word.arg, value):
                 _take(setup, part, word.arg, listed, names)
     return setup.environments()
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    """The values of the names of a module."""
+    return {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
 
 
 def _by_part(keyword: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
