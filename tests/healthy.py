@@ -35,7 +35,7 @@ from tfgpu_doctor.records.facts import (
 MATRIX = Matrix.load()
 SITE = "/env/lib/python3.12/site-packages"
 NVCC = f"{SITE}/nvidia/cuda_nvcc"
-PHASES = ("interpreter", "packages", "import", "build", "devices", "details", "compute", "xla")
+PHASES = ("interpreter", "packages", "import", "keras", "build", "devices", "details", "compute", "xla")
 
 
 def known(value: Any, source: str = "test") -> Known[Any]:
@@ -99,6 +99,7 @@ def healthy() -> Facts:
                 (PciGpu(address="0000:18:00.0", device_id="10de:2335", driver="nvidia", name="H200"),),
                 "/sys/bus/pci/devices",
             ),
+            startup_settings=known((), "startup files"),
             nouveau_loaded=known(False, "/proc/modules"),
             secure_boot=known(False),
             dxg_device=known(False),
@@ -147,6 +148,7 @@ def healthy() -> Facts:
                 "installed packages",
             ),
             damaged=known((), "RECORD"),
+            shadowed=known((), "sys.path"),
             tensorflow_paths=known((f"{SITE}/tensorflow",)),
             kernels=known(()),
             elsewhere=known(()),

@@ -256,4 +256,4 @@ def test_a_virtual_environment_whose_python_is_gone(tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(tmp_path / "removed" / "python3")
     done = tfgpu("doctor", "--python", str(tmp_path / "python"))
     assert done.returncode == 2
-    assert "which is gone; make the virtual environment again" in done.stderr
+    assert "which is gone; make the environment again" in done.stderr

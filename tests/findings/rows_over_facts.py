@@ -23,6 +23,8 @@ from tfgpu_doctor.records.facts import (
     Package,
     PciGpu,
     Phase,
+    Setting,
+    ShadowedModule,
     SmiResult,
     TfDevice,
     Toolkit,
@@ -99,6 +101,17 @@ def phases(name: str, outcome: str, **how: Any) -> tuple[Phase, ...]:
         Phase(name=name, outcome=outcome, **how),
         *(Phase(name=n, outcome="skipped") for n in order[here + 1 :]),
     )
+
+
+def elsewhere(module: str, version: str | None, via: str | None, line: int | None = None) -> dict[str, Any]:
+    """TensorFlow 2.17.1, whose import takes a module from /other and fails."""
+    path, found = f"/other/{module}", {"numpy": "1.26.4", "keras": "3.4.1"}[module]
+    return {
+        **with_requirements("keras", "wrapt", "h5py", "libclang", "numpy"),
+        "python.shadowed": known((ShadowedModule(module, path, version, module, found, via, line),)),
+        "variables": known({"PYTHONPATH": "/other"} if via == "PYTHONPATH" else {}),
+        "tensorflow.phases": phases("keras", "raised", exception="AttributeError: no attribute 'x'"),
+    }
 
 
 def call(code: int, message: str) -> Any:
@@ -392,6 +405,8 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("PYTHONPATH before site-packages", {**TWO_FOLDERS, "variables": known({"PYTHONPATH": "/opt/pylibs"})}),
         ("the user's site-packages", {**TWO_FOLDERS, "python.user_site": known("/opt/pylibs")}),
         ("the environment's own comes second", {**TWO_FOLDERS, "python.prefix": known("/env")}),
+        ("a folder keras here", elsewhere("keras", None, "current folder")),
+        ("a .pth file with NumPy 2", elsewhere("numpy", "2.1.3", f"{SITE}/shared.pth", line=1)),
     ],
     "tf.package-conflict": [
         ("two providers", {"python.packages": packages(tensorflow="2.21.0", tensorflow_cpu="2.20.0")}),
@@ -609,6 +624,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
     ],
     "env.pythonpath": [
+        ("NumPy 2 under TensorFlow 2.17", elsewhere("numpy", "2.1.3", "PYTHONPATH")),
         (
             "the packages of Python 3.11 under 3.12",
             {"variables": known({"PYTHONPATH": "/src:/old/lib/python3.11/site-packages"})},
@@ -650,6 +666,12 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 }
 
 NO_TOOLKIT = XlaFile(path="/nonexistent", via="XLA_FLAGS", problem="no such folder")
+FIRES["env.keras-backend"].append(
+    (
+        "Keras' own file",
+        {"host.startup_settings": known((Setting("KERAS_BACKEND", "torch", "/home/me/.keras/keras.json", 4),))},
+    )
+)
 FIRES["env.xla-flags"].append(("its folder holds no toolkit", {"cuda.xla_roots": known((NO_TOOLKIT,))}))
 
 # rows that look alike and are none
@@ -711,6 +733,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("the package itself", {}),
         ("a virtual environment before the system's", {**TWO_FOLDERS, "python.prefix": known("/opt/pylibs")}),
         ("two folders of one environment", {**TWO_FOLDERS, "python.prefix": known("/")}),
+        ("a NumPy that is allowed", elsewhere("numpy", "1.26.0", None)),
     ],
     "tf.install-damaged": [
         ("all that applies is installed", with_requirements("keras", "wrapt", "h5py", "libclang", "numpy")),
@@ -807,6 +830,11 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "env.pythonpath": [
         ("its own packages", {"variables": known({"PYTHONPATH": "/env/lib/python3.12/site-packages"})}),
         ("sources", {"variables": known({"PYTHONPATH": "/home/ada/code:/opt/python3.11/lib"})}),
+        ("a version that is allowed", elsewhere("numpy", "1.26.0", "PYTHONPATH")),
+        (
+            "nothing fails",
+            {**elsewhere("numpy", "2.1.3", "PYTHONPATH"), "tensorflow.phases": healthy().tensorflow.phases},
+        ),
     ],
     "env.ld-library-path": [("the same version", {"variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib"})})],
     "env.legacy-keras": [

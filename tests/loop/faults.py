@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.loop.environments import Fault, Patient
-from tests.probes.elf_lab import Forge
+from tests.probes.elf_lab import PLAIN, Forge
 
 
 def delete(*patterns: str) -> Fault:
@@ -86,13 +86,13 @@ def _filled(text: str, patient: Patient) -> str:
     return text
 
 
-def empty_library(path: str) -> Fault:
+def empty_library(path: str, code: str = PLAIN) -> Fault:
     """A shared library without any function of what it is called after."""
 
     def fault(patient: Patient) -> None:
         file = Path(_filled(path, patient))
         (patient.folder / "forge").mkdir()
-        Forge(patient.folder / "forge").library(file)
+        Forge(patient.folder / "forge").library(file, code=code)
 
     return fault
 
@@ -109,10 +109,19 @@ def base_is_gone(patient: Patient) -> None:
     program.symlink_to(patient.folder / "removed" / "bin" / "python3")
 
 
+def activation_exports(*assignments: str) -> Fault:
+    """Lines at the end of bin/activate, which every activation of the environment runs."""
+
+    def fault(patient: Patient) -> None:
+        with (patient.prefix / "bin" / "activate").open("a") as file:
+            file.writelines(f"export {one}\n" for one in assignments)
+
+    return fault
+
+
 def exports_its_libraries(patient: Patient) -> None:
     """Nothing broken: activating the environment puts the folders of pip's CUDA on LD_LIBRARY_PATH, and tells XLA."""
     nvidia = patient.site / "nvidia"
     folders = ":".join(str(one) for one in sorted(nvidia.glob("*/lib")))
-    with (patient.prefix / "bin" / "activate").open("a") as file:
-        file.write(f'export LD_LIBRARY_PATH="{folders}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"\n')
-        file.write(f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={nvidia}/cuda_nvcc\n")
+    path = f'LD_LIBRARY_PATH="{folders}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
+    activation_exports(path, f"XLA_FLAGS=--xla_gpu_cuda_data_dir={nvidia}/cuda_nvcc")(patient)

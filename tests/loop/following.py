@@ -17,6 +17,8 @@ from tests.loop.machine import Machine
 LIMIT_OF_THE_STAND_IN = "API call is not supported"
 # commands that make an environment of their own, and those that say which interpreter to look at next
 NEW_ENVIRONMENT = re.compile(r"(?:-m venv|uv venv)\b.* (\S+)$")
+# what the command refuses to do, and what it says to do about it
+REFUSED = re.compile(r"^Error: .*\(the packages stay\): (.+)$", re.MULTILINE)
 EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)|^(\S+/python[\d.]*) -c 'import tensorflow\b")
 
 
@@ -76,6 +78,7 @@ def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -
     _rounds(row, patient, outcome)
     outcome.seconds = time.monotonic() - begin
     outcome.why = shown(outcome.why, patient)
+    outcome.advice = [shown(one, patient) for one in outcome.advice]
     outcome.rounds = [[shown(one, patient) for one in commands] for commands in outcome.rounds]
     return outcome
 
@@ -90,6 +93,13 @@ def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
             outcome.found, outcome.titles = [one["id"] for one in left], [one["title"] for one in left]
             outcome.notes = [one["id"] for one in report["findings"] if one["severity"] == "note"] if report else []
             outcome.rank = next((n for n, one in enumerate(outcome.found, 1) if row.expects(one)), None)
+        if report is None and (advised := REFUSED.search(trouble)) and not outcome.rounds:
+            outcome.found, outcome.rank = ["wrong usage"], 1 if row.expects("wrong usage") else None
+            outcome.titles, outcome.why = [shown(trouble.splitlines()[-1], patient)], trouble
+            outcome.rounds.append([advised[1]])
+            outcome.advice.append("printed as wrong usage")
+            _execute(patient, [advised[1]])
+            continue
         if report is None:
             outcome.why = trouble
             return
@@ -132,7 +142,7 @@ def _report(patient: Patient, command: str) -> tuple[dict[str, Any] | None, str]
     try:
         report: dict[str, Any] = json.loads(done.output)
     except ValueError:
-        return None, f"no report: {(done.errors or done.output).strip()[-300:]}"
+        return None, f"no report: {(done.errors or done.output).strip()[-900:]}"
     return report, ""
 
 

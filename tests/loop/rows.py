@@ -1,13 +1,14 @@
 """The table of broken environments with real packages.
 
 Rows a1 to m1 are those of a review of revision 73f247e, and `before` is what it found. The others are newer; `before`
-is their first run, with revision c2b02d8, before anything was repaired for them.
+is their first run, with revision c2b02d8 (n31 to n36: 6555965), before anything was repaired for them.
 """
 
 from __future__ import annotations
 
 from tests.loop.environments import Row
 from tests.loop.faults import (
+    activation_exports,
     another_environment,
     base_is_gone,
     cut,
@@ -29,6 +30,7 @@ CU11 = (
 DAMAGED = "tf.install-damaged"
 CUDNN = "cudnn.missing"
 RAISES = "raise ImportError('this is not the one')\n"
+OF_ANOTHER_TENSORFLOW = "int TF_OfAnother(void);\nint SE_InitPlugin(void) { return TF_OfAnother(); }\n"
 
 REVIEWED = (
     Row(
@@ -399,8 +401,8 @@ NEW = (
     Row(
         "n13",
         "the Python that the environment was made with is gone",
-        "python.broken|tf.not-installed",
-        ("tensorflow==2.20.0",),
+        "wrong usage",
+        ("tensorflow[and-cuda]==2.20.0",),
         (base_is_gone,),
         python="3.13",
         before="not named",
@@ -559,6 +561,58 @@ NEW = (
         "cuda.lib-path",
         ("tensorflow==2.12.1", *CU11),
         before="named; not cured",
+    ),
+    Row(
+        "n31",
+        "~/.keras/keras.json asks for a backend that is not installed",
+        "env.keras-backend",
+        ("tensorflow[and-cuda]==2.20.0",),
+        (plant("{home}/.keras/keras.json", '{"floatx": "float32", "backend": "torch"}\n'),),
+        before="not named; not cured",
+    ),
+    Row(
+        "n32",
+        "LD_LIBRARY_PATH names an older libstdc++.so.6",
+        "env.ld-library-path|tf.glibc-too-old",
+        ("tensorflow[and-cuda]==2.20.0",),
+        (empty_library("{folder}/old/libstdc++.so.6"),),
+        variables={"LD_LIBRARY_PATH": "{folder}/old"},
+        before="another finding first; not cured",
+    ),
+    Row(
+        "n33",
+        "a device plugin of another TensorFlow in tensorflow-plugins/",
+        "tf.package-conflict",
+        ("tensorflow[and-cuda]==2.17.1",),
+        (empty_library("{site}/tensorflow-plugins/libother_plugin.so", OF_ANOTHER_TENSORFLOW),),
+        before="another finding first; cured by a new environment",
+    ),
+    Row(
+        "n34",
+        "CUDA_VISIBLE_DEVICES=1 at the end of bin/activate, and one GPU",
+        "gpu.hidden",
+        ("tensorflow[and-cuda]==2.20.0",),
+        (activation_exports("CUDA_VISIBLE_DEVICES=1"),),
+        before="named; not cured",
+    ),
+    Row(
+        "n35",
+        "a .pth file puts a folder with NumPy 2 before the packages",
+        "tf.abi-numpy|tf.shadowed",
+        ("tensorflow[and-cuda]==2.17.1",),
+        (
+            put_elsewhere("{folder}/shared", "numpy==2.1.3"),
+            plant("{site}/shared.pth", "import sys; sys.path.insert(0, '{folder}/shared')\n"),
+        ),
+        before="named; not cured",
+    ),
+    Row(
+        "n36",
+        "the CUDA 13 of another framework instead of CUDA 12",
+        "cuda.version-mismatch|cuda.missing",
+        ("tensorflow==2.20.0",),
+        (put_over("nvidia-cuda-runtime==13.0.96", "nvidia-nvjitlink==13.0.88"),),
+        before="named, cured",
     ),
 )
 

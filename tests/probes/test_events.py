@@ -49,6 +49,7 @@ RUN = [
     *through("packages", PACKAGES),
     *through("import", {"version": "2.15.1", "file": "/usr/tensorflow/__init__.py", "problem": None}),
     event("loaded", "import", data={"libraries": ["/usr/lib/libcuda.so.1"]}),
+    *through("keras", {}),
     *through("build", {"build": BUILD, "source": "tf.sysconfig.get_build_info()"}),
     *through("devices", {"devices": [GPU]}),
     *through("details", {"devices": [GPU]}),
@@ -131,17 +132,17 @@ def test_a_phase_begins_once_and_in_order() -> None:
     for phase in PHASES:
         found = parse_event(json.dumps(event("start", phase)))
         assert isinstance(found, Start)
-        assert transcript.add(found) == (phase == "build"), phase
-    assert transcript.running == "build"
+        assert transcript.add(found) == (phase == "keras"), phase
+    assert transcript.running == "keras"
     late = parse_event(json.dumps(RUN[5]))
     assert isinstance(late, End) and not transcript.add(late)  # that one has ended
     assert transcript.ends["import"].data.version == "2.15.1"
 
 
 def test_checks_are_bounded_and_belong_to_what_was_begun() -> None:
-    transcript = told([json.dumps(one) for one in RUN[:14]])
+    transcript = told([json.dumps(one) for one in RUN[:16]])
     assert transcript.running == "compute"
-    begin, end = RUN[14:16]
+    begin, end = RUN[16:18]
     other = {**end, "data": {**end["data"], "device": "/GPU:7"}}
     for one in [end, *[begin, other, end] * (MOST_CHECKS + 10)]:
         found = parse_event(json.dumps(one))

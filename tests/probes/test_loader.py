@@ -171,6 +171,29 @@ def test_the_runpath_of_tensorflow_finds_what_the_library_path_lacks(bench: Benc
 
 
 @linux
+@pytest.mark.parametrize(
+    "soname",
+    ["libcudnn_x.so.9", "libcublas.so.12", "libcufft.so.11", "libcurand.so.10", "libcusolver.so.11", "libcudart.so.12"],
+)
+def test_a_file_without_the_functions_of_the_wheels_file(bench: Bench, soname: str) -> None:
+    """The loader opens it, and TensorFlow finds no function in it; one that has some is taken as it is."""
+    name = "cuda" if "cudart" in soname else soname.removeprefix("lib").partition(".")[0].removesuffix("_x")
+    code = f"int {name}GetVersion(void) {{ return 1; }}\n"
+    wheel = bench.library(bench.wheel / soname, code=code)
+    other = bench.library(bench.a / soname)
+    (found,) = bench.predict(soname)
+    first = found.candidates[0]
+    assert (found.winner, found.state, first.path, first.effect) == (None, "off path", str(other), "later")
+    assert str(first.problem).startswith(f"none of the functions of {soname}")
+    loaded = loader.with_loaded(Loader(sonames=Known((found,), "")), Known((str(other),), "maps"))
+    assert isinstance(loaded.sonames, Known) and loaded.sonames.value == (found,)
+    assert [one.path for one in found.candidates if one.problem is None] == [str(wheel)]
+    bench.library(bench.a / soname, code=code)
+    (found,) = bench.predict(soname)
+    assert (found.winner, found.state) == (str(other), "fine")
+
+
+@linux
 def test_an_rpath_comes_before_the_library_path(tmp_path: Path, forge: Forge) -> None:
     bench = Bench(tmp_path, forge, rpath="$ORIGIN/../nvidia/cudnn/lib")
     bench.library(bench.wheel / CUDNN)

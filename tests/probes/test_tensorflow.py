@@ -66,7 +66,8 @@ def phase(result: ProbeResult, name: str) -> Phase:
 
 
 def outcomes(result: ProbeResult) -> list[str]:
-    return [phase.outcome for phase in result.tensorflow.phases]
+    """Of all phases but keras, which the patients without tf.keras skip."""
+    return [phase.outcome for phase in result.tensorflow.phases if phase.name != "keras"]
 
 
 def known(fact: Known[T] | Unknown) -> T:
@@ -488,6 +489,19 @@ def test_until(examine: Examine) -> None:
     assert {phase.note for phase in result.tensorflow.phases[2:]} == {"not asked for"}
 
 
+def test_tf_keras_that_cannot_be_loaded_is_told_after_the_import(tmp_path: Path) -> None:
+    """TensorFlow 2.16 and newer load tf.keras on first use, and swallow its errors when they are imported."""
+    (tmp_path / "tensorflow.py").write_text(
+        "__version__ = '2.20.0'\n"
+        "class keras:\n    def __getattr__(self, name):\n        raise ImportError('no ' + name)\n"
+        "keras = keras()\n"
+    )
+    with TensorFlowProbe.start(sys.executable, environ={**os.environ, "PYTHONPATH": str(tmp_path)}) as patient:
+        result = patient.result()
+    assert (phase(result, "keras").outcome, phase(result, "keras").exception) == ("raised", "ImportError: no layers")
+    assert outcomes(result)[:3] == ["ok", "ok", "ok"]
+
+
 def test_total_time(examine: Examine) -> None:
     result = examine("sleeps", deadlines={"import": 60.0}, total=1.5)
     assert phase(result, "import").outcome == "timeout"
@@ -576,7 +590,7 @@ def test_real_tensorflow(tensorflow_python: str) -> None:
     with TensorFlowProbe.start(tensorflow_python, kind="CPU") as patient:
         assert known(patient.python().python.pip) in (True, False)
         result = patient.result()
-    assert [phase.outcome for phase in result.tensorflow.phases if phase.name != "details"] == ["ok"] * 7
+    assert [phase.outcome for phase in result.tensorflow.phases if phase.name != "details"] == ["ok"] * 8
     distribution = known(result.tensorflow.distribution)
     packages = {package.name: package for package in known(result.python.packages)}
     assert packages["tensorflow"].requires and {"numpy", "protobuf", "keras"} <= set(packages)

@@ -136,11 +136,35 @@ def check_executable(executable: str | None) -> None:
     if executable and not find(executable, os.environ):
         reason = "no such program, or not executable"
         if os.path.islink(executable) and not os.path.exists(executable):
-            target = os.path.realpath(executable)
-            reason = (
-                f"a link to {target}, which is gone; make the virtual environment again with a Python that is there"
-            )
+            reason = f"a link to {os.path.realpath(executable)}, which is gone; {_python_again(executable)}"
         raise click.UsageError(f"--python {executable}: {reason}")
+
+
+def _python_again(executable: str) -> str:
+    """What to do about a virtual environment whose Python has been removed: its packages are still good."""
+    import re
+    import shlex
+
+    from tfgpu_doctor.probes.files import read_text
+    from tfgpu_doctor.probes.programs import find
+
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(executable)))
+    try:
+        made_with = re.search(
+            r"^version(?:_info)? *= *(\d+\.\d+)", read_text("/", f"{folder}/pyvenv.cfg"), re.MULTILINE
+        )
+    except OSError:
+        made_with = None
+    if made_with is None:
+        return "make the environment again with a Python that is there"
+    name, quoted = f"python{made_with[1]}", shlex.quote(folder)
+    if found := find(name, os.environ):
+        command = f"{shlex.quote(found)} -m venv {quoted}"
+    elif find("uv", os.environ):
+        command = f"uv venv --allow-existing --python {made_with[1]} {quoted}"
+    else:
+        return f"install Python {made_with[1]}, then (the packages stay): {name} -m venv {quoted}"
+    return f"make its Python again (the packages stay): rm -f {quoted}/bin/python* && {command}"
 
 
 def check_writable(option: str, path: str) -> None:

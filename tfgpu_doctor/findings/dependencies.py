@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.installed_requirements import from_wheel, required_by
+from tfgpu_doctor.findings.installed_requirements import bounds_of, first_of_each, refused_versions
 from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.version_bounds import allows, outside_bounds, refused
+from tfgpu_doctor.findings.phases import import_fails
+from tfgpu_doctor.findings.version_bounds import allows, narrowed, outside_bounds, refused, without_gaps
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import remove
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -50,6 +50,7 @@ PACKAGE_CONFLICT = finding(
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
     fixes=_reinstall_all,
+    explained_by=("env.pythonpath", "tf.shadowed"),
     pointless_after=("tf.package-removed",),
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs=GUIDE,
@@ -140,7 +141,7 @@ def _companion_bound(name: str, release: Release) -> str | None:
     return f"~={minor(version)}.0"
 
 
-@PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.abi-*",))
+@PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.abi-numpy", "tf.abi-protobuf"))
 def requirement_refused(
     context: Context,
     packages: tuple[Package, ...],
@@ -148,45 +149,37 @@ def requirement_refused(
     wheel_platform: str | None = None,
     phases: tuple[Phase, ...] | None = None,
 ) -> Problem | None:
-    """A version that the metadata of the installed TensorFlow refuses, as `pip check` would say."""
-    tensorflow = from_wheel(packages)
-    if tensorflow is None:
+    """A version that TensorFlow, or a package that it brings along, refuses, as `pip check` would say."""
+    there = first_of_each(packages)
+    asked = bounds_of(packages, python_version, wheel_platform).items()
+    bounds = {name: bound for name, bound in asked if name in there and name not in _COMPANIONS}
+    refusing = dict(refused_versions(there, bounds))
+    if not refusing:
         return None
-    refused = [*_refused(packages, required_by(tensorflow, python_version, wheel_platform))]
-    if not refused:
-        return None
-    bounds = [f"{one.name}{_without_gaps(bound)}" for one, bound in refused]
-    release, first = f"{tensorflow.name} {tensorflow.version}", refused[0][0]
-    fails = any(phase.name == "import" and phase.outcome in ("raised", "died") for phase in phases or ())
-    more = f"; {len(refused) - 1} more such versions" if len(refused) > 1 else ""
+    wanted = {name: f"{name}{narrowed(bound for _, bound in bounds[name])}" for name in refusing}
+    name, (asking, bound) = next(iter(refusing.items()))
+    more = f"; {len(refusing) - 1} more such versions" if len(refusing) > 1 else ""
+    whose = f"{asking.name} {asking.version}"
     return Problem(
-        title=f"{first.name} {first.version} is installed, {release} requires {bounds[0]}{more}",
-        cause=f"the metadata of {release} refuses this version (pip check says so, too); it may fail when it is used",
+        title=f"{name} {there[name].version} is installed, {whose} requires {name}{without_gaps(bound)}{more}",
+        cause=f"the metadata of {whose} refuses this version (pip check says so, too); it may fail when it is used",
         evidence=tuple(
-            evidence(f"{one.name} {one.version}", one.location or "installed packages", bound, f"metadata of {release}")
-            for (one, _), bound in zip(refused, bounds, strict=True)
+            evidence(
+                f"{name} {there[name].version}",
+                there[name].location or "installed packages",
+                f"{name}{without_gaps(bound)}",
+                f"metadata of {asking.name} {asking.version}",
+            )
+            for name, (asking, bound) in refusing.items()
         ),
         fixes=(
             Fix(
                 text="Install versions that it allows; the release of TensorFlow stays the same",
-                commands=context.remedies.pip_install(*bounds),
+                commands=context.remedies.pip_install(*wanted.values()),
             ),
         ),
-        severity=None if fails else Severity.WARNING,
+        severity=None if import_fails(phases) else Severity.WARNING,
     )
-
-
-def _refused(packages: tuple[Package, ...], required: Iterable[Requirement]) -> Iterator[tuple[Package, str]]:
-    """Installed packages outside their bounds, with the bounds; the companions of TensorFlow have their own sign."""
-    installed = {one.name: one for one in packages if one.name not in _COMPANIONS}
-    for name, bound in {canonicalize_name(one.name): str(one.specifier) for one in required}.items():
-        if name in installed and allows(bound, installed[name].version) is False:
-            yield installed[name], bound
-
-
-def _without_gaps(bound: str) -> str:
-    """The bounds without single versions between them, of which pip takes none as it takes the newest."""
-    return ",".join(part for part in bound.split(",") if not part.startswith("!="))
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))

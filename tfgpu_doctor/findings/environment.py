@@ -21,8 +21,11 @@ from tfgpu_doctor.findings.environment_values import (
     xla_flags,
 )
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.records.facts import XlaFile
+from tfgpu_doctor.findings.phases import import_fails
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import Phase, Setting, XlaFile
 from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.versions import at_least
 
 # the sources of the sentences below
 CUDA_VARIABLES = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html"
@@ -68,6 +71,7 @@ class Variable:
     title: str = ""
     expected: str = "unset, unless you set it on purpose"
     refusals: tuple[Refusal, ...] = ()
+    of_keras: bool = False  # where tf.keras cannot be imported, its value is the reason
 
 
 WARNING, NOTE, ERROR = Severity.WARNING, Severity.NOTE, Severity.ERROR
@@ -167,6 +171,7 @@ VARIABLES = (
         KERAS_3,
         title="Keras does not run on TensorFlow",
         expected="tensorflow",
+        of_keras=True,
     ),
     Variable(
         "env.cuda-launch-blocking",
@@ -226,7 +231,9 @@ def _declare(variable: Variable) -> Declaration:
     )
 
     @declared.sign(conclusive=False)  # what the program prints about the value counts as well
-    def value_changes_something(context: Context, variables: dict[str, str]) -> Problem | None:
+    def value_changes_something(
+        context: Context, variables: dict[str, str], phases: tuple[Phase, ...] | None = None
+    ) -> Problem | None:
         judgement = variable.judge(variables[variable.name].strip()) if variable.name in variables else None
         if judgement is None:
             return None
@@ -235,7 +242,7 @@ def _declare(variable: Variable) -> Declaration:
             cause=judgement[1],
             evidence=(evidence(found, context.source("variables"), variable.expected),),
             fixes=(Fix(text=_UNSET, commands=(context.remedies.unset(variable.name),)),),
-            severity=judgement[0],
+            severity=ERROR if variable.of_keras and import_fails(phases) else judgement[0],
         )
 
     for refusal in variable.refusals:
@@ -274,6 +281,26 @@ def another_backend_printed(messages: MessageLog) -> Problem | None:
         cause="KERAS_BACKEND or ~/.keras/keras.json selects it, so that it does not matter which GPUs TensorFlow sees",
         evidence=message_evidence(*lines),
         fixes=(Fix(text="Select TensorFlow before Python starts", commands=("export KERAS_BACKEND=tensorflow",)),),
+    )
+
+
+@DECLARED["env.keras-backend"].sign(conclusive=False)
+def another_backend_in_file(
+    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] | None = None
+) -> Problem | None:
+    """Keras 3 takes its backend from keras.json, where no variable names one; tf.keras is Keras 3 from 2.16 on."""
+    written = next((one for one in startup_settings if one.file.endswith(".json")), None)
+    judgement = backend(written.value) if written and at_least(release.version, "2.16") else None
+    if written is None or judgement is None:
+        return None
+    quote = context.remedies.quote
+    change = quote(f's/"backend" *: *"{written.value}"/"backend": "tensorflow"/')
+    return Problem(
+        title=f"Keras runs on {written.value}, not on TensorFlow",
+        cause=f"{judgement[1]}; {written.file} selects it",
+        evidence=(evidence(f'"backend": "{written.value}"', f"{written.file} line {written.line}", "tensorflow"),),
+        fixes=(Fix(text="Select TensorFlow in that file", commands=(f"sed -i {change} {quote(written.file)}",)),),
+        severity=ERROR if import_fails(phases) else judgement[0],
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
+from tfgpu_doctor.findings.installed_requirements import unusable
+from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Phase, Soname, value_or
+from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Phase, ShadowedModule, Soname, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
@@ -87,9 +90,7 @@ def packages_of_another_python(
     others = [folder for folder in folders if (of := _PACKAGES_OF.search(folder)) and of[1] != minor(python_version)]
     if not others:
         return None
-    kept = separator.join(folder for folder in folders if folder and folder not in others)
-    command = f"export PYTHONPATH={context.remedies.quote(kept)}" if kept else context.remedies.unset("PYTHONPATH")
-    fails = any(phase.name == "import" and phase.outcome in ("raised", "died") for phase in phases or ())
+    fails = import_fails(phases)
     return Problem(
         evidence=tuple(
             evidence(
@@ -97,9 +98,47 @@ def packages_of_another_python(
             )
             for folder in others
         ),
-        fixes=(Fix(text="Remove these folders from PYTHONPATH", commands=(command,)),),
+        fixes=_off_pythonpath(context, folders, others, separator),
         severity=Severity.ERROR if fails else None,
         rank_first=fails,
+    )
+
+
+def _off_pythonpath(context: Context, folders: list[str], others: Collection[str], separator: str) -> tuple[Fix, ...]:
+    kept = separator.join(folder for folder in folders if folder and folder not in others)
+    command = f"export PYTHONPATH={context.remedies.quote(kept)}" if kept else context.remedies.unset("PYTHONPATH")
+    return (Fix(text="Remove these folders from PYTHONPATH", commands=(command,)),)
+
+
+@PYTHONPATH.sign
+def other_packages_first(
+    context: Context,
+    variables: dict[str, str],
+    shadowed: tuple[ShadowedModule, ...],
+    packages: tuple[Package, ...],
+    python_version: str,
+    phases: tuple[Phase, ...] | None = None,
+    wheel_platform: str | None = None,
+) -> Problem | None:
+    """A folder of PYTHONPATH has a module that TensorFlow cannot use, and that the environment has, too."""
+    found = [one for one in unusable(shadowed, packages, python_version, wheel_platform) if one.via == "PYTHONPATH"]
+    if not found or not import_fails(phases):
+        return None
+    separator = ";" if context.remedies.os == "windows" else ":"
+    folders = variables.get("PYTHONPATH", "").split(separator)
+    theirs = {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
+    first = found[0]
+    return Problem(
+        title=f"PYTHONPATH puts {first.module} {first.version or 'of another folder'} before {first.package} "
+        f"{first.package_version} of this environment",
+        cause="Python searches PYTHONPATH before the packages of its own environment, and pip changes only the latter",
+        evidence=tuple(
+            evidence(f"{one.module} {one.version or ''}".strip(), one.path, f"{one.package} {one.package_version}")
+            for one in found
+        ),
+        fixes=_off_pythonpath(context, folders, {one for one in folders if one.rstrip("/\\") in theirs}, separator),
+        severity=Severity.ERROR,
+        rank_first=True,
     )
 
 
@@ -114,7 +153,11 @@ LEGACY_KERAS = finding(
 
 @LEGACY_KERAS.sign
 def legacy_keras(
-    context: Context, variables: dict[str, str], release: Release, packages: tuple[Package, ...] | None = None
+    context: Context,
+    variables: dict[str, str],
+    release: Release,
+    packages: tuple[Package, ...] | None = None,
+    phases: tuple[Phase, ...] | None = None,
 ) -> Problem | None:
     """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
     value = variables.get("TF_USE_LEGACY_KERAS")
@@ -133,7 +176,7 @@ def legacy_keras(
         cause="tf.keras is taken from the package tf-keras instead of Keras 3",
         evidence=tuple(seen),
         fixes=(fix,),
-        severity=Severity.WARNING if missing else Severity.NOTE,
+        severity=Severity.NOTE if not missing else Severity.ERROR if import_fails(phases) else Severity.WARNING,
     )
 
 

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.installed_requirements import from_wheel, required_by
+from tfgpu_doctor.findings.installed_requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import DamagedPackage, Package, Phase
@@ -19,10 +19,6 @@ from tfgpu_doctor.records.versions import major
 
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
-# required by TensorFlow's wheels, and used by tools and features that many do without
-_SELDOM_USED = frozenset(
-    {"libclang", "tensorboard", "tensorflow-io-gcs-filesystem", "tensorflow-estimator", "setuptools", "requests"}
-)
 
 _IMPORTED = "TensorFlow imports it at once or when it is first used"
 # where the distribution is not called like its module
@@ -119,26 +115,29 @@ def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]
 def requirement_not_installed(
     context: Context, packages: tuple[Package, ...], python_version: str, wheel_platform: str | None = None
 ) -> Problem | None:
-    """A package that the metadata of the installed TensorFlow requires is absent; some are imported late."""
+    """A package that TensorFlow requires, at first or second hand, is absent; some are imported late."""
     tensorflow = from_wheel(packages)
     if tensorflow is None:
         return None
     installed = {one.name for one in packages}
-    required = required_by(tensorflow, python_version, wheel_platform)
-    absent = [one for one in required if canonicalize_name(one.name) not in installed]
+    required = requirements(packages, python_version, wheel_platform)
+    absent = [pair for pair in required if canonicalize_name(pair[1].name) not in installed]
     return _absent_problem(context, tensorflow, absent) if absent else None
 
 
-def _absent_problem(context: Context, tensorflow: Package, absent: list[Requirement]) -> Problem:
-    needed = [one for one in absent if canonicalize_name(one.name) not in _SELDOM_USED]
-    named = [one.name for one in needed or absent]
+def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Package, Requirement]]) -> Problem:
+    needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
+    named = list(dict.fromkeys(one.name for _, one in needed or absent))
     release = f"{tensorflow.name} {tensorflow.version}"
     again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}")
     source = context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
         cause=_IMPORTED if needed else "features of TensorFlow that use it fail",
-        evidence=tuple(evidence(f"no {one.name}", source, str(one), f"metadata of {release}") for one in absent),
+        evidence=tuple(
+            evidence(f"no {one.name}", source, str(one), f"metadata of {asking.name} {asking.version}")
+            for asking, one in absent
+        ),
         fixes=(Fix(text="Install what is missing; the release stays the same", commands=again),),
         severity=None if needed else Severity.WARNING,
     )

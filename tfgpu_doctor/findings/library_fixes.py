@@ -101,7 +101,7 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     first = [file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem]
     off = off_library_path(context, first) if all(one.reachable for one in good) else ()
     folders = dict.fromkeys(posixpath.dirname(one.path) for one in good)
-    lasting = (*off, *_linked(context, good, folders))
+    lasting = (*off, *_linked(context, good, folders, release))
     if release and any(map(forgets_folders, release.known_issues)):
         lasting = _beside_another_release(context, release, lasting)
     return (*lasting, _exported(context, folders))
@@ -122,12 +122,16 @@ def _beside_another_release(context: Context, release: Release, fixes: tuple[Fix
     return (*other, *fixes) if patch else (*fixes, *other)
 
 
-def _linked(context: Context, good: Iterable[Candidate], folders: Iterable[str]) -> tuple[Fix, ...]:
+def _linked(
+    context: Context, good: Iterable[Candidate], folders: Iterable[str], release: Release | None
+) -> tuple[Fix, ...]:
     """Links last, in every shell; for libraries of pip's packages, in a folder of the same environment."""
     target = _searched_folder(context)
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
     text = "Link them into a folder that this TensorFlow searches; this holds in every shell"
+    if release and target == _own_folder(context) and (commands := _made_visible(context, release)):
+        return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
     return (Fix(text=text, commands=(_link(context, folders, target),)),)
 
 

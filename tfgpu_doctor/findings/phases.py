@@ -14,6 +14,11 @@ def phase_named(phases: tuple[Phase, ...], name: str) -> Phase | None:
     return next((phase for phase in phases if phase.name == name), None)
 
 
+def import_fails(phases: tuple[Phase, ...] | None) -> bool:
+    """Whether importing TensorFlow or tf.keras raises, or ends the process."""
+    return any(phase.name in ("import", "keras") and phase.outcome in ("raised", "died") for phase in phases or ())
+
+
 def how_it_ended(phase: Phase) -> str:
     """Say in words how a phase ended."""
     match phase.outcome:

@@ -8,7 +8,7 @@ from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines
 from tfgpu_doctor.records.facts import ComputeCheck, Phase
 from tfgpu_doctor.records.report import Fix, Severity
 
-_LATER = ("build", "devices", "details", "compute", "xla")
+_LATER = ("keras", "build", "devices", "details", "compute", "xla")
 
 RUN_FAILED = finding(
     "tf.run-failed",
@@ -30,6 +30,11 @@ RUN_FAILED = finding(
         "env.gpu-thread-mode",
         "tf.shadowed",
         "tf.install-damaged",
+        "tf.package-conflict",
+        "tf.abi-*",
+        "env.pythonpath",
+        "env.keras-backend",
+        "env.legacy-keras",
     ),
     docs="https://www.tensorflow.org/install/errors",
 )

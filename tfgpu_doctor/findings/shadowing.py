@@ -6,10 +6,12 @@ import posixpath
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.installed_requirements import unusable
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.phases import phase_named
+from tfgpu_doctor.findings.phases import import_fails, phase_named
+from tfgpu_doctor.plan.startup_lines import comment_out
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Message, Package, Phase
+from tfgpu_doctor.records.facts import Message, Package, Phase, ShadowedModule
 from tfgpu_doctor.records.report import Fix, Severity
 
 # what every TensorFlow since 1.0 has, so that a module without it is another one
@@ -130,6 +132,45 @@ def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user
         return Fix(text=f"Remove {folder}, your user site-packages, from sys.path", commands=(command,))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
     return Fix(text=f"Remove {folder} from sys.path (a .pth file or the program itself adds it)", commands=(command,))
+
+
+@SHADOWED.sign(conclusive=False)
+def needed_module_elsewhere(
+    context: Context,
+    shadowed: tuple[ShadowedModule, ...],
+    packages: tuple[Package, ...],
+    python_version: str,
+    phases: tuple[Phase, ...] | None = None,
+    wheel_platform: str | None = None,
+) -> Problem | None:
+    """A module that TensorFlow imports is taken from another folder, and the import fails; not through PYTHONPATH."""
+    found = [one for one in unusable(shadowed, packages, python_version, wheel_platform) if one.via != "PYTHONPATH"]
+    if not found or not import_fails(phases):
+        return None
+    first = found[0]
+    return Problem(
+        title=f"{first.path} shadows {first.package} {first.package_version}, which TensorFlow imports",
+        cause=f"Python imports the first `{first.module}` on sys.path; that folder comes before the installed packages",
+        evidence=tuple(
+            evidence(one.path, one.via or "sys.path", f"{one.module} of {one.package} {one.package_version}")
+            for one in found
+        ),
+        fixes=(_out_of_the_way(context, first),),
+        rank_first=True,
+    )
+
+
+def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
+    quote, path = context.remedies.quote, _slashes(module.path)
+    folder, name = posixpath.split(path)
+    if module.via and module.line:
+        command = comment_out(module.via, module.line, posixpath.basename(folder), context.remedies.os)
+        return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
+    if module.version is None:
+        rename = f"mv {quote(module.path)} {quote(posixpath.join(folder, 'my_' + name))}"
+        return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
+    command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
+    return Fix(text=f"Start Python from another folder, or remove {folder} from sys.path", commands=(command,))
 
 
 @SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))

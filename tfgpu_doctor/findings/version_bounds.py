@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -25,6 +25,19 @@ def allows(bound: str, version: str) -> bool | None:
         return SpecifierSet(bound).contains(Version(version), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return None
+
+
+def without_gaps(bound: str) -> str:
+    """The bounds without single versions between them, of which pip takes none as it takes the newest."""
+    return ",".join(part for part in bound.split(",") if not part.startswith("!="))
+
+
+def narrowed(bounds: Iterable[str]) -> str:
+    """What meets all of these bounds, with one lower bound where several are given."""
+    parts = [part for bound in dict.fromkeys(bounds) for part in without_gaps(bound).split(",") if part]
+    lower = [part for part in parts if part.startswith(">=")]
+    highest = max(lower, key=lambda part: Version(part.removeprefix(">=")), default=None)
+    return ",".join(dict.fromkeys(part for part in parts if part not in lower or part == highest))
 
 
 def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collection[str] = ()) -> Iterator[Problem]:

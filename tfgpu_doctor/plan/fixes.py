@@ -13,6 +13,7 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates, nearest_release
 from tfgpu_doctor.plan.install_commands import Installation
+from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Known, Python, value_or
@@ -49,7 +50,9 @@ class Fixes:
         return self.quote(value_or(self.facts.python.executable, default))
 
     def where_it_belongs(self, fix: Fix) -> Fix:
-        """Say so when the commands of a fix are for the host and this is a container."""
+        """Say so when the commands of a fix are for the host and this is a container; let those for variables last."""
+        settings = self.facts.host.startup_settings
+        fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         return Fix(

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tfgpu_doctor.records.facts import Build, ComputeCheck, Package, TfDevice
 
-PhaseName = Literal["interpreter", "packages", "import", "build", "devices", "details", "compute", "xla"]
+PhaseName = Literal["interpreter", "packages", "import", "keras", "build", "devices", "details", "compute", "xla"]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
@@ -63,13 +63,14 @@ class Devices(Struct, frozen=True):
 
 
 class Nothing(Struct, frozen=True):
-    """The phases "compute" and "xla", whose checks are events of their own."""
+    """The phase "keras"; "compute" and "xla", whose checks are events of their own."""
 
 
 ANSWERS: dict[str, type[Struct]] = {
     "interpreter": Interpreter,
     "packages": Packages,
     "import": Imported,
+    "keras": Nothing,
     "build": Built,
     "devices": Devices,
     "details": Devices,

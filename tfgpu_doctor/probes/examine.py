@@ -22,6 +22,8 @@ from tfgpu_doctor.probes import (
     installed_files,
     jupyter_kernels,
     loader,
+    shadowed_modules,
+    startup_files,
     variables,
     xla_files,
 )
@@ -40,6 +42,7 @@ from tfgpu_doctor.records.facts import (
     Message,
     OtherPython,
     Record,
+    ShadowedModule,
     TensorFlow,
     Unknown,
     map_fact,
@@ -112,6 +115,9 @@ def examine(
         timings["python"] = round(time.monotonic() - started, 4)
         libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
         others_probe = _Probe("other environments", timings, lambda: _others(here, environ), _no_others)
+        shadowed_probe = _Probe("shadowed modules", timings, lambda: _shadowed(here, environ), Unknown)
+        prefix = value_or(here.python.prefix, None)
+        settings_probe = _Probe("startup files", timings, lambda: startup_files.examine(environ, prefix), Unknown)
         files_probe = _Probe("installed files", timings, lambda: installed_files.examine(here.python.packages), Unknown)
         driver_facts = driver_probe.result()
         if value_or(driver_facts.driver.unresponsive, ()):
@@ -121,7 +127,7 @@ def examine(
         cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
         kernels, elsewhere_found = others_probe.result()
         facts = Facts(
-            host=host_probe.result(),
+            host=msgspec.structs.replace(host_probe.result(), startup_settings=settings_probe.result()),
             driver=driver_facts.driver,
             gpus=driver_facts.gpus,
             peers=driver_facts.peers,
@@ -129,7 +135,11 @@ def examine(
             loader=loader.with_loaded(loader_facts, result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
             python=msgspec.structs.replace(
-                result.python, kernels=kernels, elsewhere=elsewhere_found, damaged=files_probe.result()
+                result.python,
+                kernels=kernels,
+                elsewhere=elsewhere_found,
+                damaged=files_probe.result(),
+                shadowed=shadowed_probe.result(),
             ),
             variables=variables.examine(environ),
             tensorflow=result.tensorflow,
@@ -218,6 +228,11 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
     )
     cudnn_facts = cudnn.examine(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
     return cuda_facts, loader_facts, cudnn_facts
+
+
+def _shadowed(here: Environment, environ: Mapping[str, str]) -> Fact[tuple[ShadowedModule, ...]]:
+    user_site = value_or(here.python.user_site, None)
+    return shadowed_modules.examine(here.sys_path, here.python.packages, user_site, environ)
 
 
 Others: TypeAlias = tuple[Fact[tuple[Kernel, ...]], Fact[tuple[OtherPython, ...]]]

@@ -97,7 +97,8 @@ def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
 
 
 def _loaded(library: Soname, path: str | None) -> Soname:
-    if path is None or library.winner:
+    unusable = any(one.path == path and one.problem for one in library.candidates)
+    if path is None or library.winner or unusable:
         return library
     here = Candidate(path=path, via="already loaded", reachable=True)
     others = (one for one in library.candidates if one.path != path)
@@ -232,9 +233,32 @@ def _describe(
     reach = [path for path, _ in linker.places(soname, (library,) if library else ())]
     folders = [os.path.dirname(path) for path in (*reach, *linker.cached(soname.split(".so.")[0] + ".so."))]
     others = listing.other_versions([*folders, *(place.folder for place in found)], soname)
+    winner = opening.winner
+    if winner and (foreign := _foreign(winner, candidates, soname, linker)):
+        candidates = [foreign if one.path == winner else one for one in candidates]
+        winner = None
     return Soname(
-        soname=soname, component=component, candidates=tuple(candidates), winner=opening.winner, other_versions=others
+        soname=soname, component=component, candidates=tuple(candidates), winner=winner, other_versions=others
     )
+
+
+def _foreign(winner: str, candidates: Sequence[Candidate], soname: str, linker: LdSo) -> Candidate | None:
+    """The file that is loaded, where it has none of the functions that the wheel's file of this soname has.
+
+    It loads, and TensorFlow fails when it first asks for a function, or takes the library for absent.
+    """
+    taken = next((one for one in candidates if one.path == winner), None)
+    wheel = next((one for one in candidates if "/nvidia/" in one.path and one.path != winner and not one.problem), None)
+    if taken is None or wheel is None or taken.via not in ("LD_LIBRARY_PATH", "ldconfig", "default path"):
+        return None
+    start = soname.removeprefix("lib")[:4]  # cudn(n), cubl(as), cuff(t), cura(nd), cuso(lver), cusp(arse), cuda(rt)
+    ours, theirs = (linker.check(one.path) for one in (wheel, taken))
+    if not isinstance(ours, Elf) or not isinstance(theirs, Elf):
+        return None
+    if elf.mentions(ours, start.encode()) and elf.mentions(theirs, start.encode()) is False:
+        problem = f"none of the functions of {soname}: another library of that name, or a damaged one"
+        return msgspec.structs.replace(taken, problem=problem, effect="later")
+    return None
 
 
 def _out_of_reach(path: str, place: Place, soname: str, listing: Listing, linker: LdSo) -> Candidate:

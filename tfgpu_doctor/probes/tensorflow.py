@@ -32,6 +32,7 @@ DEADLINES: Mapping[str, float] = {
     "interpreter": 10.0,
     "packages": 20.0,
     "import": 120.0,
+    "keras": 60.0,
     "build": 20.0,
     "devices": 60.0,
     "details": 20.0,

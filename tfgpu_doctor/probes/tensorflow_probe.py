@@ -36,10 +36,17 @@ if TYPE_CHECKING:
 
     Data = Dict[str, Any]
 
-PHASES = ("interpreter", "packages", "import", "build", "devices", "details", "compute", "xla")
-NEEDS = {"build": "import", "devices": "import", "details": "devices", "compute": "devices", "xla": "devices"}
+PHASES = ("interpreter", "packages", "import", "keras", "build", "devices", "details", "compute", "xla")
+NEEDS = {
+    "keras": "import",
+    "build": "import",
+    "devices": "import",
+    "details": "devices",
+    "compute": "devices",
+    "xla": "devices",
+}
 
-# Distributions that can be TensorFlow itself: their requirements are of interest.
+# Distributions that can be TensorFlow itself: their requirements, and those of what they require, are of interest.
 TENSORFLOWS = (
     "tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-macos", "tensorflow-intel", "tensorflow-cpu-aws",
     "tensorflow-aarch64", "tensorflow-rocm", "intel-tensorflow", "intel-tensorflow-avx512", "tensorflow-directml",
@@ -214,13 +221,30 @@ def packages(_state: "State") -> "Data":
                 paths.setdefault(os.path.realpath(path), path)
     named = [(normal(os.path.basename(path)), path) for path in paths.values()]
     read = {path: distribution(path) for name, path in named if matters(name)}
-    # what TensorFlow requires, so that nothing is called missing because it was not looked for
-    required = {required_name(line) for one in read.values() for line in one["requires"]}
+    needed = read_required(named, read)
+    for name, path in named:
+        if path in read and name not in needed:
+            read[path]["requires"] = []
     return {
-        "packages": [read.get(path) or distribution(path) for name, path in named if path in read or name in required],
+        "packages": [read[path] for _, path in named if path in read],
         "pip": find("pip") is not None,
         **tensorflow_paths(find("tensorflow")),
     }
+
+
+def read_required(named: "List[Any]", read: "Dict[str, Data]") -> "Any":
+    """Read what TensorFlow requires, at first or second hand: nothing is called missing that was not looked for."""
+    needed, new = set(), set(TENSORFLOWS)
+    while new:
+        lines = []
+        for name, path in named:
+            if name in new:
+                if path not in read:
+                    read[path] = distribution(path)
+                lines += read[path]["requires"]
+        needed |= new
+        new = {required_name(line) for line in lines} - needed
+    return needed
 
 
 def normal(name: "str") -> "str":
@@ -242,7 +266,7 @@ def matters(project: "str") -> "bool":
 
 
 def distribution(path: "str") -> "Data":
-    """Read name, version and, of TensorFlow itself, requirements. (importlib.metadata costs 40 ms; 3.6 has none.)"""
+    """Read name, version and requirements, those of extras for TensorFlow alone. (importlib.metadata costs 40 ms.)"""
     stem = os.path.basename(path).rsplit(".", 1)[0].split("-")
     project = normal(os.path.basename(path))
     version = stem[1] if len(stem) > 1 else ""
@@ -255,7 +279,7 @@ def distribution(path: "str") -> "Data":
         key, _, value = line.partition(": ")
         if key == "Version":
             version = value.strip()
-        elif key == "Requires-Dist" and project in TENSORFLOWS:
+        elif key == "Requires-Dist" and (project in TENSORFLOWS or "extra" not in value):
             requires.append(value.strip())
     return {
         "name": project,
@@ -314,6 +338,15 @@ def import_tensorflow(state: "State") -> "Data":
     if not isinstance(data["file"], str):
         data["file"] = None
     return data
+
+
+def keras(state: "State") -> "Data":
+    """Load tf.keras, which TensorFlow 2.16 and newer do on first use, and whose errors at import they swallow."""
+    module = getattr(state.tf, "keras", None)
+    if module is None:
+        raise Skipped("this TensorFlow has no tf.keras")
+    _ = module.layers
+    return {}
 
 
 def build(state: "State") -> "Data":
@@ -516,6 +549,7 @@ STEPS: "Dict[str, Callable[[State], Data]]" = {
     "interpreter": interpreter,
     "packages": packages,
     "import": import_tensorflow,
+    "keras": keras,
     "build": build,
     "devices": devices,
     "details": details,

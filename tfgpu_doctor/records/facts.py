@@ -32,6 +32,7 @@ from tfgpu_doctor.records.machine import (
     NvLink,
     PciGpu,
     PeerLink,
+    Setting,
     SmiResult,
 )
 from tfgpu_doctor.records.software import (
@@ -50,6 +51,7 @@ from tfgpu_doctor.records.software import (
     Package,
     Phase,
     Python,
+    ShadowedModule,
     Soname,
     TensorFlow,
     TfDevice,
@@ -62,6 +64,7 @@ __all__ = [
     "Build", "CallResult", "Candidate", "ComputeCheck", "Cuda", "Cudnn", "CudnnFile",
     "DamagedPackage", "Driver", "Fact", "Facts", "Gpu", "GpuProcess", "Host", "Kernel", "Known", "LibraryFile",
     "Loader", "Message", "NvLink", "Nvcc", "OtherPython", "Package", "PciGpu", "PeerLink", "Phase", "Python", "Record",
+    "Setting", "ShadowedModule",
     "SmiResult", "Soname", "TensorFlow", "TfDevice", "Toolkit", "Unknown", "XlaFile", "about", "fact_paths", "look_up",
     "map_fact", "value_or",
 ]  # fmt: skip

@@ -25,6 +25,15 @@ class PciGpu(Record, frozen=True):
     link_width: Annotated[int | None, public("link width", unit="lanes", grade="noise")] = None  # now
 
 
+class Setting(Record, frozen=True):
+    """A line that sets an environment variable in every new shell, or whenever an environment is activated."""
+
+    name: Annotated[str, public("name")]  # "CUDA_VISIBLE_DEVICES"
+    value: Annotated[str, private("value")]  # as it is written there, without quotes
+    file: Annotated[str, private("file", unit="path")]  # "/home/me/.bashrc"
+    line: Annotated[int, public("line")]  # 1-based
+
+
 class Host(Record, frozen=True):
     """The machine or container below Python."""
 
@@ -53,6 +62,10 @@ class Host(Record, frozen=True):
     container: Annotated[Fact[str], public("container")] = NOT_EXAMINED
     pci_gpus: Annotated[
         Fact[tuple[PciGpu, ...]], private("PCI GPUs", layer="GPU", group="gpus", key="address", element="PCI device {}")
+    ] = NOT_EXAMINED
+    # the lines that set the variables of this process, as far as they are found
+    startup_settings: Annotated[
+        Fact[tuple[Setting, ...]], private("variables set at start", layer="Python", grade="noise", key="name")
     ] = NOT_EXAMINED
     nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = NOT_EXAMINED
     secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = NOT_EXAMINED

@@ -156,7 +156,7 @@ class Package(Record, frozen=True):
     version: Annotated[str, public("version")]
     location: Annotated[str | None, private("folder", unit="path")] = None  # the folder that holds its dist-info
     installer: Annotated[str | None, public("installer")] = None  # "pip", "conda", "uv"
-    requires: Annotated[tuple[str, ...], public("requirements")] = ()  # Requires-Dist lines; only of TensorFlow itself
+    requires: Annotated[tuple[str, ...], public("requirements")] = ()  # Requires-Dist; of TensorFlow and what it needs
 
 
 class DamagedPackage(Record, frozen=True):
@@ -169,6 +169,19 @@ class DamagedPackage(Record, frozen=True):
     missing: Annotated[tuple[str, ...], private("missing files")] = ()
     overwritten: Annotated[tuple[str, ...], private("files of another size")] = ()
     files: Annotated[int, public("files that are missing or of another size")] = 0
+
+
+class ShadowedModule(Record, frozen=True):
+    """A module that TensorFlow needs and that Python finds in another folder than that of its installed package."""
+
+    module: Annotated[str, public("module")]  # "keras"
+    path: Annotated[str, private("file or folder that is imported", unit="path")]
+    version: Annotated[str | None, public("version that is imported")]  # None: there is no distribution in that folder
+    package: Annotated[str, public("package")]  # the distribution beside TensorFlow that has this module
+    package_version: Annotated[str, public("version of the package")]
+    # how the folder came on sys.path: "PYTHONPATH", "current folder", a .pth file; None where it cannot be told
+    via: Annotated[str | None, private("found by")] = None
+    line: Annotated[int | None, public("line")] = None  # of that .pth file
 
 
 class OtherPython(Record, frozen=True):
@@ -218,6 +231,8 @@ class Python(Record, frozen=True):
     damaged: Annotated[Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name")] = NOT_EXAMINED
     # every `tensorflow` importable over sys.path, winner first
     tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
+    # modules that TensorFlow needs, imported from elsewhere
+    shadowed: Annotated[Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module")] = NOT_EXAMINED
     # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there
     tensorflow_leftovers: Annotated[Fact[tuple[str, ...]], private("leftover tensorflow folders", unit="path")] = (
         NOT_EXAMINED
@@ -235,7 +250,7 @@ class Python(Record, frozen=True):
 class Phase(Record, frozen=True):
     """One step of the examination in the child process, and how it ended."""
 
-    # "interpreter", "packages", "import", "build", "devices", "details", "compute", "xla"
+    # "interpreter", "packages", "import", "keras", "build", "devices", "details", "compute", "xla"
     name: Annotated[str, public("name")]
     outcome: Annotated[str, public("outcome")]  # "ok", "raised", "died", "timeout", "skipped"
     seconds: Annotated[float | None, public("seconds", unit="s", grade="noise")] = None

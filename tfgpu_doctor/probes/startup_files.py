@@ -1,0 +1,123 @@
+"""Where the variables of this process are set for every new shell: startup files, activation scripts, Keras' file.
+
+Only lines that set one variable that matters, and nothing else, are told, and only where the process has that value:
+a file of another shell, or a line that another one replaces, is not the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from tfgpu_doctor.probes.files import below, names_in, read_text
+from tfgpu_doctor.records.environment_variables import reason
+from tfgpu_doctor.records.facts import Fact, Known, Setting
+
+_OF_USER = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_aliases", ".profile"),
+    *(".zshenv", ".zprofile", ".zshrc", ".zlogin", ".config/fish/config.fish"),
+)
+_OF_SYSTEM = (
+    *("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"),
+    *("/etc/zsh/zshenv", "/etc/zsh/zshrc", "/etc/zshenv", "/etc/zshrc"),
+)
+_SYSTEM_FOLDER = "/etc/profile.d"
+CONDA_STATE = "conda-meta/state"  # what `conda env config vars set` writes
+KERAS_FILE = "keras.json"
+_QUOTED = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|#\"']*)\s*;?\s*(?:#.*)?$"
+_LINES = (
+    re.compile(r"^\s*(?:export\s+|declare\s+-x\s+|typeset\s+-x\s+)?(?P<name>[A-Z][A-Z0-9_]*)=" + _QUOTED),
+    re.compile(r"^\s*set\s+(?:-\w+\s+)+(?P<name>[A-Z][A-Z0-9_]*)\s+" + _QUOTED),  # fish
+)
+_REFERENCE = re.compile(r"\$\{[^}]*\}|\$\w+|\$\([^)]*\)|`[^`]*`")
+
+
+def examine(environ: Mapping[str, str], prefix: str | None, root: str = "/") -> Fact[tuple[Setting, ...]]:
+    """The lines that set what `environ` has; `prefix` is the environment of the interpreter under test."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    found = [
+        setting
+        for path in _files(home, environ, prefix, root)
+        for setting in _settings(path, root)
+        if _holds(setting.value, environ.get(setting.name), home)
+    ]
+    found += _of_keras(environ, home, root)
+    return Known(tuple(found), "startup files of shells and environments")
+
+
+def _files(home: str, environ: Mapping[str, str], prefix: str | None, root: str) -> Iterator[str]:
+    yield from (os.path.join(home, name) for name in _OF_USER)
+    yield from _OF_SYSTEM
+    yield from _in_folder(_SYSTEM_FOLDER, root)
+    for one in dict.fromkeys((environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"), prefix)):
+        if one:
+            yield from (os.path.join(one, "bin", "activate"), os.path.join(one, CONDA_STATE))
+            yield from _in_folder(os.path.join(one, "etc", "conda", "activate.d"), root)
+
+
+def _in_folder(folder: str, root: str) -> Iterator[str]:
+    return (os.path.join(folder, name) for name in names_in(below(root, folder)) if name.endswith((".sh", ".zsh")))
+
+
+def _settings(path: str, root: str) -> Iterator[Setting]:
+    try:
+        text = read_text(root, path)
+    except OSError:  # missing, or not ours to read
+        return
+    if path.endswith(CONDA_STATE):
+        yield from _of_conda(path, text)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        found = next((match for form in _LINES if (match := form.match(line))), None)
+        if found and reason(found["name"]):
+            yield Setting(found["name"], _unquoted(found["value"]), path, number)
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if value[:1] in ('"', "'") else value
+
+
+def _of_conda(path: str, text: str) -> Iterator[Setting]:
+    variables = _object(text).get("env_vars")
+    for name, value in variables.items() if isinstance(variables, dict) else ():
+        if reason(name):
+            yield Setting(name, str(value), path, _line_of(text, name))
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _line_of(text: str, name: str) -> int:
+    return next((number for number, line in enumerate(text.splitlines(), 1) if f'"{name}"' in line), 1)
+
+
+def _holds(written: str, value: str | None, home: str) -> bool:
+    """Whether the process has the value of the line; what the line takes from other variables is not compared."""
+    if value is None:
+        return False
+    written = re.sub(r"\$HOME\b|\$\{HOME\}|^~(?=/)|(?<=:)~(?=/)", home.replace("\\", r"\\"), written)
+    parts = _REFERENCE.split(written)
+    if len(parts) == 1:
+        return written == value
+    pieces = [piece.strip(": ") for piece in parts if piece.strip(": ")]
+    return bool(pieces) and all(piece in value for piece in pieces)
+
+
+def _of_keras(environ: Mapping[str, str], home: str, root: str) -> Iterator[Setting]:
+    """The backend in Keras' own file, which counts where KERAS_BACKEND is not set."""
+    if environ.get("KERAS_BACKEND"):
+        return
+    path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), KERAS_FILE)
+    try:
+        text = read_text(root, path)
+    except OSError:
+        return
+    if isinstance(backend := _object(text).get("backend"), str):
+        yield Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend"))
