@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
+from tests.manifests.other_shapes import OTHERS
 from tests.manifests.real_shapes import SHAPES, Shape
 
 
@@ -20,9 +21,12 @@ def answer(shape: Shape, folder: Path) -> str:
     return " ".join((done.stdout + done.stderr).split())
 
 
-@pytest.mark.parametrize("name", SHAPES)
+EVERY = SHAPES | OTHERS
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_what_an_expert_would_say(name: str, tmp_path: Path) -> None:
-    shape = SHAPES[name]
+    shape = EVERY[name]
     said = answer(shape, tmp_path)
     assert [one for one in shape.says if one not in said] == [], said
     assert [one for one in shape.never if one in said] == [], said

@@ -13,7 +13,7 @@ from tests.bench import large_samples
 from tests.bench.samples import failed, result, run
 from tests.findings.rows_over_facts import FIRES
 from tests.fuzz import mutations
-from tests.manifests import real_shapes
+from tests.manifests import other_shapes, real_shapes
 from tests.manifests.test_more_readers import GROUPS, OFFICIAL
 from tests.manifests.test_more_readers import POETRY as OLD_POETRY
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, POETRY, PYPROJECT
@@ -185,6 +185,9 @@ _MANIFESTS = {
     ".tool-versions": ("nodejs 20.1.0\npython 3.11.4 3.10.9\n",),
     ".python-version": ("# ours\n3.11.7\n3.9\n",),
     "devcontainer": (real_shapes.DEVCONTAINER,),
+    "singularity": (other_shapes.DEFINITION,),
+    "notebook": (other_shapes.NOTEBOOK,),
+    "workflow": (other_shapes.WORKFLOW, other_shapes.IN_A_CONTAINER),
 }
 
 

@@ -138,6 +138,9 @@ MANIFESTS: dict[Kind, tuple[str, ...]] = {
     "setup": ("setup.py", "setup.cfg"),
     "python": (".tool-versions", ".python-version"),
     "devcontainer": ("devcontainer.json",),
+    "singularity": ("train.def",),
+    "notebook": ("train.ipynb",),
+    "workflow": ("workflow.yml",),
 }
 
 

@@ -27,7 +27,8 @@ _HELP = """Check the versions, base images and GPU requests in these files again
 
 FILE is a requirements.txt, pyproject.toml, setup.py, setup.cfg, Pipfile, environment.yml, lock file (uv, Poetry,
 PDM, Pipenv, conda-lock, pixi, pylock.toml), Dockerfile, compose file, Kubernetes manifest, Helm chart,
-devcontainer.json, .python-version or runtime.txt, or a folder with such files; - is standard input, with --kind.
+devcontainer.json, .python-version, runtime.txt, workflow of GitHub, definition of Singularity or Apptainer or notebook
+(what its cells install), or a folder with such files; - is standard input, with --kind.
 Files that describe one environment are checked together. Files that they include are read below their own folder,
 or when they are named, too.
 

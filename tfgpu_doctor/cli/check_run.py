@@ -62,7 +62,7 @@ class Check:
         def judged(edited: Mapping[str, str]) -> Report:
             return judge(self.sources.environments(edited), self.target, self.matrix, self.created)
 
-        shells = {one.place.path for one in environments if one.kind == "dockerfile"}
+        shells = {one.place.path for one in environments if one.kind in ("dockerfile", "singularity", "workflow")}
         return repair(report, self.sources.text, judged, shells)
 
     def _checked(

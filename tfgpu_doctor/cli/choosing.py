@@ -15,7 +15,7 @@ from tfgpu_doctor.render.streams import say
 MOST_CHOSEN = 200
 _OTHER_KINDS = (".py", ".md", ".rst", ".sh", ".dockerignore", ".js", ".ts", ".go", ".html")  # dockerfile.py
 HEAD = 20_000  # bytes of a file of no certain name
-_YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion)\s*:")
+_YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|jobs)\s*:")
 _SHOWN = 8
 
 

@@ -15,7 +15,7 @@ _FOREIGN = frozenset(
         *(".git", ".hg", ".svn", ".venv", "venv", "env", ".env", "virtualenv", "site-packages", "node_modules", ".tox"),
         *(".nox", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", "build", "dist", ".eggs"),
         *("target", "bazel-bin", "bazel-out", "third_party", "vendor", ".idea", ".vscode", ".ipynb_checkpoints"),
-        *(".pixi", ".conda", ".direnv", ".terraform", "htmlcov", ".github"),
+        *(".pixi", ".conda", ".direnv", ".terraform", "htmlcov"),
     )
 )
 _MARKS = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")  # an environment or a cache by any name

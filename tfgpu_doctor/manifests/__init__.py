@@ -17,6 +17,9 @@ Kind: TypeAlias = Literal[
     "setup",
     "python",
     "devcontainer",
+    "singularity",
+    "notebook",
+    "workflow",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

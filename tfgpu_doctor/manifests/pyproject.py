@@ -24,8 +24,14 @@ def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True
     first = reader.environment(path, python, base)
     return (
         first,
-        *(reader.environment(f"{path}, {name}", python, [*base, *own]) for name, own in parts.items() if own),
+        *(_part(reader, f"{path}, {name}", python, [*base, *own]) for name, own in parts.items() if own),
     )
+
+
+def _part(reader: Reader, label: str, python: list[Requirement], found: list[Requirement]) -> Environment:
+    """A part that can name a Python of its own."""
+    own = [one for one in found if one.name == "python"]
+    return reader.environment(label, own or python, [one for one in found if one.name != "python"])
 
 
 def _standard(reader: Reader, data: dict[str, Any]) -> Project:
@@ -50,9 +56,19 @@ def _standard(reader: Reader, data: dict[str, Any]) -> Project:
     found.parts["group dev of uv"] = list(
         reader.listed("tool.uv.dev-dependencies", table(tool, "uv").get("dev-dependencies"))
     )
+    for name, one in table(tool, "hatch", "envs").items():
+        found.parts[f"environment {name} of Hatch"] = list(_of_hatch(reader, f"tool.hatch.envs.{name}", table(one)))
     for name, lines in table(tool, "pdm", "dev-dependencies").items():
         found.parts[f"group {name}"] = list(reader.listed(f"tool.pdm.dev-dependencies.{name}", lines))
     return found
+
+
+def _of_hatch(reader: Reader, key: str, one: dict[str, Any]) -> Iterator[Requirement]:
+    """An environment of Hatch: its dependencies beside the project's, and its Python."""
+    for name in ("dependencies", "extra-dependencies"):
+        yield from reader.listed(f"{key}.{name}", one.get(name))
+    if isinstance(version := one.get("python"), str) and version.replace(".", "").isdecimal():
+        yield Requirement("python", f"=={version}.*", reader.place(f"{key}.python"), version)
 
 
 def _join_extras(project: str, parts: dict[str, list[Requirement]]) -> None:

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tfgpu_doctor.manifests import (
     KINDS,
@@ -22,6 +23,9 @@ from tfgpu_doctor.manifests import (
 from tfgpu_doctor.manifests.lock_files import LOCKS_OF_PYPROJECT, read_lock_file
 from tfgpu_doctor.manifests.pip import Include
 
+if TYPE_CHECKING:
+    from tfgpu_doctor.manifests.nodes import Node
+
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
 LARGEST = 5_000_000  # characters
@@ -35,6 +39,8 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
     (r"(.*/)?setup\.(py|cfg)", "setup"),
     (r"(.*/)?(\.python-version|runtime\.txt|\.tool-versions)", "python"),
     (r"(.*/)?\.?devcontainer\.json", "devcontainer"),
+    (r"(.*/)?(singularity|apptainer)(\.[^/]*)?|.*\.def", "singularity"),
+    (r".*\.ipynb", "notebook"),
     (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements|conda-[\w-]+\.lock)", "requirements"),
     (r"(.*/)?(requirements|reqs|constraints)/[^/]*\.(txt|in)", "requirements"),
 )
@@ -95,6 +101,8 @@ def _refusal(path: str, text: str) -> str | None:
     """Why a text is not read at all."""
     if len(text) > LARGEST:
         return f"{path} is larger than {LARGEST // 1_000_000} MB, too large for a file of these kinds"
+    if re.fullmatch(r"(.*/)?(meta|recipe)\.ya?ml", path.lower()) and "requirements:" in text:
+        return f"{path}: a conda recipe, which is none of the kinds that are read: {', '.join(KINDS)}"
     if re.search(r"[\0\ud800-\udfff]", text):
         return f"{path}: not a text file"
     for number, line in enumerate(text.splitlines(), 1):
@@ -224,6 +232,14 @@ class _Reader:
             from tfgpu_doctor.manifests.devcontainer import read_devcontainer
 
             return read_devcontainer(path, text, include)
+        if kind == "singularity":
+            from tfgpu_doctor.manifests.singularity import read_definition
+
+            return read_definition(path, text, include)
+        if kind == "notebook":
+            from tfgpu_doctor.manifests.notebook import read_notebook
+
+            return read_notebook(path, text, include)
         return _yaml(path, text, kind, include, quote)
 
 
@@ -258,21 +274,38 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool
     """Which of the YAML files it is, its keys tell."""
     if kind is None and not is_yaml(path):
         raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
-    from tfgpu_doctor.manifests.compose import is_compose, read_compose
-    from tfgpu_doctor.manifests.conda import is_environment, read_environment
-    from tfgpu_doctor.manifests.kubernetes import is_kubernetes, read_kubernetes
+    from tfgpu_doctor.manifests.compose import read_compose
+    from tfgpu_doctor.manifests.conda import read_environment
+    from tfgpu_doctor.manifests.kubernetes import read_kubernetes
     from tfgpu_doctor.manifests.nodes import documents
+    from tfgpu_doctor.manifests.workflow import read_workflow
 
     roots = documents(path, text)
     if not roots:
         raise ManifestError(f"{path}: the file is empty")
-    if kind == "kubernetes" or (kind is None and any(map(is_kubernetes, roots))):
+    kind = kind or _kind_by_keys(roots)
+    if kind == "kubernetes":
         return read_kubernetes(roots)
-    if kind == "compose" or (kind is None and is_compose(roots[0])):
+    if kind == "compose":
         return read_compose(path, roots[0], include)
-    if kind == "conda" or (kind is None and is_environment(roots[0])):
+    if kind == "conda":
         return read_environment(path, roots[0], include, quote=quote)
+    if kind == "workflow":
+        return read_workflow(path, roots[0], include)
     raise ManifestError(
-        f"{path}: neither a conda environment (dependencies:), a compose file (services:) nor a Kubernetes manifest "
-        "(apiVersion: and kind:)"
+        f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
+        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
     )
+
+
+def _kind_by_keys(roots: list[Node]) -> Kind | None:
+    from tfgpu_doctor.manifests.compose import is_compose
+    from tfgpu_doctor.manifests.conda import is_environment
+    from tfgpu_doctor.manifests.kubernetes import is_kubernetes
+    from tfgpu_doctor.manifests.workflow import is_workflow
+
+    if any(map(is_kubernetes, roots)):
+        return "kubernetes"
+    kinds: tuple[tuple[Kind, Callable[[Node], bool]], ...]
+    kinds = (("compose", is_compose), ("conda", is_environment), ("workflow", is_workflow))
+    return next((kind for kind, holds in kinds if holds(roots[0])), None)

@@ -125,7 +125,7 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
     """Allow only some Pythons, ascending, where the files say which one is used."""
     first, last = pythons[0], pythons[-1]
     reason = f": {why}" if why else ""
-    if view.environment.python:
+    if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
         bounds = f">={first},<{_next(last)}"
         old = one.text
