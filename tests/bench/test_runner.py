@@ -16,7 +16,7 @@ from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.runner.runner import measure
+from tfgpu_doctor.bench.runner.runner import LEAST, measure
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
@@ -70,6 +70,22 @@ def test_a_restless_device_goes_on_to_the_deadline_and_says_so() -> None:
     assert sum(one.samples_s) >= 30.0
     assert one.stopped is not None and one.stopped.startswith("samples vary")
     assert one.throughput is not None
+
+
+def test_cases_that_take_turns_have_a_time_together() -> None:
+    """Four that never settle would take 4 × 30 s."""
+    clock = Clock()
+    restless = [FakeWorker(clock, [0.1, 0.2, 0.3]) for _ in range(4)]
+    cases = [replace(CPU, label=f"CPU {number}") for number in range(4)]
+    found = runs(cases, restless, rule=replace(RULE, together=40.0))
+    assert 40 <= clock.now < 42
+    assert all(one.throughput and one.stopped and len(one.samples_s) > 20 for one in found)
+
+
+def test_slow_starts_leave_time_for_samples() -> None:
+    clock = Clock()
+    (one,) = runs([CPU], [FakeWorker(clock, [0.1, 0.2, 0.3])], rule=replace(RULE, together=0.01))
+    assert LEAST <= sum(one.samples_s) < LEAST + 1
 
 
 def test_a_slow_device_is_warmed_up_once_and_given_time() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -10,6 +12,7 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.statistics import StoppingRule
 
 
 def bench(load: float | None, cpus: int = 16, command: str = "") -> BenchResult:
@@ -26,6 +29,14 @@ def test_a_machine_that_was_busy_before_is_noted(load: float | None, cpus: int, 
     notes = [note for note in result.notes if "load average" in note]
     expected = f"The machine was busy before the start: load average {load} on {cpus} CPUs."
     assert notes == ([expected] if said else [])
+
+
+def test_how_long_it_will_take_is_said_beforehand() -> None:
+    said: list[str] = []
+    rule = StoppingRule(deadline=30.0, together=68.0)
+    Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
+    (line,) = said
+    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 30 s", line)
 
 
 def test_the_command_is_kept() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -22,13 +24,16 @@ from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.runner import measure
+from tfgpu_doctor.bench.runner.runner import WARM_UPS, measure
 from tfgpu_doctor.bench.runner.workers import Key, Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.records.report import Tool
+from tfgpu_doctor.records.units import count, seconds
 
+BETWEEN = 10.0  # seconds between two announcements
+MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
 
@@ -100,6 +105,7 @@ class Session:
     rule: StoppingRule = field(default_factory=StoppingRule)
     processes: int = 1  # of each case, one after the other
     progress: Callable[[str, float], None] = lambda *_: None
+    announce: Callable[[str], object] = lambda _: None  # gets a line for people: how long it will take
     save: Callable[[BenchResult], None] = lambda _: None  # gets what there is, again and again
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
@@ -121,15 +127,31 @@ class Session:
         """
         self.progress("starting TensorFlow", 0.0)
         with Workers(self.start_worker) as workers:
+            began = time.monotonic()
             try:
                 self.first, self.software, self.found = workers.first()
             except WorkerError as error:
                 raise NoTensorFlowError(str(error)) from error
+            start, announced = time.monotonic() - began, -math.inf
             for group in self.plan.groups(self):
+                if time.monotonic() - announced > BETWEEN:
+                    announced = time.monotonic()
+                    self.announce(self._estimate(group, start))
                 self.runs = self._measure(group, workers)
         result = self._result(self.runs)
         self.save(result)
         return result
+
+    def _estimate(self, group: Group, start: float) -> str:
+        """How long a group will take; `start` is how many seconds a process needs to start."""
+        rule = group.rule or self.rule
+        runs = len(group.entries)
+        starts = start * (runs * self.processes - 1)
+        slowest = group.expected or rule.min_seconds / rule.min_samples
+        about = starts + slowest * (rule.min_samples + WARM_UPS * self.processes) + rule.min_seconds * (runs - 1)
+        most = min(rule.together, starts + rule.deadline * runs)
+        what = ", ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
+        return f"{count(runs, 'run')} ({what}): about {seconds(about)}, at most {seconds(max(most, about))}"
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:

@@ -26,6 +26,7 @@ from tfgpu_doctor.bench.workloads.judgement import Judgement
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
+LEAST = 10.0  # seconds of sampling that cases together always get, however long their processes took to start
 PROFILED = 10  # steps that a trace holds at most
 TRACE = ".xplane.pb"  # what TensorBoard's profile plugin opens
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
@@ -59,6 +60,7 @@ def measure(
         save: called whenever there is something worth keeping.
     """
     measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
+    began = clock()
     turns = _Turns(
         workers=workers,
         keep=keep,
@@ -76,10 +78,11 @@ def measure(
                 progress(f"{_name(measurement)}: starting", start / processes)
                 turns.start(measurement)
                 save(measurements)
+            end = max(began + rule.together * (start + 1) / processes, clock() + LEAST)
             while any(not measurement.done for measurement in alive):
                 for measurement in alive:
                     if not measurement.done:
-                        turns.take(measurement)
+                        turns.take(measurement, end)
                         progress(_name(measurement), (start + _share(measurement, turns.rule)) / processes)
                 save(measurements)
     finally:
@@ -112,8 +115,8 @@ class _Turns:
             measurement.fail(measurement.job.explain(str(error)))
             self._end(measurement)
 
-    def take(self, measurement: Measurement) -> None:
-        """Let a case take a block of samples; it ends when it has enough."""
+    def take(self, measurement: Measurement, end: float) -> None:
+        """Let a case take a block of samples; it ends when it has enough, or when the time of all is over."""
         assert measurement.worker is not None
         rule, patience = self.rule, max(self.patience, measurement.job.patience)
         typical = median(measurement.samples) if measurement.samples else median(measurement.warmup) * measurement.steps
@@ -122,7 +125,8 @@ class _Turns:
         try:
             _take(measurement, measurement.worker, count, patience, measurement.samples, measurement.loads)
             measurement.elapsed += self.clock() - started
-            if rule.done(measurement.current, measurement.elapsed) and not self._goes_on(measurement):
+            enough = rule.done(measurement.current, measurement.elapsed) and not self._goes_on(measurement)
+            if enough or self.clock() >= end:
                 if measurement.last:
                     _finish(measurement, measurement.worker, patience, self.profile)
                 measurement.end()

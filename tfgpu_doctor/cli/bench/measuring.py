@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class Measuring:
     html: str | None
     profile: str | None = None
     typed: str = ""  # the command
+    together: float = math.inf  # seconds for all runs that take turns, where --deadline was not given
 
     def selection(self) -> Selection:
         """The devices that were asked for.
@@ -147,7 +149,9 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(*arguments: Any, **values: Any) -> Any:
         typed = as_typed(click.get_current_context())
-        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name != "typed"}
+        shared = {
+            name: values.pop(name) for name in Measuring.__dataclass_fields__ if name not in ("typed", "together")
+        }
         return function(*arguments, measuring=Measuring(**shared, typed=typed), **values)
 
     for option in reversed(_OPTIONS):
@@ -186,9 +190,12 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
                 matrix,
                 environment,
                 lambda: over(WorkerProcess(executable)),
-                rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
+                rule=StoppingRule(
+                    min_samples=measuring.min_samples, deadline=measuring.deadline, together=measuring.together
+                ),
                 processes=measuring.processes,
                 progress=progress,
+                announce=progress.announce,
                 save=save,
                 command=measuring.typed,
                 profile=Path(measuring.profile) if measuring.profile else None,
