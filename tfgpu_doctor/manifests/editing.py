@@ -14,7 +14,7 @@ from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.records.report import Edit
 
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
-_WITHOUT_PACKAGES = re.compile(r"\binstall(?:\s+-\S+)*\s*(?:&&|;|\||$)")
+_NEXT_COMMAND = re.compile(r"&&|[;|]")
 _LOCKS = re.compile(r"(?:.*\.lock|Pipfile\.lock|conda-lock\.ya?ml|.*-lock\.txt|pylock(?:\..*)?\.toml)")
 _ABSENT = "it is not written there in this form; a variable or another file may bring it"
 
@@ -169,12 +169,17 @@ def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[s
     left = f"{spot.head.rstrip()} {spot.tail.lstrip()}".rstrip()
     if left.strip() == "\\":
         return []
-    if _WITHOUT_PACKAGES.search(left.rstrip("\\ ")) and not left.endswith("\\"):
+    if any(map(_installs_nothing, _NEXT_COMMAND.split(left.rstrip("\\ ")))) and not left.endswith("\\"):
         raise _RefusedError("it is all that the command installs")
     if not left.strip() and index and lines[index - 1].rstrip().endswith("\\"):
         lines[index - 1] = lines[index - 1].rstrip().rstrip("\\").rstrip()
         return []
     return [left]
+
+
+def _installs_nothing(command: str) -> bool:
+    words = command.split()
+    return "install" in words and all(word.startswith("-") for word in words[words.index("install") + 1 :])
 
 
 def _without_member(spot: _Spot) -> list[str]:

@@ -19,14 +19,14 @@ _Record = TypeVar("_Record")
 
 _BASE, _SIZE = 0xE000, 0x1000  # of the private use area; an expression with other characters is shortened
 _HIDDEN = re.compile("[\ue000-\uefff]+")
-_ANY_HOLE = re.compile(r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\{#.{0,1000}?#\}")
+_ANY_HOLE = re.compile(r"\{\{(?:(?!\{\{).){0,1000}?\}\}|\{%(?:(?!\{%).){0,1000}?%\}|\{#(?:(?!\{#).){0,1000}?#\}")
 # lines that have nothing but statements: {{- if .Values.x }}, {% endif %}, {{/* a comment */}}
 _STATEMENT = re.compile(
     r"\s*(?:\{\{-?\s*(?:if|else|end|with|range|define|template|block|/\*|\$|include\b|toYaml\b|tpl\b)[^{}]*\}\}|\{%[^{}]*%\}|\{#[^{}]*#\})\s*"
 )
 _INSERTED = re.compile(r"\{\{-?\s*(?:include|toYaml|tpl)\b")
 _BLOCK = re.compile(r"\s*\{\{-?\s*(if|with|range|define|block|end)\b\s*([^\s{}|]*)")
-_PIPELINE = re.compile(r"\{\{-?\s*([^{}]*?)\s*-?\}\}")
+_PIPELINE = re.compile(r"\{\{([^{}]*)\}\}")
 _WORD = re.compile(r"""\(|\)|"[^"]*"|'[^']*'|[^\s()]+""")
 _PLAIN = re.compile(r"[\w./:@ +-]*")
 _FUNCTIONS = frozenset({"quote", "squote", "trim", "toString", "toYaml", "nindent", "indent", "int", "int64"})
@@ -179,7 +179,8 @@ class _Filling:
         return text if _PLAIN.fullmatch(text) else found[0]
 
     def _evaluate(self, expression: str) -> Any:
-        """The value of ".Values.a | default "x" | quote"; None: not known."""
+        """The value of ".Values.a | default "x" | quote", also between hyphens; None: not known."""
+        expression = expression.removeprefix("-").removesuffix("-").strip()
         value: Any = None
         for index, step in enumerate(expression.split("|")):
             words = _words(step)
