@@ -35,6 +35,7 @@ RUN_TIME = {
     "manifests.editing",
     "manifests.reading",
     "parsers.messages.template",
+    "plan.base_images",
     "plan.file_edits",
     "probes.host",
     "redact.known_names",
