@@ -94,7 +94,7 @@ def test_pip_makes_it_from_wheels(quick: bool, tmp_path: Path, monkeypatch: pyte
     assert not {MARKER, ".tfgpu-temporary"} & set(os.listdir(prefix))
     assert list(prefix.glob("lib/python3.*/site-packages/tensorflow")) and index.exists()
     assert f"cuDNN       {CUDNN} (TensorFlow is built with 8.9)" in done.stdout
-    assert "use it      source '" in done.stdout and "two words'/bin/activate" in done.stdout
+    assert "use it      source '" in done.stdout and "two words/bin/activate'" in done.stdout
     assert "ignored     PIP_NO_DEPS, PIP_TARGET, PYTHONPATH" in done.stdout
     assert "what could not be verified here is marked above" in " ".join(done.stdout.split())
 

@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from tfgpu_doctor.install import resolved, room
 from tfgpu_doctor.install.choice import Choice, choose, host_target
 from tfgpu_doctor.install.failures import CommandError, RefusedError
+from tfgpu_doctor.install.folder import python_of
 from tfgpu_doctor.install.interpreters import Interpreters
 from tfgpu_doctor.install.records import Package
 from tfgpu_doctor.install.resolved import UnreadableError
@@ -236,3 +237,11 @@ def test_what_cannot_be_reached_is_named() -> None:
     assert "the download of Python cannot be reached (Request failed after 3 retries)" in message
     assert "UV_PYTHON_INSTALL_MIRROR" in message
     assert "the package index cannot be reached" in str(CommandError("x", "exit code 1", "Max retries exceeded"))
+
+
+def test_where_the_interpreter_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_of(tmp_path) == f"{tmp_path}/bin/python"
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert python_of(tmp_path) == f"{tmp_path}/Scripts/python.exe"
+    (tmp_path / "python.exe").touch()  # of conda
+    assert python_of(tmp_path) == f"{tmp_path}/python.exe"

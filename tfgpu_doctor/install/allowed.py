@@ -6,11 +6,11 @@ its words are known: the program, what it is to do, options that stay within the
 
 from __future__ import annotations
 
-import posixpath
 import shlex
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -106,5 +106,6 @@ def releases_of(commands: Iterable[Iterable[str]]) -> frozenset[str]:
 
 def names_of(prefix: str, executable: str) -> frozenset[str]:
     """The names by which commands call the interpreter of an environment: those in its own bin folder."""
-    found = {executable} if posixpath.dirname(posixpath.dirname(executable)) == prefix else set[str]()
+    folders = tuple(PurePath(executable).parents)[:2]  # conda's on Windows lies in the environment itself
+    found = {executable} if PurePath(prefix) in folders else set[str]()
     return frozenset({*found, *(f"{prefix}/bin/{name}" for name in ("python", "python3"))})

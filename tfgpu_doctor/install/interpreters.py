@@ -74,8 +74,9 @@ class Interpreters:
         return None
 
     def _places(self, minor: str) -> Iterator[str]:
-        name, home = f"python{minor}", self._environ.get("HOME") or os.path.expanduser("~")
+        home = self._environ.get("HOME") or os.path.expanduser("~")
         yield self._own
+        name, inside = ("python", "python.exe") if sys.platform == "win32" else (f"python{minor}", f"bin/python{minor}")
         for folder in (*programs.folders(self._environ), "/usr/bin", "/usr/local/bin"):
             if program := programs.find(os.path.join(folder, name), self._environ):
                 yield program
@@ -84,9 +85,9 @@ class Interpreters:
         conda = [self._environ.get(one, "") for one in ("CONDA_PREFIX", "CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
         conda += [os.path.join(home, one) for one in ("miniforge3", "miniconda3", "anaconda3", "mambaforge")]
         for root, pattern in (
-            (pyenv, f"versions/{minor}.*/bin/{name}"),
-            (uv, f"cpython-{minor}.*/bin/{name}"),
-            *((root, f"{envs}bin/{name}") for root in conda if root for envs in ("", "envs/*/")),
+            (pyenv, f"versions/{minor}.*/{inside}"),
+            (uv, f"cpython-{minor}.*/{inside}"),
+            *((root, f"{envs}{inside}") for root in conda if root for envs in ("", "envs/*/")),
         ):
             yield from sorted(map(str, Path(root).glob(pattern)), reverse=True)
 

@@ -23,7 +23,7 @@ from tfgpu_doctor.install import room, tools
 from tfgpu_doctor.install.choice import Choice
 from tfgpu_doctor.install.commands import INSTALL, Commands
 from tfgpu_doctor.install.failures import InstallError, RefusedError, UnprovenError
-from tfgpu_doctor.install.folder import TEMPORARY, Folder, log_path
+from tfgpu_doctor.install.folder import TEMPORARY, Folder, log_path, python_of
 from tfgpu_doctor.install.interpreters import Interpreter, Interpreters
 from tfgpu_doctor.install.library_paths import add_library_paths
 from tfgpu_doctor.install.proof import prove
@@ -134,8 +134,8 @@ class Making:
         target = self.folder.path / "python"
         argv = [uv, "python", "install", "--install-dir", str(target), python]
         self.commands.run(f"getting Python {python}", argv, timeout=INSTALL)
-        program = next(target.glob(f"cpython-*/bin/python{python}"), None)
-        found = program and Interpreters(self.commands.env, str(program)).own
+        home = next(target.glob("cpython-*"), None)
+        found = home and Interpreters(self.commands.env, python_of(home)).own
         if not found:
             raise RefusedError(f"uv installed Python {python}, but it does not start")
         return found
@@ -150,7 +150,7 @@ class Making:
                 f"Python {python} is not on this machine, and without uv it cannot be got: {error}. Install uv, or "
                 f"Python {python} with its venv module (Debian and Ubuntu: apt install python{python}-venv)"
             ) from error
-        return str(target / "bin" / "uv")
+        return str(target / "bin" / "uv")  # Windows finds uv.exe by that name
 
     # --------------------------------------------------------------------------------------------------- making it
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from tfgpu_doctor.install.folder import python_of
 from tfgpu_doctor.install.making import Resolution
 from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Package, StepState
 from tfgpu_doctor.install.room import SPEEDS, Sizes
@@ -92,10 +94,12 @@ def render_made(manifest: Manifest, console: Console) -> None:
         Text(f"{done}; what could not be verified here is marked above" if warned else f"{done} and verified"),
         console,
     )
+    python = python_of(Path(manifest.prefix))
+    activate = shlex.quote(str(Path(python).with_name("activate")))
     for label, command in (
-        ("use it", f"conda activate {prefix}" if manifest.method == "conda" else f"source {prefix}/bin/activate"),
-        ("or", f"{prefix}/bin/python SCRIPT.py"),
-        ("check it", f"tfgpu doctor --python {prefix}/bin/python"),
+        ("use it", f"conda activate {prefix}" if manifest.method == "conda" else f"source {activate}"),
+        ("or", f"{shlex.quote(python)} SCRIPT.py"),
+        ("check it", f"tfgpu doctor --python {shlex.quote(python)}"),
     ):
         _show_copied(label, command, console)
     show_card((("versions", f"in {LOCK}; all steps in {MANIFEST}"),), console)
