@@ -163,6 +163,9 @@ def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> No
     found = of_children({**users, **harmful, **active, "PIP_USER": "1"}, "/project", "/env/tmp")
     assert found == {**users, **OURS, "PIP_CERT": "/project/certs/ca.pem", "TMPDIR": "/env/tmp"}
     assert set(dropped({**users, **harmful, **active})) == set(harmful)
+    assert (
+        of_children({"UV_PYTHON_INSTALL_BIN": "1"}, "/", "/")["UV_PYTHON_INSTALL_BIN"] == "0"
+    )  # no link in ~/.local/bin
 
 
 # ------------------------------------------------------------------------------------------------ resolvers

@@ -33,6 +33,8 @@ OURS = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONUNBUFFERED": "1",
     "UV_NO_PROGRESS": "1",
+    "UV_PYTHON_INSTALL_BIN": "0",  # else uv python install puts a link into ~/.local/bin
+    "UV_PYTHON_INSTALL_REGISTRY": "0",
     "NO_COLOR": "1",
     "CONDA_ALWAYS_YES": "1",
 }
