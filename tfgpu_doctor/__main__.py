@@ -183,7 +183,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
         error = error.__context__
     if error is not None and number != signal.SIGINT:
         return
-    if hasattr(signal, "setitimer"):
+    if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
     if number != getattr(signal, "SIGALRM", None) or _leaving is None:
         _leaving = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)

@@ -89,7 +89,6 @@ def test_nothing_is_started_when_a_file_tells(tmp_path: Path, monkeypatch: pytes
         ("/opt/cuda", {}, None, "/opt"),
         ("/usr/lib/cuda", {}, None, "/usr/lib"),
         ("/opt/nvidia/hpc_sdk/Linux_x86_64/24.3/cuda/12.3", {}, None, "HPC SDK"),
-        ("/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v12.1", {}, None, "Program Files"),
         ("/home/ann/conda", {}, "/home/ann/conda", "conda"),
         ("/home/ann/conda", {"CONDA_PREFIX": "/home/ann/conda"}, None, "conda"),
     ],

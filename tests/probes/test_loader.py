@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
-from tfgpu_doctor.probes import loader, programs
+from tfgpu_doctor.probes import dll_search, loader, programs
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
@@ -456,20 +456,6 @@ def test_no_sonames_is_unknown(bench: Bench) -> None:
     assert bench.examine().sonames == Unknown("which libraries this TensorFlow opens is not known")
 
 
-@pytest.mark.parametrize("system", ["darwin", "freebsd14"])
-def test_systems_without_cuda_are_unknown(system: str) -> None:
-    facts = loader.examine(
-        [("libcudart.so.12", "cudart")],
-        environ={},
-        tensorflow_dir=None,
-        site_packages=[],
-        toolkits=[],
-        platform_name=system,
-    )
-    assert isinstance(facts.sonames, Unknown)
-    assert system in facts.sonames.reason
-
-
 @linux
 def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.exists(loader.CACHE):
@@ -504,14 +490,12 @@ def windows(tmp_path: Path, files: Sequence[str], path: str, *dlls: str) -> list
         target = tmp_path / file
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-    facts = loader.examine(
+    facts = dll_search.examine(
         [(dll, dll.split("64")[0]) for dll in dlls],
         environ={"PATH": path},
-        tensorflow_dir=None,
         site_packages=["C:\\venv\\Lib\\site-packages"],
         toolkits=[Toolkit(path="C:\\CUDA\\v12.4", version="12.4", source="version.json", via="Program Files")],
         root=str(tmp_path),
-        platform_name="win32",
     )
     assert isinstance(facts.sonames, Known)
     return list(facts.sonames.value)

@@ -210,7 +210,8 @@ def main() -> None:
     """Serve requests until standard input ends."""
     sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != HERE]
     answers = os.fdopen(os.dup(1), "w")  # no program inherits it
-    os.register_at_fork(after_in_child=answers.close)  # nor does a process that TensorFlow forks off
+    if hasattr(os, "register_at_fork"):  # nor does a process that TensorFlow forks off; Windows forks none
+        os.register_at_fork(after_in_child=answers.close)
     os.dup2(2, 1)
     worker = Worker()
     verbs = ("hello", "prepare", "sample", "verify", "figures", "profile", "farewell", "follow", "reference")

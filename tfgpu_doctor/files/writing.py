@@ -139,7 +139,7 @@ def _take_over(target: str, handle: int, old: os.stat_result) -> None:
             mode &= 0o707 | (mode & 0o007) << 3
     if hasattr(os, "fchmod"):
         os.fchmod(handle, mode)
-    if hasattr(os, "getxattr"):
+    if sys.platform == "linux":
         with suppress(OSError):  # it has no access list
             os.setxattr(handle, "system.posix_acl_access", os.getxattr(target, "system.posix_acl_access"))
 
@@ -174,7 +174,8 @@ def _to_stream(target: str, mode: int, data: bytes) -> None:
                 raise OSError(error.errno, "it is a pipe that no process reads", target) from error
         time.sleep(0.02)
     try:
-        os.set_blocking(handle, True)
+        if sys.platform != "win32":  # there it was opened blocking
+            os.set_blocking(handle, True)
         _write(handle, data)
     finally:
         os.close(handle)

@@ -78,5 +78,7 @@ class Watch:
     def used(self) -> str:
         """What the process and its descendants had used when they stopped: "1.23 s of CPU time, 85.1 MB read"."""
         rows = (self.seen or {}).values()
+        if sys.platform == "win32":
+            return "nothing that is known"
         seconds = sum(row[0] for row in rows) / os.sysconf("SC_CLK_TCK")
         return f"{seconds:.2f} s of CPU time, {sum(row[1] for row in rows) / 1e6:.1f} MB read"

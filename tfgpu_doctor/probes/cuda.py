@@ -5,12 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 
 from tfgpu_doctor.probes import process, programs
 from tfgpu_doctor.probes.cuda_version import nvcc_version, toolkit_version
 from tfgpu_doctor.probes.files import below, why
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Cuda, Fact, Known, Nvcc, Package, Toolkit, Unknown
 
 # Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
@@ -25,7 +25,6 @@ FOLDERS = (
     ("/usr/lib/cuda", "/usr/lib"),
     ("/usr/lib/nvidia-cuda-toolkit", "/usr/lib"),
     ("/opt/nvidia/hpc_sdk/Linux_*/*/cuda/[0-9]*", "HPC SDK"),
-    ("/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v*", "Program Files"),
 )
 # nvcc.profile lies beside the real compiler; nvcc alone may be a wrapper script in /usr/local/bin.
 MARKS = (
@@ -46,6 +45,8 @@ CONDA_NAME = re.compile(
 def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: str | None = None) -> Cuda:
     """Look for CUDA below `root`; `prefix` is sys.prefix of the interpreter under test. Never raises."""
     environ = os.environ if environ is None else environ
+    system = here.other(root)
+    root = system.root if system else root
     return Cuda(
         toolkits=_toolkits(root, environ, prefix),
         nvcc=_nvcc(root, environ),
@@ -56,11 +57,11 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
 def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Toolkit, ...]]:
     seen: dict[str, Toolkit] = {}
     for path, via in _places(root, environ, prefix):
-        if not os.path.isabs(path):  # its compiler may be asked: no program of the current directory is started
+        if not here.paths().isabs(path):  # its compiler may be asked: no program of the current directory is started
             continue
-        here = below(root, path)
-        real = os.path.realpath(here)
-        if real in seen or not any(glob.glob(os.path.join(glob.escape(here), mark)) for mark in MARKS):
+        folder = below(root, path)
+        real = os.path.realpath(folder)
+        if real in seen or not any(glob.glob(os.path.join(glob.escape(folder), mark)) for mark in MARKS):
             continue
         version, source = toolkit_version(real)
         seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
@@ -73,17 +74,18 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterat
     """Yield (path, via) of what may be a toolkit; what the user chose comes first."""
     for name in VARIABLES:
         if environ.get(name):
-            yield environ[name].rstrip("/"), name
+            yield environ[name].rstrip("/\\"), name
+    if system := here.other():
+        yield from system.toolkit_places(environ)
     if nvcc := _which(root, environ):
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
     for name in ("PATH", "LD_LIBRARY_PATH"):
-        for entry in environ.get(name, "").split(os.pathsep):
-            for tail in ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64"):
-                if entry.rstrip("/").endswith(tail) and "cuda" in entry.lower():
-                    yield entry.rstrip("/").removesuffix(tail), name
-    drive = os.environ.get("SYSTEMDRIVE", "C:") if sys.platform == "win32" and root == "/" else ""
-    for pattern, via in FOLDERS:
-        for path in sorted(glob.glob(glob.escape(drive) + _glob_below(root, pattern))):
+        for entry in environ.get(name, "").split(here.paths().pathsep):
+            for tail in ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin"):
+                if entry.rstrip("/\\").endswith(tail) and "cuda" in entry.lower():
+                    yield entry.rstrip("/\\").removesuffix(tail), name
+    for pattern, via in FOLDERS if system is None else ():
+        for path in sorted(glob.glob(_glob_below(root, pattern))):
             yield _without(root, path), via
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
@@ -100,7 +102,8 @@ def _without(root: str, path: str) -> str:
         return path
     for start in (root, os.path.realpath(root)):
         if path.startswith(start.rstrip("/") + "/"):
-            return path[len(start.rstrip("/")) :]
+            inside = path[len(start.rstrip("/")) :]
+            return inside[1:].replace("/", "\\") if inside[2:3] == ":" else inside
     return path
 
 

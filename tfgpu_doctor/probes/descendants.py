@@ -5,7 +5,8 @@ child gets a variable in its environment which its descendants inherit (as the c
 assigned to its child. An orphan that has cleared its environment is known only as a process below this one:
 `kill_all` ends it together with the command.
 
-Elsewhere, the descendants are those that psutil finds while their parents run; on Linux without /proc, or with that of
+Elsewhere, the descendants are those that psutil finds while their parents run, and on Windows those in the child's job
+(:mod:`tfgpu_doctor.probes.systems.job`); on Linux without /proc, or with that of
 another PID namespace, none is found, and only the process group of a child is killed.
 """
 
@@ -160,7 +161,7 @@ def _signal(pid: int, number: int) -> None:
 
 def _reaped(pid: int) -> bool:
     """Whether a killed process is gone; one whose parent has ended is reaped here."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return True
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid

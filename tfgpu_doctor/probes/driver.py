@@ -7,7 +7,6 @@ its own, side by side; what does not answer in time is killed, named, and what i
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,11 @@ from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv
 from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver, programs
 from tfgpu_doctor.probes.driver_children import Probe, Source, answer, init_result, start_child
 from tfgpu_doctor.probes.files import below, why
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
 
 LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
+WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"
 OUTPUT_KEPT = 2000  # characters of nvidia-smi's words
 
 
@@ -80,7 +81,9 @@ def _ask(
     if isinstance(files, Unknown):
         return files
     if not driver_libraries.reachable(files):
-        return Unknown(f"{soname} is not on the loader's path ({files.source})")
+        system = here.other()
+        name = system.library_name(soname) if system else soname
+        return Unknown(f"{name} is not on the loader's path ({files.source})")
     return start_child(module, environ, end)
 
 
@@ -88,11 +91,9 @@ def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
     """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
     if found := programs.find("nvidia-smi", environ):
         return found
-    elsewhere = below(root, "/usr/lib/wsl/lib/nvidia-smi")
-    if sys.platform == "win32":
-        installed = environ.get("PROGRAMFILES", r"C:\Program Files")
-        elsewhere = os.path.join(installed, "NVIDIA Corporation", "NVSMI", "nvidia-smi.exe")
-    return elsewhere if os.access(elsewhere, os.X_OK) else None
+    system = here.other(root)
+    places = [below(system.root, path) for path in system.smi_places(environ)] if system else [below(root, WSL_SMI)]
+    return next((place for place in places if os.access(place, os.X_OK)), None)
 
 
 def _driver(
@@ -102,19 +103,20 @@ def _driver(
     xid_events: Fact[tuple[str, ...]],
 ) -> Driver:
     smi = _smi_result(asked.smi)
-    module = kernel_driver.version(root)
+    system = here.other(root)
+    installed = system.driver() if system else kernel_driver.installed(root)
     return Driver(
-        version=_best(answer(asked.nvml, "driver_version"), module, _banner(smi, "driver_version")),
+        version=_best(answer(asked.nvml, "driver_version"), installed.version, _banner(smi, "driver_version")),
         cuda_supported=_best(
             map_fact(answer(asked.cuda, "version"), cuda_version),
             map_fact(answer(asked.nvml, "cuda_version"), cuda_version),
             _banner(smi, "cuda_version"),
         ),
-        kernel_module=module,
-        kernel_module_loaded=kernel_driver.loaded(root),
-        kernel_module_kind=kernel_driver.kind(root),
-        kernel_module_on_disk=kernel_driver.on_disk(root),
-        device_nodes=kernel_driver.device_nodes(root),
+        kernel_module=installed.module,
+        kernel_module_loaded=installed.loaded,
+        kernel_module_kind=installed.kind,
+        kernel_module_on_disk=installed.on_disk,
+        device_nodes=installed.device_nodes,
         libcuda=libraries[LIBCUDA],
         libnvidia_ml=libraries[LIBNVIDIA_ML],
         nvml_init=init_result(asked.nvml),
@@ -230,8 +232,8 @@ def _peers(asked: _Asked, found: Fact[tuple[Gpu, ...]]) -> Fact[tuple[PeerLink, 
 
 def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
     """Xid lines of the kernel's log, or of dmesg where the log itself may not be read."""
-    if root == "/" and sys.platform != "linux":
-        return Unknown(f"no kernel log on {sys.platform}")
+    if system := here.other(root):
+        return Unknown(f"{system.title} has no kernel log with Xid events")
     try:
         return Known(kernel_driver.xid_events(kernel_driver.read_kernel_log(root)), kernel_driver.KMSG)
     except OSError as error:

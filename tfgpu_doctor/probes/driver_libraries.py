@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import platform
 import re
-import sys
 from collections.abc import Mapping
 
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.ld_so import Hit, LdSo, below_once, split_library_path
 from tfgpu_doctor.probes.loader import MACHINES, read_cache
-from tfgpu_doctor.records.facts import Fact, Known, LibraryFile, Unknown
+from tfgpu_doctor.probes.systems import here
+from tfgpu_doctor.records.facts import Fact, Known, LibraryFile
 
 OUT_OF_REACH = ("/usr/lib/wsl/lib", "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader's path"
-WINDOWS = {"libcuda.so.1": "nvcuda.dll", "libnvidia-ml.so.1": "nvml.dll"}
 STUB = "stub of the CUDA toolkit, not a driver"
 _DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.so.1.1 tells no version
 
 
 def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dict[str, Fact[tuple[LibraryFile, ...]]]:
     """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
-    if root == "/" and sys.platform == "darwin":
-        return {soname: Unknown("NVIDIA makes no driver for macOS") for soname in sonames}
-    if root == "/" and sys.platform == "win32":
-        return {soname: _windows(WINDOWS[soname], environ) for soname in sonames}
+    if system := here.other(root):
+        return {soname: system.driver_files(soname, environ) for soname in sonames}
     linker = LdSo(
         machine=MACHINES.get(platform.machine().lower(), "EM_X86_64"),
         library_path=split_library_path(environ),
@@ -38,11 +35,6 @@ def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dic
 def reachable(files: Fact[tuple[LibraryFile, ...]]) -> bool:
     """Whether the loader has a file to try at all."""
     return isinstance(files, Known) and any(file.problem != NOT_REACHED for file in files.value)
-
-
-def _windows(name: str, environ: Mapping[str, str]) -> Fact[tuple[LibraryFile, ...]]:
-    path = os.path.join(environ.get("SYSTEMROOT", r"C:\Windows"), "System32", name)
-    return Known((LibraryFile(path=path),) if os.path.exists(path) else (), path)
 
 
 def _linux(soname: str, linker: LdSo, root: str) -> Fact[tuple[LibraryFile, ...]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import glob
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Unknown
 
@@ -47,7 +47,7 @@ def _named(executable: str | None, kernels: Sequence[Kernel], environ: Mapping[s
         if environ.get(name):
             yield interpreter_of(environ[name]), name
     for kernel in kernels:
-        if os.path.isabs(kernel.executable):
+        if here.paths().isabs(kernel.executable):
             yield kernel.executable, f"kernel {kernel.name}"
     if executable and (of_pip := _python_of_pip(executable, environ)):
         yield of_pip, "pip on PATH"
@@ -55,7 +55,7 @@ def _named(executable: str | None, kernels: Sequence[Kernel], environ: Mapping[s
 
 def interpreter_of(prefix: str) -> str:
     """The interpreter of an environment's folder."""
-    names = ("Scripts\\python.exe", "python.exe") if sys.platform == "win32" else ("bin/python", "bin/python3")
+    names = ("Scripts\\python.exe", "python.exe") if here.paths().sep == "\\" else ("bin/python", "bin/python3")
     paths = [os.path.join(prefix, name) for name in names]
     return next((path for path in paths if os.path.exists(path)), paths[0])
 

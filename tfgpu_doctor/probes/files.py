@@ -11,8 +11,10 @@ LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machin
 
 
 def below(root: str, path: str) -> str:
-    """Join the absolute `path` to the root of a (fake) file system."""
-    return path if root == "/" else os.path.join(root, path.lstrip("/"))
+    """Join the absolute `path` to the root of a (fake) file system, in which a drive is a folder named ``C:``."""
+    if root == "/":
+        return path
+    return os.path.join(root, (path.replace("\\", "/") if path[1:3] == ":\\" else path).lstrip("/"))
 
 
 def read_text(root: str, path: str) -> str:

@@ -1,7 +1,7 @@
 """The machine or container below Python: system, CPU, memory, and what the PCI bus says of NVIDIA GPUs.
 
-Everything is read from files below a root, so that a test can show a machine as a folder; other systems
-than Linux answer as far as the standard library tells.
+Everything is read from files below a root, so that a test can show a machine as a folder; what other systems answer,
+:mod:`tfgpu_doctor.probes.systems` says.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes import cgroups, pci
 from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, text_fact, why
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Fact, Host, Known, Unknown, map_fact
 
 OSRELEASE = "/proc/sys/kernel/osrelease"
@@ -26,8 +27,8 @@ SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
     """Describe the machine whose file system begins at `root`; a `root` other than "/" is taken for a Linux."""
     environ = os.environ if environ is None else environ
-    if root == "/" and sys.platform != "linux":
-        return _elsewhere()
+    if system_here := here.other(root):
+        return system_here.host()
     osrelease = text_fact(root, OSRELEASE)
     system = map_fact(osrelease, linux_kind)
     release = os_release(root)
@@ -52,6 +53,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         nouveau_loaded=module_loaded(root, "nouveau"),
         secure_boot=_secure_boot(root),
         dxg_device=exists_fact(root, "/dev/dxg"),
+        vc_runtime=Unknown("the Visual C++ runtime is a part of Windows programs"),
     )
 
 
@@ -91,7 +93,7 @@ def _unquoted(value: str) -> str:
 
 
 def _libc(root: str) -> Fact[str]:
-    if root == "/":
+    if root == "/" and sys.platform != "win32":
         try:
             version = os.confstr("CS_GNU_LIBC_VERSION")
         except (ValueError, OSError):  # not glibc
@@ -118,8 +120,7 @@ def _cpuinfo(cpuinfo: Fact[str], keys: tuple[str, ...]) -> Fact[str]:
 def _cpus() -> Fact[int]:
     if hasattr(os, "sched_getaffinity"):
         return Known(len(os.sched_getaffinity(0)), "sched_getaffinity")
-    count = os.cpu_count()
-    return Known(count, "os.cpu_count") if count else Unknown("os.cpu_count does not know")
+    return Unknown("sched_getaffinity is Linux's")
 
 
 def _memory(root: str) -> Fact[int]:
@@ -131,6 +132,8 @@ def _memory(root: str) -> Fact[int]:
 
 
 def _shm(root: str) -> Fact[int]:
+    if sys.platform == "win32":
+        return Unknown("Windows has no /dev/shm")
     try:
         found = os.statvfs(below(root, "/dev/shm"))
     except OSError as error:
@@ -191,42 +194,3 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
         if word in groups.value:
             return Known(kind, "/proc/1/cgroup")
     return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
-
-
-def _elsewhere() -> Host:
-    """Windows, macOS and others, as far as the standard library tells."""
-    import psutil
-
-    system = {"win32": "windows", "darwin": "macos"}.get(sys.platform)
-    here = platform.system()
-    no_linux = Unknown(f"not read on {here}")
-    return Host(
-        os=Known(system, "sys.platform") if system else Unknown(f"unknown platform {sys.platform}"),
-        machine=Known(platform.machine().lower(), "platform.machine"),
-        kernel=Known(platform.release(), "platform.release"),
-        distribution=Known(platform.platform(terse=True), "platform.platform"),
-        distribution_id=Known(system, "sys.platform") if system else no_linux,
-        distribution_version=Known(platform.mac_ver()[0] or platform.version(), "platform.version"),
-        libc=Unknown(f"{here} has no glibc"),
-        cpu_model=Known(platform.processor(), "platform.processor") if platform.processor() else no_linux,
-        cpu_flags=_windows_flags() if sys.platform == "win32" else no_linux,
-        cpus=_cpus(),
-        cpu_quota=no_linux,
-        memory=Known(psutil.virtual_memory().total, "psutil"),
-        memory_limit=no_linux,
-        shm=Unknown(f"{here} has no /dev/shm"),
-        container=no_linux,
-        pci_gpus=no_linux,
-        nouveau_loaded=Unknown(f"nouveau is a Linux driver; this is {here}"),
-        secure_boot=no_linux,
-        dxg_device=Unknown("/dev/dxg is WSL2's"),
-    )
-
-
-def _windows_flags() -> Fact[tuple[str, ...]]:
-    """AVX and its successors: winnt.h's PF_AVX_INSTRUCTIONS_AVAILABLE 39, PF_AVX2... 40, PF_AVX512F... 41."""
-    import ctypes
-
-    present = ctypes.WinDLL("kernel32").IsProcessorFeaturePresent  # type: ignore[attr-defined,unused-ignore]
-    flags = tuple(name for code, name in ((39, "avx"), (40, "avx2"), (41, "avx512f")) if present(code))
-    return Known(flags, "IsProcessorFeaturePresent (AVX only)")

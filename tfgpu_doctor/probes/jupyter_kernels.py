@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Fact, Kernel, Known
 
 LARGEST = 1_000_000  # bytes; a kernel.json has some hundred
@@ -34,21 +34,23 @@ def examine(environ: Mapping[str, str], prefix: str | None = None) -> Fact[tuple
 
 def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str]:
     """Jupyter's data folders, in its order."""
-    yield from (path for path in environ.get("JUPYTER_PATH", "").split(os.pathsep) if path)
+    system = here.other()
+    paths, name = here.paths(), system.name if system else "linux"
+    yield from (path for path in environ.get("JUPYTER_PATH", "").split(paths.pathsep) if path)
     if environ.get("JUPYTER_DATA_DIR"):
         yield environ["JUPYTER_DATA_DIR"]
     home = environ.get("HOME") or environ.get("USERPROFILE")
-    if sys.platform == "win32":
+    if name == "windows":
         if environ.get("APPDATA"):
             yield os.path.join(environ["APPDATA"], "jupyter")
         yield os.path.join(environ.get("PROGRAMDATA", r"C:\ProgramData"), "jupyter")
     elif home:
         share = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-        yield os.path.join(home, "Library", "Jupyter") if sys.platform == "darwin" else os.path.join(share, "jupyter")
+        yield os.path.join(home, "Library", "Jupyter") if name == "macos" else os.path.join(share, "jupyter")
     for one in (prefix, environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX")):
         if one:
             yield os.path.join(one, "share", "jupyter")
-    yield from ("/usr/local/share/jupyter", "/usr/share/jupyter")
+    yield from () if name == "windows" else ("/usr/local/share/jupyter", "/usr/share/jupyter")
 
 
 def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kernel | None:
@@ -76,9 +78,13 @@ def _is_python(argv: list[str]) -> bool:
 
 
 def _resolve(program: str, folder: str, environ: Mapping[str, str]) -> str:
-    if os.path.isabs(program):
+    if here.paths().isabs(program):
         return program
-    own = os.path.join(os.path.dirname(os.path.dirname(folder)), "bin", "python")  # PREFIX/share/jupyter
+    windows = here.paths().sep == "\\"
+    own = os.path.join(
+        os.path.dirname(os.path.dirname(folder)),  # PREFIX/share/jupyter
+        *(("python.exe",) if windows else ("bin", "python")),
+    )
     if _BARE.match(program) and os.path.exists(own):
         return own
     return find(program, environ) or program

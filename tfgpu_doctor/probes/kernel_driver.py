@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.probes.files import below, module_loaded, read_text, text_fact, why
+from tfgpu_doctor.probes.systems.system import InstalledDriver
 from tfgpu_doctor.records.facts import Fact, Known, Unknown
 
 PROC_VERSION = "/proc/driver/nvidia/version"
@@ -19,6 +20,12 @@ KMSG_RECORDS = 20_000  # more than the kernel's log buffer holds
 _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.[\d.]*\d)")
 # Debian renames the module it builds; the others are nvidia.ko
 _MODULE_FILE = re.compile(r"nvidia(?:-current|-tesla(?:-\d+)?|-legacy-\w+)?\.ko(?:\.\w+)?")
+
+
+def installed(root: str) -> InstalledDriver:
+    """The driver by the files of the kernel."""
+    module = version(root)
+    return InstalledDriver(module, module, loaded(root), kind(root), on_disk(root), device_nodes(root))
 
 
 def version(root: str) -> Fact[str]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.ld_so import below_once
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Toolkit
 
 # Folders of a toolkit that hold libraries: the runfile's, Debian's, the redistributables' and conda's layouts.
@@ -135,6 +136,13 @@ def site_of(path: str, site_packages: Sequence[str]) -> str | None:
 
 def conda_prefixes(site_packages: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Environments whose lib folder may hold CUDA: the one of the interpreter under test, then the active one."""
-    own = [os.path.dirname(os.path.dirname(os.path.dirname(site.rstrip("/")))) for site in site_packages]
+    own = [_prefix_of(site.rstrip("/\\")) for site in site_packages]
     active = environ.get("CONDA_PREFIX")
     return [*own, *([active] if active else [])]
+
+
+def _prefix_of(site_packages: str) -> str:
+    """PREFIX/lib/python3.11/site-packages; on Windows PREFIX\\Lib\\site-packages."""
+    paths = here.paths()
+    above = paths.dirname(paths.dirname(site_packages))
+    return str(above if paths.sep == "\\" else paths.dirname(above))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import glob
 import os
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tfgpu_doctor.parsers.tools.ldconfig import CacheEntry, parse
-from tfgpu_doctor.probes import dll_search, elf, process, programs
+from tfgpu_doctor.probes import elf, process, programs
 from tfgpu_doctor.probes.elf import Elf, Refusal
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.ld_so import Hit, LdSo, Opening, below_once, split_library_path
 from tfgpu_doctor.probes.library_places import Listing, Place, conda_prefixes, places, site_of
+from tfgpu_doctor.probes.systems import here
+from tfgpu_doctor.probes.systems.system import LoaderQuestion
 from tfgpu_doctor.records.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
 
 # The library that calls dlopen, seen with LD_DEBUG=files in 2.10, 2.13, 2.15, 2.16 and 2.21 on Linux x86_64:
@@ -44,17 +45,14 @@ def examine(
     toolkits: Sequence[Toolkit],
     root: str = "/",
     executable: str | None = None,
-    platform_name: str = sys.platform,
 ) -> Loader:
     """Predict which file wins for each (soname, component) that TensorFlow opens.
 
     `tensorflow_dir` is the package's folder; `executable` the interpreter under test, for its DT_RPATH (conda's
     has one); `root` a fake file system for tests. Never raises for what it finds.
     """
-    if platform_name == "win32":
-        return dll_search.examine(sonames, environ=environ, site_packages=site_packages, toolkits=toolkits, root=root)
-    if not platform_name.startswith("linux"):
-        return Loader(sonames=Unknown(f"the loader of {platform_name} is not modelled; TensorFlow has no CUDA there"))
+    if system := here.other(root):
+        return system.loader(LoaderQuestion(sonames, environ, site_packages, toolkits, executable))
     path = split_library_path(environ)
     search_path: Fact[tuple[str, ...]] = Known(path, "LD_LIBRARY_PATH")
     if musl := _musl(root):
@@ -88,7 +86,8 @@ def examine(
 
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
     """A library that the process has loaded, whoever did it (a .pth file, another package), is found by its soname."""
-    by_name = {os.path.basename(path): path for path in (loaded.value if isinstance(loaded, Known) else ())}
+    paths = loaded.value if isinstance(loaded, Known) else ()
+    by_name = {path.replace("\\", "/").rpartition("/")[2]: path for path in paths}
     sonames = found.sonames
     if isinstance(sonames, Known):
         known = tuple(_loaded(one, by_name.get(one.soname)) for one in sonames.value)

@@ -15,6 +15,7 @@ import os
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -25,7 +26,9 @@ from types import TracebackType
 from typing import IO
 
 from tfgpu_doctor.probes import descendants, launch
+from tfgpu_doctor.probes.exit_codes import signal_name
 from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems.job import Job
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
@@ -61,16 +64,6 @@ class Completed:
     def signal_name(self) -> str | None:
         """ "SIGSEGV" when a signal ended the child."""
         return signal_name(self.returncode)
-
-
-def signal_name(returncode: int | None) -> str | None:
-    """Name the signal behind a negative return code; None for an ordinary exit."""
-    if returncode is None or returncode >= 0:
-        return None
-    try:
-        return signal.Signals(-returncode).name
-    except ValueError:
-        return f"signal {-returncode}"
 
 
 @dataclass
@@ -158,6 +151,7 @@ class Child:
                 pass_fds=self._tether[:1],
                 start_new_session=True,  # a process group of its own, so that the whole group can be killed
             )
+            self._job = Job(int(getattr(self.process, "_handle", 0)))
             _running.add(self)
             self._let_go(keep=1)
         except BaseException:  # also Ctrl-C: the pipe to the child would stay open
@@ -249,7 +243,8 @@ class Child:
     def kill(self) -> None:
         """Kill the child and what descends from it; give up on what the kernel does not let go."""
         descendants.kill(self._family, KILL_GRACE, spared={self.process.pid})
-        if os.name == "posix":
+        self._job.kill()
+        if sys.platform != "win32":
             # the group may be empty, or hold a setuid program
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -286,6 +281,7 @@ class Child:
         self.kill()
         _running.discard(self)
         self._let_go()
+        self._job.close()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None and not any(reader.is_alive() for reader in self._readers):
                 with suppress(BrokenPipeError):

@@ -6,15 +6,16 @@ An empty entry of PATH means the current directory, as do "." and other relative
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping
 
 from tfgpu_doctor.probes.files import below
+from tfgpu_doctor.probes.systems import here
 
 
 def folders(environ: Mapping[str, str]) -> list[str]:
     """The absolute entries of PATH, in their order."""
-    return [entry for entry in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]
+    paths = here.paths()
+    return [entry for entry in _entries(environ) if paths.isabs(entry)]
 
 
 def find(name: str, environ: Mapping[str, str], *, root: str = "/", more: Iterable[str] = ()) -> str | None:
@@ -22,9 +23,12 @@ def find(name: str, environ: Mapping[str, str], *, root: str = "/", more: Iterab
 
     A `name` with a folder in it is that path itself.
     """
-    places = ("",) if os.path.dirname(name) else (below(root, folder) for folder in (*folders(environ), *more))
+    system = here.other(root)
+    root = system.root if system else root
+    named = here.paths().dirname(name)
+    places = ("",) if named else (below(root, folder) for folder in (*folders(environ), *more))
     for place in places:
-        for file in _files(name):
+        for file in _files(name, system.endings if system else ("",)):
             program = os.path.join(place, file)
             if os.path.isfile(program) and os.access(program, os.X_OK):
                 return program
@@ -33,15 +37,19 @@ def find(name: str, environ: Mapping[str, str], *, root: str = "/", more: Iterab
 
 def missing(name: str, environ: Mapping[str, str]) -> str:
     """Why `find` found nothing: "nvidia-smi is not on PATH"."""
-    entries = environ.get("PATH", os.defpath).split(os.pathsep)
-    relative = [entry for entry in entries if entry and not os.path.isabs(entry)]
+    paths = here.paths()
+    relative = [entry for entry in _entries(environ) if entry and not paths.isabs(entry)]
     passed_over = f"; its relative entries are not searched: {' '.join(dict.fromkeys(relative))}" if relative else ""
     return f"{name} is not on PATH{passed_over}"
 
 
-def _files(name: str) -> tuple[str, ...]:
+def _entries(environ: Mapping[str, str]) -> list[str]:
+    """All entries of PATH; on Windows some are quoted."""
+    separator = here.paths().pathsep
+    return [entry.strip('"') for entry in environ.get("PATH", os.defpath).split(separator)]
+
+
+def _files(name: str, endings: Iterable[str]) -> tuple[str, ...]:
     """The names of files that `name` stands for: Windows adds an ending."""
-    if sys.platform != "win32":
-        return (name,)
-    endings = os.environ.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").lower().split(os.pathsep)
-    return (name,) if name.lower().endswith(tuple(endings)) else tuple(name + ending for ending in endings)
+    known = tuple(endings)
+    return (name,) if name.lower().endswith(known) else tuple(name + ending for ending in known)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -224,7 +225,7 @@ class TensorFlowProbe:
 
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
-        if os.name != "posix" or not (self._transcript.ends or self._transcript.running):
+        if sys.platform == "win32" or not (self._transcript.ends or self._transcript.running):
             return
         before = child.stderr.text().count("(most recent call first)")
         with suppress(ProcessLookupError, PermissionError):

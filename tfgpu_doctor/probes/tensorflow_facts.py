@@ -87,11 +87,11 @@ def sys_path(transcript: Transcript) -> tuple[str, ...]:
 
 
 def loaded(transcript: Transcript, ending: Ending) -> Fact[tuple[str, ...]]:
-    """The CUDA libraries in the child's memory map, as it reported last."""
+    """The CUDA libraries that the child has loaded, as it reported last."""
     if transcript.loaded is not None:
-        return Known(transcript.loaded, f"/proc/self/maps of {transcript.executable} with TensorFlow")
+        return Known(transcript.loaded, f"memory map of {transcript.executable} with TensorFlow")
     after = answer_of(transcript, ending, "import")
-    return after if isinstance(after, Unknown) else Unknown("there is no /proc/self/maps here")
+    return after if isinstance(after, Unknown) else Unknown("which libraries a process has loaded is not read here")
 
 
 def cudnn_runtime(transcript: Transcript, ending: Ending) -> Fact[str]:
@@ -100,7 +100,7 @@ def cudnn_runtime(transcript: Transcript, ending: Ending) -> Fact[str]:
     if isinstance(libraries, Unknown):
         return libraries
     if transcript.cudnn is None:
-        if transcript.broken_off_in is None and any("libcudnn" in path for path in libraries.value):
+        if transcript.broken_off_in is None and any("cudnn" in path.lower() for path in libraries.value):
             return Unknown(f"cudnnGetVersion: {describe_ending(ending)}")
         return Unknown("TensorFlow has loaded no cuDNN")
     if transcript.cudnn.version is None:

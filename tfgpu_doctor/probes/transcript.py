@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfgpu_doctor.probes import exit_codes
 from tfgpu_doctor.probes.events import Check, Checking, Cudnn, End, Event, FoundCudnn, Loaded, Start
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
 from tfgpu_doctor.records.facts import ComputeCheck, Fact, Known, Phase, Unknown
@@ -14,13 +14,6 @@ LOG_LINES = 400
 LOG_WIDTH = 2000
 TAIL_LINES = 20
 MOST_CHECKS = 500  # three for each GPU
-FATAL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}  # how a shell wrapper passes a signal on
-WINDOWS_CODES = {
-    0xC0000005: "access violation",
-    0xC000001D: "illegal instruction",
-    0xC0000135: "a DLL was not found",
-    0xC0000409: "stack buffer overrun or abort",
-}
 
 
 @dataclass(frozen=True)
@@ -136,10 +129,10 @@ def _broken_off(name: str, ending: Ending) -> Phase:
         outcome="timeout" if ending.outcome == "timeout" else "died",
         seconds=ending.seconds,
         traceback=_stack(ending.stderr),
-        signal=_signal_name(number) if number else None,
+        signal=exit_codes.name_of(number) if number else None,
         exit_code=ending.returncode if ended and (ending.returncode or 0) >= 0 else None,
         log_tail=_tail(ending.stderr),
-        note=ending.note or WINDOWS_CODES.get(ending.returncode or 0),
+        note=ending.note or exit_codes.words(ending.returncode),
         idle=ending.idle,
     )
 
@@ -152,22 +145,16 @@ def describe_ending(ending: Ending) -> str:
         return ending.note or ending.outcome
     number = _signal_number(ending.returncode)
     what = (
-        f"the process died of {_signal_name(number)}" if number else f"the process ended, exit code {ending.returncode}"
+        f"the process died of {exit_codes.name_of(number)}"
+        if number
+        else f"the process ended, exit code {ending.returncode}"
     )
     return f"{what} ({ending.note})" if ending.note else what
 
 
 def _signal_number(returncode: int | None) -> int | None:
-    if returncode is None:
-        return None
-    return -returncode if returncode < 0 else FATAL.get(returncode)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    number = exit_codes.signal_number(returncode)
+    return number if number is not None or returncode is None else exit_codes.FATAL.get(returncode)
 
 
 def killed(returncode: int | None) -> bool:

@@ -13,6 +13,17 @@ from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 # --------------------------------------------------------------------------------------- host
 
 
+class LibraryFile(Record, frozen=True):
+    """A shared library on disk."""
+
+    path: Annotated[str, private("path", unit="path")]
+    # from the file name behind the link, or from the package that owns it
+    version: Annotated[str | None, public("version")] = None
+    soname: Annotated[str | None, public("soname")] = None  # DT_SONAME
+    # why the loader would refuse it: "empty file", "not ELF", "32-bit"
+    problem: Annotated[str | None, private("problem")] = None
+
+
 class PciGpu(Record, frozen=True):
     """An NVIDIA display or 3D controller on the PCI bus, seen without any driver."""
 
@@ -69,22 +80,13 @@ class Host(Record, frozen=True):
     ] = NOT_EXAMINED
     nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = NOT_EXAMINED
     secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = NOT_EXAMINED
+    # Windows: DLLs of the Visual C++ runtime in System32, of those that TensorFlow needs
+    vc_runtime: Annotated[Fact[tuple[LibraryFile, ...]], private("Visual C++ runtime")] = NOT_EXAMINED
     # WSL2: /dev/dxg is there, so the Windows side passes a GPU through
     dxg_device: Annotated[Fact[bool], public("/dev/dxg", layer="GPU")] = NOT_EXAMINED
 
 
 # ------------------------------------------------------------------------------------- driver
-
-
-class LibraryFile(Record, frozen=True):
-    """A shared library on disk."""
-
-    path: Annotated[str, private("path", unit="path")]
-    # from the file name behind the link, or from the package that owns it
-    version: Annotated[str | None, public("version")] = None
-    soname: Annotated[str | None, public("soname")] = None  # DT_SONAME
-    # why the loader would refuse it: "empty file", "not ELF", "32-bit"
-    problem: Annotated[str | None, private("problem")] = None
 
 
 class CallResult(Record, frozen=True):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import psutil
 
 
 def load_average() -> float | None:
     """Threads that ran or waited for a CPU or a disk, over the last minute; None where nobody counts them."""
+    if sys.platform == "win32":
+        return None
     try:
         return round(os.getloadavg()[0], 2)
-    except (OSError, AttributeError):  # Windows has none
+    except OSError:
         return None
 
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from tfgpu_doctor.bench.runner.answers import problem
 from tfgpu_doctor.probes import launch
-from tfgpu_doctor.probes.process import Child, signal_name
+from tfgpu_doctor.probes.exit_codes import signal_name
+from tfgpu_doctor.probes.process import Child
 from tfgpu_doctor.probes.temporary import temporary_folder
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"

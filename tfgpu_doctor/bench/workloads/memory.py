@@ -11,6 +11,7 @@ those of a training in float64 on the CPU, or for replicas of one device that co
 from __future__ import annotations
 
 import math
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -187,11 +188,10 @@ def _status(name: str) -> int | None:
 def _resident_peak() -> int | None:
     if (known := _status("VmHWM")) is not None:
         return known
-    try:
-        import resource
-        import sys
-    except ImportError:  # Windows
-        return None
+    if sys.platform == "win32":
+        return None  # unknown: it has no getrusage
+    import resource
+
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2)
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -203,7 +203,7 @@ def _limit_growth(guard: int) -> None:
     systems count otherwise.
     """
     have = _status("VmData")
-    if have is None:
+    if have is None or sys.platform == "win32":
         return
     import resource
 

@@ -1,0 +1,1 @@
+"""What systems other than Linux answer, behind one object: `here.other()`."""
