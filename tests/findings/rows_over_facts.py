@@ -132,6 +132,14 @@ NO_DRIVER = {
     "gpus": Unknown("no NVML"),
     "host.pci_gpus": known(PCI, "/sys/bus/pci/devices"),
 }
+RUNTIME = tuple(
+    LibraryFile(path=f"C:\\Windows\\System32\\{name}")
+    for name in ("msvcp140.dll", "MSVCP140_1.dll", "vcruntime140_1.dll")
+)
+NO_RUNTIME = {
+    "tensorflow.phases": phases("import", "raised", exception="ImportError: DLL load failed while importing _pywrap"),
+    "host.vc_runtime": known(RUNTIME[:1], "C:\\Windows\\System32"),
+}
 NOT_LOADED = {"driver.kernel_module_loaded": known(False, "/proc/modules"), "gpus": Unknown("NVML: driver not loaded")}
 WSL = {"host.os": known("wsl2"), "host.pci_gpus": known(()), "host.dxg_device": known(True, "/dev/dxg")}
 
@@ -493,6 +501,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("never ends", {"tensorflow.phases": phases("import", "timeout", seconds=120.0)}),
         ("does nothing", {"tensorflow.phases": phases("import", "timeout", seconds=21.0, idle=20.0)}),
     ],
+    "tf.vc-runtime": [("one of three DLLs", {"host.os": known("windows"), **NO_RUNTIME})],
     "tf.import-failed": [
         ("raises", {"tensorflow.phases": phases("import", "raised", exception="RuntimeError: broken")}),
         ("dies", {"tensorflow.phases": phases("import", "died", signal="SIGSEGV")}),
@@ -769,6 +778,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {**release("2.15.1"), "python.packages": packages(tensorflow="2.15.1", numpy="2.1.2")},
         )
     ],
+    "tf.vc-runtime": [
+        ("all of them", {**NO_RUNTIME, "host.vc_runtime": known(RUNTIME)}),
+        ("the import works", {"host.vc_runtime": known(())}),
+    ],
     "tf.import-failed": [("it hangs", FIRES["tf.import-hang"][0][1])],
     "compute.wrong-result": [("it raised", FIRES["tf.run-failed"][1][1])],
     "tf.known-bug": [
@@ -918,4 +931,4 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     **{finding: {"variables": WHY} for finding in SWITCHED},
 }
 # the phases are a plain tuple: a report without any simply shows no phase that failed
-NEVER_UNKNOWN = {"tf.import-avx", "tf.import-hang", "tf.import-failed", "tf.run-failed"}
+NEVER_UNKNOWN = {"tf.vc-runtime", "tf.import-avx", "tf.import-hang", "tf.import-failed", "tf.run-failed"}

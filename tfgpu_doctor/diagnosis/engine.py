@@ -115,7 +115,7 @@ def _finding(declared: Declaration, candidate: Candidate, context: Context) -> F
         title=problem.title or declared.title,
         cause=problem.cause or declared.cause,
         evidence=problem.evidence,
-        fixes=tuple(context.remedies.where_it_belongs(fix) for fix in fixes),
+        fixes=context.remedies.that_work_here(fixes),
         docs=declared.docs,
         possible=candidate.possible,
     )

@@ -193,7 +193,8 @@ def neither_library_nor_module(
         return None
     bus = context.source("host.pci_gpus")
     found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus or ()]
-    found.append(evidence("no libcuda.so.1", context.source("driver.libcuda"), "the driver's libcuda.so.1"))
+    library = "nvcuda.dll" if context.remedies.os == "windows" else "libcuda.so.1"
+    found.append(evidence(f"no {library}", context.source("driver.libcuda"), f"the driver's {library}"))
     if nouveau_loaded:
         found.append(evidence("nouveau uses the GPU", context.source("host.nouveau_loaded"), "the module nvidia"))
     return Problem(evidence=tuple(found))

@@ -8,8 +8,9 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named
+from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Phase
+from tfgpu_doctor.records.facts import LibraryFile, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
@@ -148,12 +149,43 @@ def illegal_instruction_message(
     return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
 
 
+_INSTALL_RUNTIME = Fix(
+    text="Install the Microsoft Visual C++ Redistributable 2015-2022 (x64) and restart",
+    commands=("winget install --id Microsoft.VCRedist.2015+.x64 -e",),
+)
+
+VC_RUNTIME = finding(
+    "tf.vc-runtime",
+    layer="TensorFlow",
+    severity=Severity.ERROR,
+    title="The Visual C++ runtime that TensorFlow needs is not installed",
+    cause="TensorFlow's library is linked to these DLLs, and Windows does not bring them",
+    fixes=lambda _: (_INSTALL_RUNTIME,),
+    docs=_ERRORS_GUIDE,
+)
+
+
+@VC_RUNTIME.sign
+def runtime_incomplete(
+    context: Context, phases: tuple[Phase, ...], vc_runtime: tuple[LibraryFile, ...] | None = None
+) -> Problem | None:
+    """The import failed over a DLL, and one of the runtime's is not in System32."""
+    phase = phase_named(phases, "import")
+    if vc_runtime is None or phase is None or "DLL load failed" not in (phase.exception or ""):
+        return None
+    there = {file.path.lower().rpartition("\\")[2] for file in vc_runtime}
+    if not (missing := [name for name in RUNTIME_DLLS if name not in there]):
+        return None
+    where = context.source("host.vc_runtime")
+    return Problem(evidence=(evidence(f"no {', '.join(missing)}", where), *last_lines(phase)))
+
+
 IMPORT_DLL = finding(
     "tf.import-dll",
     layer="TensorFlow",
     severity=Severity.ERROR,
     title="Windows cannot load TensorFlow's native library",
-    explained_by=("cuda.*", "cudnn.*", "gpu.none"),
+    explained_by=("cuda.*", "cudnn.*", "gpu.none", "tf.vc-runtime"),
     docs=_ERRORS_GUIDE,
 )
 
@@ -181,10 +213,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
         cause=f"{cause}; then {libraries}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
         fixes=(
-            Fix(
-                text="Install the Microsoft Visual C++ Redistributable 2015-2022 (x64) and restart",
-                commands=("winget install --id Microsoft.VCRedist.2015+.x64 -e",),
-            ),
+            _INSTALL_RUNTIME,
             Fix(
                 text="Make sure that Python is 64-bit and of a version that this TensorFlow supports",
                 commands=("python -c \"import sys, struct; print(sys.version, struct.calcsize('P') * 8)\"",),

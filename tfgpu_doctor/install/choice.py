@@ -155,6 +155,7 @@ def host_target(target: Target, *, system: str, machine: str, libc: str | None) 
             f"this system has {libc} (Alpine), and TensorFlow has no wheels for it: use a system with glibc, such as "
             "Debian or Ubuntu"
         )
+    machine = {"amd64": "x86_64"}.get(machine, machine)  # as Windows calls it
     if target.os not in (system, "linux" if system == "wsl2" else system) or target.machine != machine:
         raise RefusedError(
             f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be made there"

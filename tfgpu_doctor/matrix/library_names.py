@@ -17,6 +17,9 @@ from tfgpu_doctor.records.versions import major
 _LINUX = re.compile(
     r"lib(?P<stem>cu\w+?|nvinfer\w*|nccl|nvrtc|nvJitLink|cuda)\.so(?:\.(?P<version>\d+(?:\.\d+)*))?", re.IGNORECASE
 )
+# TensorFlow's guide "Install with pip", Windows: the Visual C++ Redistributable brings msvcp140_1.dll, 2.1 and later
+# need it; vcruntime140_1.dll came with that of 2019.
+VC_RUNTIME = ("msvcp140.dll", "msvcp140_1.dll", "vcruntime140_1.dll")
 _MACOS = re.compile(r"lib(?P<stem>cu\w+?|nvinfer\w*)(?:\.(?P<version>\d+(?:\.\d+)*))?\.dylib", re.IGNORECASE)
 _WINDOWS = re.compile(
     r"(?P<stem>cu[a-z]+(?:_[a-z_]+?)?|nvinfer\w*?|nvrtc)(?:64|32)?_(?P<digits>\d*)(?:_\d+)?\.dll", re.IGNORECASE

@@ -15,12 +15,14 @@ from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates,
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts
+from tfgpu_doctor.plan.windows_shell import translated
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Known, Python, value_or
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
+_IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
@@ -49,10 +51,18 @@ class Fixes:
         default = "python" if self.os == "windows" else "python3"
         return self.quote(value_or(self.facts.python.executable, default))
 
+    def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+        """The fixes with commands for this shell; one whose commands mean nothing here is left out beside others."""
+        found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
+        useful = tuple(here for fix, here in found if here.commands or not fix.commands)
+        return useful or tuple(here for _, here in found)
+
     def where_it_belongs(self, fix: Fix) -> Fix:
-        """Say so when the commands of a fix are for the host and this is a container; let those for variables last."""
+        """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""
         settings = self.facts.host.startup_settings
         fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
+        if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
+            return Fix(text=fix.text, commands=tuple(filter(None, map(translated, fix.commands))))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         return Fix(
@@ -65,7 +75,7 @@ class Fixes:
 
     def unset(self, *names: str) -> str:
         """The command that removes environment variables in the user's shell."""
-        return " & ".join(f"set {name}=" for name in names) if self.os == "windows" else f"unset {' '.join(names)}"
+        return " & ".join(f'set "{name}="' for name in names) if self.os == "windows" else f"unset {' '.join(names)}"
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import TypeVar
 
+import msgspec
+
+from tfgpu_doctor.parsers.tools.tensorflow_build import library_version
 from tfgpu_doctor.probes.events import Built, Devices, Imported, Interpreter, Packages
 from tfgpu_doctor.probes.transcript import Ending, Transcript, answer_of, describe_ending, log_lines, phases
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -166,7 +169,14 @@ def _module_file(transcript: Transcript, ending: Ending) -> Fact[str]:
 
 def _build(transcript: Transcript, ending: Ending) -> Fact[Build]:
     answer: Fact[Built] = answer_of(transcript, ending, "build")
-    return _pick(answer, lambda found: found.build, answer.value.source if isinstance(answer, Known) else "")
+    source = answer.value.source if isinstance(answer, Known) else ""
+    return _pick(answer, lambda found: _with_numbers(found.build), source)
+
+
+def _with_numbers(build: Build) -> Build:
+    """On Windows a build names the endings of its DLLs instead of versions."""
+    cuda, cudnn = (version and library_version(version) for version in (build.cuda_version, build.cudnn_version))
+    return msgspec.structs.replace(build, cuda_version=cuda, cudnn_version=cudnn)
 
 
 def _devices(transcript: Transcript, ending: Ending) -> Fact[tuple[TfDevice, ...]]:

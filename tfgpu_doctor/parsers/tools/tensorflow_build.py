@@ -82,7 +82,7 @@ def _values(text: str, known: BuildSeen) -> dict[str, object]:
     for match in _FLAG.finditer(text):
         found.setdefault(f"is_{match['kind']}_build", match["value"] == "True")
     for match in _VERSION.finditer(text):
-        found.setdefault(f"{match['kind']}_version", _version(match["value"]))
+        found.setdefault(f"{match['kind']}_version", library_version(match["value"]))
     if listed := _CAPABILITIES.search(text):
         found["compute_capabilities"] = tuple(_CAPABILITY.findall(listed["value"]))
     if built := _SAID.search(text):
@@ -90,7 +90,7 @@ def _values(text: str, known: BuildSeen) -> dict[str, object]:
     return {key: value for key, value in found.items() if getattr(known, key, 0) in (None, ())}
 
 
-def _version(text: str) -> str:
+def library_version(text: str) -> str:
     """On Windows the build names its libraries: "64_112" is CUDA 11.2, "64_8" cuDNN 8."""
     if dll := _DLL.match(text):
         return f"{dll[1]}.{dll[2]}"

@@ -43,7 +43,9 @@ class Job:
         self._kernel32.SetInformationJobObject(
             self._handle, EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
         )
-        if not self._kernel32.AssignProcessToJobObject(self._handle, ctypes.c_void_p(child)):  # it may have ended already
+        if not self._kernel32.AssignProcessToJobObject(
+            self._handle, ctypes.c_void_p(child)
+        ):  # it may have ended already
             self.close()
 
     def kill(self) -> None:

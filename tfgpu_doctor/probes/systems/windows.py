@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from tfgpu_doctor.matrix.library_names import VC_RUNTIME
 from tfgpu_doctor.probes import dll_search
 from tfgpu_doctor.probes.files import below, names_in, why
 from tfgpu_doctor.probes.systems.system import InstalledDriver, LoaderQuestion, System
@@ -30,9 +31,6 @@ CPU = "HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0"
 FEATURES = ((39, "avx"), (40, "avx2"), (41, "avx512f"))  # winnt.h: PF_AVX_INSTRUCTIONS_AVAILABLE and those after it
 WINDOWS_11 = 22000  # the first build of it, whose ProductName still says Windows 10
 DLLS = {"libcuda.so.1": "nvcuda.dll", "libnvidia-ml.so.1": "nvml.dll"}
-# TensorFlow's guide "Install with pip", Windows: the Visual C++ Redistributable brings msvcp140_1.dll, 2.1 and later
-# need it. vcruntime140_1.dll came with that of 2019.
-RUNTIME = ("msvcp140.dll", "msvcp140_1.dll", "vcruntime140_1.dll")
 TOOLKITS = "NVIDIA GPU Computing Toolkit\\CUDA"
 _DEVICE = re.compile(r"VEN_10DE&DEV_([0-9A-F]{4})", re.IGNORECASE)
 _PLACE = re.compile(r"\((\d+),(\d+),(\d+)\)$")
@@ -174,7 +172,7 @@ class Windows(System):
 
     def _runtime(self) -> Fact[tuple[LibraryFile, ...]]:
         folder = self._system({})
-        paths = [ntpath.join(folder, name) for name in RUNTIME]
+        paths = [ntpath.join(folder, name) for name in VC_RUNTIME]
         return Known(tuple(self._file(path) for path in paths if os.path.isfile(below(self.root, path))), folder)
 
     def toolkit_places(self, environ: Mapping[str, str], /) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,104 @@
+"""Every command on Windows and macOS: it ends with its answer and its exit code, and without a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.systems.recorded import MACHINES, WITH_GPU, stand
+from tests.systems.shells import posix
+from tfgpu_doctor.cli import COMMANDS
+
+SMALL = ("--size", "64", "--min-samples", "3", "--deadline", "1")
+
+
+@pytest.fixture(params=MACHINES)
+def report(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Any]:
+    stage = stand(MACHINES[request.param], tmp_path, monkeypatch)
+    done = tfgpu("doctor", "--python", stage.python, "--format", "json")
+    assert (done.returncode, done.stderr) == (1, "")
+    return request.param, json.loads(done.stdout)
+
+
+FIRST = {
+    "with a GPU": ["tf.windows-native"],
+    "without a GPU": ["gpu.none", "tf.windows-native"],
+    "CUDA off PATH": ["cuda.missing", "cuda.lib-path"],
+    "no runtime": ["tf.vc-runtime", "gpu.none", "cuda.missing"],
+    "no driver": ["driver.missing", "cuda.missing"],
+    "Mac": ["tf.cpu-build"],
+}
+FACTS: dict[str, dict[str, Any]] = {
+    "with a GPU": {
+        "host.distribution": "Windows 11 Pro 24H2",
+        "host.cpu_model": "13th Gen Intel(R) Core(TM) i7-13700K",
+        "host.cpu_flags": ["avx", "avx2"],
+        "driver.version": "561.17",
+        "driver.cuda_supported": "12.6",
+        "driver.kernel_module_loaded": True,
+        "python.wheel_platform": "windows_amd64",
+    },
+    "CUDA off PATH": {"driver.version": "528.24", "host.distribution": "Windows 10 Pro 22H2"},
+    "no driver": {"driver.kernel_module_loaded": False, "driver.libcuda": []},
+    "Mac": {"host.os": "macos", "host.cpu_model": "Apple M2", "host.machine": "arm64", "host.container": "none"},
+}
+
+
+def test_doctor(report: tuple[str, Any]) -> None:
+    name, found = report
+    assert [one["id"] for one in found["findings"] if one["root_cause"]] == FIRST[name]
+    for path, value in FACTS.get(name, {}).items():
+        section, _, field = path.partition(".")
+        assert found["facts"][section][field].get("value") == value, path
+    reasons = [reason for reason in _reasons(found["facts"]) if "probe" in reason and "failed" in reason]
+    assert reasons == [], "a probe ended with an error"
+    if name != "Mac":
+        commands = [command for one in found["findings"] for fix in one["fixes"] for command in posix(fix)]
+        assert commands == []
+
+
+def _reasons(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["reason"]] if value.get("is") == "unknown" else []
+        return own + [reason for one in value.values() for reason in _reasons(one)]
+    return [reason for one in value for reason in _reasons(one)] if isinstance(value, list) else []
+
+
+def test_the_gpu_is_seen_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the list of PCI devices; one that was removed is on that list, too, and the card's sound."""
+    stage = stand(MACHINES["no driver"], tmp_path, monkeypatch)
+    done = tfgpu("doctor", "--python", stage.python, "--no-import", "--format", "json")
+    (gpu,) = json.loads(done.stdout)["facts"]["host"]["pci_gpus"]["value"]
+    assert (gpu["address"], gpu["device_id"], gpu["driver"]) == ("0000:01:00.0", "10de:2504", "BasicDisplay")
+    assert gpu["name"] == "NVIDIA GeForce RTX 3060"
+
+
+# arguments, exit code, what is in the output; PY is the interpreter, DIR the folder
+CALLS: list[tuple[tuple[str, ...], int, str]] = [
+    (("bench", "matpow", *SMALL, "--python", "PY", "--output", "DIR/a.json"), 0, "FLOP/s"),
+    (("check", "DIR/requirements.txt"), 0, ""),
+    (("compare", "DIR/a.json", "DIR/a.json"), 0, "same"),
+    (("explain", "-"), 1, "Windows"),
+    (("install", "DIR/new", "--dry-run"), 1, "WSL2"),
+    (("matrix", "tensorflow", "--version", "2.10.1", "--platform", "windows_amd64"), 0, "2.10.1"),
+    (("plan",), 0, "WSL2"),
+    (("smoke", "--python", "PY", "--require-gpus", "0", "--budget", "60"), 0, ""),
+]
+TEXT = "OS: Windows 11\nTensorFlow 2.18.0 on Python 3.11 does not list my RTX 4080"
+
+
+def test_every_other_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"doctor", *(call[0][0] for call in CALLS)} == set(COMMANDS)
+    stage = stand(WITH_GPU, tmp_path, monkeypatch)
+    (tmp_path / "requirements.txt").write_text("tensorflow-cpu==2.18.0\n")
+    wrong = []
+    for arguments, code, text in CALLS:
+        named = [one.replace("PY", stage.python).replace("DIR", str(tmp_path)) for one in arguments]
+        done = tfgpu(*named, input=TEXT)
+        if done.returncode != code or text not in done.stdout + done.stderr or "internal error" in done.stderr:
+            wrong.append((arguments, done.returncode, done.stdout[-1500:], done.stderr[-1500:]))
+    assert wrong == [], "\n".join(f"{a} {c}\n{o}\n{e}" for a, c, o, e in wrong)

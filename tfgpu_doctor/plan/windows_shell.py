@@ -1,0 +1,142 @@
+"""Commands for cmd out of those for a POSIX shell: findings write each once, for Linux. Pure.
+
+What has no counterpart on Windows (kernel modules, ldconfig, /proc) is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+
+_FOR_UNIX = re.compile(r"'|~/|/dev/|/proc/|/usr/|/bin/|\$|^\s*[A-Z_][A-Z0-9_]*=|\s\|\s|;\s|\bpython3\b")
+_ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=.*")
+_NO_COUNTERPART = re.compile(r"\$|/proc/|/dev/|/usr/|LD_LIBRARY_PATH|\.so\b|=cuda\*")
+_IN_HOME = re.compile(r"~/([\w.-]+)(/bin/)?")
+_PYTHON = re.compile(r"python3(?:\.\d+)?")
+_SEPARATORS = {";": "&", "&&": "&&", "||": "||", "&": "&"}
+_BOTH_STREAMS, _MARK = "2>&1", "\0"  # the same in both; shlex would take it apart
+_SAFE = re.compile(r"[\w@%+=:,./\\~*\[\]?-]+")
+
+
+def _unix(_words: list[str]) -> None:
+    """A program that Windows does not have, nor anything like it."""
+
+
+def _set(words: list[str]) -> list[str] | None:
+    return None if "LD_LIBRARY_PATH" in words[1] else ["set", words[1]]
+
+
+def _unset(words: list[str]) -> list[str]:
+    return ["set", f"{words[1]}="]
+
+
+def _without_sudo(words: list[str]) -> list[str] | None:
+    return _one(words[1:])
+
+
+def _process(words: list[str]) -> list[str]:
+    number = words[-1]
+    return ["tasklist", "/fi", f"PID eq {number}"] if number.isdecimal() else ["tasklist"]
+
+
+def _remove(words: list[str]) -> list[str]:
+    paths = [word for word in words[1:] if not word.startswith("-")]
+    files = all(path.endswith((".py", ".pyc")) for path in paths)
+    return [*(("del", "/q") if files else ("rmdir", "/s", "/q")), *paths]
+
+
+def _find_lines(words: list[str]) -> list[str]:
+    """Grep at the end of a pipe; findstr takes the words of a text as alternatives."""
+    pattern = next((word for word in words[1:] if not word.startswith("-")), "")
+    ignores_case = any(word.startswith("-") and "i" in word for word in words[1:])
+    return ["findstr", *(("/i",) if ignores_case else ()), pattern.replace("|", " ").replace("\\", "")]
+
+
+_PROGRAMS: dict[str, Callable[[list[str]], list[str] | None]] = {
+    **dict.fromkeys(
+        ("ldconfig", "dmesg", "modprobe", "rmmod", "lspci", "fuser", "readelf", "ldd", "find", "ln"), _unix
+    ),
+    **dict.fromkeys(
+        ("apt", "apt-get", "dnf", "pacman", "cat", "ls", "stat", "mount", "df", "ulimit", "systemctl"), _unix
+    ),
+    **dict.fromkeys(("head", "tail", "sort", "uniq", "wc"), _unix),
+    "export": _set,
+    "unset": _unset,
+    "sudo": _without_sudo,
+    "reboot": lambda _words: ["shutdown", "/r", "/t", "0"],
+    "ps": _process,
+    "rm": _remove,
+    "mv": lambda words: ["move", *words[1:]],
+    "which": lambda words: ["where.exe", *words[1:]],
+    "where": lambda words: ["where.exe", *words[1:]],  # PowerShell has another command of that name
+    "grep": _find_lines,
+}
+
+
+def translated(command: str) -> str | None:
+    """The command for cmd; None where Windows has nothing like it.
+
+    >>> translated("export TF_USE_LEGACY_KERAS=1"), translated("sudo modprobe nvidia")
+    ('set "TF_USE_LEGACY_KERAS=1"', None)
+    >>> translated("python3 -m pip list | grep -iE 'keras|numpy' | head -n 5")
+    'python -m pip list | findstr /i "keras numpy"'
+    """
+    name = command.split(" ", 1)[0]
+    if not _FOR_UNIX.search(command) and name not in _PROGRAMS:
+        return command
+    try:
+        pipes = list(_pipes(command.replace(_BOTH_STREAMS, _MARK)))
+    except ValueError:  # an open quote
+        return None
+    text = ""
+    for separator, programs in pipes:
+        if found := _pipe(programs):
+            text += f" {separator} {found}" if text else found
+    return text.replace(_MARK, _BOTH_STREAMS) or None
+
+
+def _pipes(command: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """The pipes that a command consists of: what cmd has before each, and the words of each program in it."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=";|&")
+    lexer.escape, lexer.commenters, lexer.whitespace_split = "", "", True
+    separator, pipe, words = "", list[list[str]](), list[str]()
+    for token in lexer:
+        if token in _SEPARATORS or token == "|":
+            pipe.append(words)
+            words = []
+            if token != "|":
+                yield separator, pipe
+                separator, pipe = _SEPARATORS[token], []
+        else:
+            words.append(token)
+    yield separator, [*pipe, words]
+
+
+def _pipe(programs: list[list[str]]) -> str | None:
+    """The programs of a pipe; None when its first one has no counterpart."""
+    found = [_one(words) for words in programs]
+    if found[0] is None or found[0][0] == "findstr":  # it reads a file of a Unix
+        return None
+    return " | ".join(" ".join(map(_quoted, words)) for words in found if words)
+
+
+def _one(words: list[str]) -> list[str] | None:
+    if not words:
+        return None
+    if _ASSIGNMENT.fullmatch(words[0]):
+        rest = _one(words[1:])
+        return ["set", words[0], "&", *rest] if rest else None
+    program = _PROGRAMS.get(words[0])
+    if program is not None:
+        return program(words)
+    if any(_NO_COUNTERPART.search(word) for word in words):
+        return None
+    return [_PYTHON.sub("python", words[0]), *words[1:]]
+
+
+def _quoted(word: str) -> str:
+    word = _IN_HOME.sub(lambda found: found[1] + ("\\Scripts\\" if found[2] else ""), word)
+    if word in ("&", _MARK) or (_SAFE.fullmatch(word) and not _ASSIGNMENT.fullmatch(word)):
+        return word
+    return '"' + word.replace('"', "'") + '"'
