@@ -334,7 +334,7 @@ def machine(data: bytes) -> object:
         cgroups.memory_limit(at),
         oom.read(at),
         pci.gpus(at, wsl=False),
-        *(kernel_driver.version(at), kernel_driver.loaded(at), kernel_driver.kind(at), kernel_driver.on_disk(at)),
+        kernel_driver.installed(at),
         kernel_driver.xid_events(kernel_driver.read_kernel_log(at)) if (root / "dev/kmsg").is_file() else (),
         toolkits,
         cudnn.examine(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
@@ -342,7 +342,6 @@ def machine(data: bytes) -> object:
         jupyter_kernels.examine({}, str(root / "env")),
         elsewhere.describe(f"{at}/env/bin/python", f"{at}/env", "PATH"),
         elsewhere.examine("/usr/bin/python3", "/usr", (), {"VIRTUAL_ENV": f"{at}/env", "PATH": f"{at}/env/bin"}),
-        kernel_driver.device_nodes(at),
         cuda_version.nvcc_version(f"{at}/usr/local/cuda/bin/nvcc"),
     )
     assert json.loads(msgspec.json.encode(found[0]))

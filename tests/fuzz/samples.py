@@ -57,6 +57,7 @@ _OF_ONE = {  # what only one of them takes
     "plan.target.read_driver": ("535.104.05", "570"),
     "plan.target.read_python": ("3.12", "3.10.4"),
     "manifests.toml_project.loads": ('tensorflow = { version = "2.15", extras = ["and-cuda"] }', "[tool.x]\nb = [1]"),
+    "probes.systems.windows.driver_version": ("31.0.15.3623", "9.18.13.4725", "32.0.15.84"),
     "records.versions.": _VERSIONS,
 }
 

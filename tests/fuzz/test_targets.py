@@ -88,6 +88,7 @@ NO_READERS: dict[str, str] = {
     "probes.ld_so.default_folders": "a list of folders",
     "probes.library_places.site_of": "makes a path",
     "probes.loader.read_cache": "starts ldconfig; the row `ldconfig -p` reads what it prints",
+    "probes.systems.macos.sysctl": "asks macOS",
     "probes.transcript.why_skipped": "words about a phase",
     **{
         f"probes.tensorflow_probe.{name}": "runs in the interpreter under test, over its own modules"

@@ -36,13 +36,13 @@ _DEVICE = re.compile(r"VEN_10DE&DEV_([0-9A-F]{4})", re.IGNORECASE)
 _PLACE = re.compile(r"\((\d+),(\d+),(\d+)\)$")
 
 
-def driver_version(number: str) -> str | None:
+def driver_version(text: str) -> str | None:
     """NVIDIA's version in Windows' number of a driver; None for what is none.
 
     >>> driver_version("31.0.15.3623"), driver_version("9.18.13.4725"), driver_version("32.0.15.84")
     ('536.23', '347.25', '500.84')
     """
-    found = re.fullmatch(r"\d+\.\d+\.\d*(\d)\.(\d{1,4})", number)
+    found = re.fullmatch(r"\d+\.\d+\.\d*(\d)\.(\d{1,4})", text)
     return f"{found[1]}{found[2].zfill(4)[:2]}.{found[2].zfill(4)[2:]}" if found else None
 
 
