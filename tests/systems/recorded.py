@@ -22,6 +22,7 @@ from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.probes.systems.macos import MacOs
 from tfgpu_doctor.probes.systems.system import System
 from tfgpu_doctor.probes.systems.windows import CONTROL, CPU, DISPLAY, PCI, SERVICE, SERVICES, WINDOWS, Windows
+from tfgpu_doctor.probes.tensorflow_probe import PHASES
 
 SYSTEM32 = "C:\\Windows\\System32"
 TOOLKIT = "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\"
@@ -119,14 +120,11 @@ class Machine:
             "import": {"version": version, "file": separator.join((package, "__init__.py")), "problem": None},
             "build": {"build": info, "source": "tf.sysconfig.get_build_info()"},
             "devices": {"devices": [{"name": "/physical_device:CPU:0", "kind": "CPU"}]},
-            "details": "TensorFlow lists no GPU",
-            "compute": "TensorFlow lists no GPU",
-            "xla": "TensorFlow lists no GPU",
         }
-        return [event for phase, answer in answers.items() for event in self._phase(phase, answer)]
+        return [event for one in PHASES for event in self._phase(one, answers.get(one, "TensorFlow lists no GPU"))]
 
     def _phase(self, phase: str, answer: Any) -> list[dict[str, Any]]:
-        if self.error and phase in ("build", "devices", "details", "compute", "xla"):
+        if self.error and PHASES.index(phase) > PHASES.index("import"):
             return []
         head = {"tfgpu": "patient/1", "phase": phase}
         end: dict[str, Any] = {"outcome": "ok", "data": answer}

@@ -67,6 +67,7 @@ _PROGRAMS: dict[str, Callable[[list[str]], list[str] | None]] = {
     "reboot": lambda _words: ["shutdown", "/r", "/t", "0"],
     "ps": _process,
     "rm": _remove,
+    "sed": lambda words: ["notepad", words[-1]],  # the text of the fix says what to change
     "mv": lambda words: ["move", *words[1:]],
     "which": lambda words: ["where.exe", *words[1:]],
     "where": lambda words: ["where.exe", *words[1:]],  # PowerShell has another command of that name
