@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from tfgpu_doctor.records.machine import Setting
 from tfgpu_doctor.records.report import Fix
 
-_UNSET = re.compile(r"unset ((?:\w+ ?)+)$")
 _EXPORT = re.compile(r"export (\w+)=(.*)$")
 _CONDA_STATE = "conda-meta/state"
 
@@ -39,8 +38,9 @@ def lasting(fix: Fix, settings: Sequence[Setting], os: str) -> Fix:
 def _dropped(commands: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The variables that commands unset or set anew, each with what is left in it."""
     for command in commands:
-        if unset := _UNSET.search(command):
-            yield from ((name, "") for name in unset[1].split())
+        *_, unset, names = command.rpartition("unset ")
+        if unset and all(map(str.isidentifier, names.split())):
+            yield from ((name, "") for name in names.split())
         elif (export := _EXPORT.match(command)) and "$" not in export[2]:
             yield export[1], " ".join(shlex.split(export[2]))
 
