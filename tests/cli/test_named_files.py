@@ -36,11 +36,11 @@ OTHERS = {
     "compare": ["good.json", "good.json"],
     "install": ["environment", "--dry-run"],
 }
-INSTEAD = {"doctor --from": [], "check files": ["--kind", "requirements"]}
+INSTEAD = {"doctor --from": [], "compare --history": [], "check files": ["--kind", "requirements"]}
 # names that are no characters of a command line, or that another check of the name comes before
 UNSUITED = {"a null character", "half a surrogate pair", "an empty name"}
 FREE = {"nothing there", "a dangling link"}  # where something can be made
-OF_FOLDERS = "is a file|is a directory|does not exist|no such folder|no saved_model.pb|File exists|not permitted"
+OF_FOLDERS = "is a file|is a directory|does not exist|no such folder|no saved_model.pb|File exists|not permitted|Not a directory"
 LATER = {"a pipe without a writer", "/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/proc/kmsg"}
 
 
@@ -58,7 +58,8 @@ class Named(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        return self.parameter.opts[0] in ("--output", "--html", "--profile")
+        kept = str(self).startswith("bench ") and self.parameter.opts[0] == "--history"
+        return kept or self.parameter.opts[0] in ("--output", "--html", "--profile")
 
     @property
     def is_folder(self) -> bool:

@@ -8,15 +8,15 @@ from itertools import pairwise
 import msgspec
 
 from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_shares
-from tfgpu_doctor.bench.comparing.ratio_interval import Samples, interval
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
+from tfgpu_doctor.bench.pooling import interval_of
 from tfgpu_doctor.bench.results import Check, Figure, Run, Throughput, Verified
 from tfgpu_doctor.bench.runner.load import OtherPrograms
 from tfgpu_doctor.bench.runner.nvml import Telemetry
 from tfgpu_doctor.bench.runner.process import Worker
 from tfgpu_doctor.bench.runner.workers import Key
-from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
+from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median
 from tfgpu_doctor.bench.workloads.judgement import Judgement
 
 
@@ -145,15 +145,8 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
 
 
 def _interval(measurement: Measurement) -> tuple[float, float]:
-    """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
-    processes say, since samples of one process are not independent."""
-    low, high = median_interval(measurement.samples)
     edges = (*measurement.begun, len(measurement.samples))
-    parts = [tuple(measurement.samples[before:after]) for before, after in pairwise(edges) if before < after]
-    if len(parts) < 2:
-        return low, high
-    least, most = interval(Samples(tuple(parts)))
-    return min(low, least), max(high, most)
+    return interval_of([measurement.samples[before:after] for before, after in pairwise(edges) if before < after])
 
 
 def _record(measurement: Measurement) -> Verified | None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfgpu_doctor.cli.bench import page
+from tfgpu_doctor.cli.bench import against, history, page
+from tfgpu_doctor.cli.bench.against import duration
+from tfgpu_doctor.cli.bench.history import history_option
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.output import Output, check_executable, write_file
@@ -77,6 +79,22 @@ _OPTIONS = (
         type=click.Path(dir_okay=False),
         help="Also write an HTML page with charts to share: no private data, self-contained.",
     ),
+    history_option,
+    click.option(
+        "--against",
+        metavar="BASE.json",
+        type=click.Path(),
+        help="Compare with this result, and measure again until the comparison is conclusive, or --within is over. "
+        "Exit codes as of tfgpu compare.",
+    ),
+    click.option(
+        "--within",
+        metavar="TIME",
+        callback=duration,
+        default="5m",
+        show_default=True,
+        help="Time for --against: 90s, 5m, 1h.",
+    ),
     click.option(
         "--profile",
         metavar="DIR",
@@ -101,6 +119,9 @@ class Measuring:
     output_format: str
     output: str | None
     html: str | None
+    history: str | None = None
+    against: str | None = None
+    within: float = 300.0
     profile: str | None = None
     typed: str = ""  # the command
     together: float = math.inf  # seconds for all runs that take turns, where --deadline was not given
@@ -136,11 +157,11 @@ class Measuring:
         check_executable(self.executable)
         if self.html:
             page.check(self.html)
-        if self.profile:
+        for option, folder in (("--profile", self.profile), ("--history", self.history)):
             try:
-                Path(self.profile).mkdir(parents=True, exist_ok=True)
+                Path(folder or ".").mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise click.UsageError(f"--profile {self.profile}: {error.strerror or error}") from error
+                raise click.UsageError(f"{option} {folder}: {error.strerror or error}") from error
 
 
 def measuring_options(function: _Function) -> Callable[..., Any]:
@@ -173,6 +194,9 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
     measuring.check()
+    goal = against.load(measuring.against, measuring.within) if measuring.against else None
+    if goal:
+        goal.adopt(plan)
     file = pair_outputs(("json",), (measuring.output,))[0].path if measuring.output else None
     executable = measuring.executable or sys.executable
     matrix = load_matrix(measuring.matrix_file)
@@ -184,15 +208,14 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     with bar() as progress:
         progress("examining this machine", 0.0)
         environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
-        try:
-            result = Session(
+
+        def once(seconds: float) -> BenchResult:
+            return Session(
                 plan,
                 matrix,
                 environment,
                 lambda: over(WorkerProcess(executable)),
-                rule=StoppingRule(
-                    min_samples=measuring.min_samples, deadline=measuring.deadline, together=measuring.together
-                ),
+                rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline, together=seconds),
                 processes=measuring.processes,
                 progress=progress,
                 announce=progress.announce,
@@ -201,18 +224,26 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
                 profile=Path(measuring.profile) if measuring.profile else None,
                 load_average=load_average(),
             ).run()
+
+        try:
+            result, comparison = goal.until_clear(once) if goal else (once(measuring.together), None)
         except (DeviceError, TooLargeError, CannotRunError) as error:
             say(f"tfgpu: {error}")
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
             return cannot_measure(executable, error)
+    save(result)
+    if measuring.history:
+        write_file(history.place_for(measuring.history, result), result.to_json())
     if measuring.output_format == "json":
         Output("json", None).write_json(result.to_json())
     else:
         show(result)
     if measuring.html:
         page.write(result, matrix, measuring.html)
-    return EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK
+    if any(run.failure for run in result.runs):
+        return EXIT_PROBLEM
+    return EXIT_OK if comparison is None else against.conclude(comparison, measuring.output_format)
 
 
 def cannot_measure(executable: str, error: Exception) -> int:

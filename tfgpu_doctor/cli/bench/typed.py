@@ -7,7 +7,9 @@ import shlex
 import click
 from click.core import ParameterSource
 
-LEFT_OUT = frozenset({"output_format", "output", "html"})  # where the result goes is not part of what was measured
+LEFT_OUT = frozenset(
+    {"output_format", "output", "html", "history"}
+)  # where the result goes is not part of what was measured
 
 
 def as_typed(context: click.Context) -> str:

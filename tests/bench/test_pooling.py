@@ -1,0 +1,51 @@
+"""Two results as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.samples import failed, result, run
+from tfgpu_doctor.bench.comparing.comparison import compare_benches
+from tfgpu_doctor.bench.pooling import pooled
+from tfgpu_doctor.bench.saved import contradictions
+
+WAITS = {"cpu_wait": (0.01,) * 11}
+
+
+def test_the_processes_of_both_count() -> None:
+    first = result(run(**WAITS, throttled_samples=(1,)))
+    more = result(run(seconds=5.2, **WAITS, throttled_samples=(0, 3)))
+    (one,) = pooled(pooled(first, more), more).runs
+    assert one.processes == (11, 11, 11)
+    assert one.samples_s[:11] == first.runs[0].samples_s and len(one.cpu_load) == len(one.cpu_wait) == 33
+    assert one.throttled_samples == (1, 11, 14, 22, 25)
+    assert one.median_s == pytest.approx(5.2, rel=0.01) and one.ci95_s and one.ci95_s[0] < 5.0
+    assert one.throughput and one.throughput.value * one.median_s == pytest.approx(one.flop)
+    assert list(contradictions(one)) == []
+    assert pooled(first, more).parameters["processes"] == 0  # as in results of before that was recorded
+
+
+def test_samples_of_more_steps_count_as_what_they_are() -> None:
+    first, more = result(run(seconds=1.0)), result(run(seconds=2.0, steps_of=2))
+    (one,) = pooled(first, more).runs
+    assert one.steps == 2 and one.median_s == pytest.approx(2.0) and one.spread_iqr == pytest.approx(0.003, abs=0.003)
+
+
+def test_a_run_that_failed_once_has_failed() -> None:
+    good, bad = result(run()), result(failed("CPU", "died", devices=("/CPU:0",)))
+    assert pooled(good, bad).runs[0].failure == pooled(bad, good).runs[0].failure == "died"
+
+
+def test_noise_is_that_of_all_samples() -> None:
+    shaky = result(run(steps=(1.0, 1.5) * 6, stopped="samples vary by 33 % (target 2 %)"))
+    (one,) = pooled(shaky, result(run())).runs
+    assert one.stopped and one.advice[0] == f"noisy: {one.stopped}"
+    steady = result(run(stopped="only 5 of 10 samples"))
+    assert pooled(steady, steady).runs[0].stopped is None
+
+
+def test_more_processes_make_the_comparison_narrower() -> None:
+    base, new = result(run()), result(run(seconds=5.01))
+    twice = pooled(new, result(run(seconds=5.02)))
+    ratios = [compare_benches(base, one, "").runs[0].ratio for one in (new, twice)]
+    assert all(ratios) and ratios[1].high - ratios[1].low < ratios[0].high - ratios[0].low  # type: ignore[union-attr]
