@@ -134,7 +134,8 @@ def make_index(folder: Path, lab: Lab, forge: Forge) -> dict[str, str]:
     for name, versions in PURE.items():
         for version in versions:
             module = "google/protobuf" if name == "protobuf" else name
-            wheel(folder, name, version, {f"{module}/__init__.py": f"__version__ = {version!r}\n".encode()})
+            source = f"__version__ = {version!r}\nlayers = None  # of keras alone\n"
+            wheel(folder, name, version, {f"{module}/__init__.py": source.encode()})
     configuration = folder / "uv.toml"  # uv knows no variable for no-index
     configuration.write_text(f"no-index = true\nfind-links = [{str(folder)!r}]\n")
     uv = {"UV_CONFIG_FILE": str(configuration), "UV_OFFLINE": "1", "UV_CACHE_DIR": str(folder / "cache")}
