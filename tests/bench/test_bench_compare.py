@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -156,6 +159,40 @@ def test_what_is_clear_on_a_busy_machine(
     found = only(base, new)
     assert (found.verdict, found.basis) == (verdict, basis)
     assert found.base and found.base.samples == (20 if basis != "time" else 0)
+
+
+def recorded(kind: str, factor: float = 1.0) -> list[BenchResult]:
+    """Real runs of matpow on 2 CPUs with a load average of 9 to 14 (benchmarks/compare_gate.py), 5 processes each."""
+    data = json.loads((Path(__file__).parent / "busy_machine.json").read_text())
+    found = [msgspec.convert(one, Recorded) for name, one in data.items() if name.partition(" ")[2] in kind.split()]
+    return [
+        result(
+            msgspec.structs.replace(run(), samples_s=tuple(factor * sample for sample in one.samples_s), **one.rest()),
+            environment=TWO_CPUS,
+        )
+        for one in found
+    ]
+
+
+class Recorded(msgspec.Struct):
+    """The samples of a run."""
+
+    samples_s: tuple[float, ...]
+    cpu_load: tuple[float, ...]
+    cpu_wait: tuple[float, ...]
+    processes: tuple[int, ...]
+
+    def rest(self) -> dict[str, Any]:
+        return {"cpu_load": self.cpu_load, "cpu_wait": self.cpu_wait, "processes": self.processes}
+
+
+def test_recorded_runs_of_a_busy_machine() -> None:
+    """No false alarm in 56 pairs; half as much work again is found in all of 32, as is every tenfold time."""
+    same, more = recorded("A A2"), recorded("half")
+    assert {only(*pair).verdict for pair in itertools.permutations(same, 2)} == {"cannot tell"}
+    assert {only(base, new).verdict for base in same for new in more} == {"slower"}
+    assert {only(base, new).verdict for base in same for new in recorded("A A2", 10.0)} == {"slower"}
+    assert {only(one, one).verdict for one in same} == {"same"}
 
 
 def test_a_slowdown_of_a_busy_machine_is_found_where_base_was_quiet() -> None:

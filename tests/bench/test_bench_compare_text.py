@@ -139,4 +139,4 @@ def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None
 def test_a_change_says_what_it_rests_on() -> None:
     ratio = Ratio(value=1.5, low=1.3, high=1.7)
     assert change(ratio, "CPU time") == "CPU time +50 % (95 %: +30 to +70 %)"
-    assert change(ratio, "bounds") == "time +50 % (+30 to +70 %)"  # bounds are no confidence interval
+    assert change(ratio, "bounds") == "time +50 % (limits: +30 to +70 %)"  # bounds are no confidence interval

@@ -40,7 +40,9 @@ INSTEAD = {"doctor --from": [], "compare --history": [], "check files": ["--kind
 # names that are no characters of a command line, or that another check of the name comes before
 UNSUITED = {"a null character", "half a surrogate pair", "an empty name"}
 FREE = {"nothing there", "a dangling link"}  # where something can be made
-OF_FOLDERS = "is a file|is a directory|does not exist|no such folder|no saved_model.pb|File exists|not permitted|Not a directory"
+OF_FOLDERS = (
+    "is a file|is a directory|does not exist|no such folder|no saved_model.pb|File exists|not permitted|Not a directory"
+)
 LATER = {"a pipe without a writer", "/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/proc/kmsg"}
 
 

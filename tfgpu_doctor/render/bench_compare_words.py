@@ -46,7 +46,7 @@ def title(run: RunChange | Alone) -> tuple[str, ...]:
 
 def change(ratio: Ratio, basis: Basis = "time") -> str:
     """How the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"; bounds are no confidence interval."""
-    what, how = ("CPU time" if basis == "CPU time" else "time"), ("" if basis == "bounds" else "95 %: ")
+    what, how = ("CPU time" if basis == "CPU time" else "time"), ("limits: " if basis == "bounds" else "95 %: ")
     if not 1 / _LARGE < ratio.value < _LARGE:
         value, low, high = (digits(one, ratio.low, ratio.high) for one in (ratio.value, ratio.low, ratio.high))
         return f"{what} × {value} ({how}{low} to {high})"

@@ -116,6 +116,7 @@ def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) 
     kept, notes = _counting(pair, samples)
     base, new = (measured(*one) for one in zip(pair, samples, kept, strict=True))
     if _same_samples(pair):
+        base, new = (measured(run, one, one) for run, one in zip(pair, samples, strict=True))
         return Judged("same", (), base, new, _ratio(_ITSELF), ("both results have the same samples",))
     found: Shift | None = None
     why = tuple(_too_few(kept, samples)) or tuple(_loads_apart(pair, samples))
