@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.compare.test_compare import compared, explained, texts
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent
@@ -110,6 +111,16 @@ def test_what_was_printed_differs_by_kind_not_by_line() -> None:
     after = {"messages": known((message("a", "three", 7), message("oom-cuda", "out of memory", 9)))}
     assert texts(compared(before, after)) == ["now printed: out of memory"]
     assert texts(compared(after, before)) == ["no longer printed: out of memory"]
+
+
+def test_a_tensorflow_that_was_not_imported_has_not_stopped_printing() -> None:
+    """`tfgpu doctor --no-import` in one of the two reports."""
+    phases = healthy().tensorflow.phases
+    skipped = tuple(replace(one, outcome="skipped") if one.name == "import" else one for one in phases)
+    printed = {"messages": known((message("oom-cuda", "out of memory"),))}
+    silent = {"messages": known(()), "tensorflow.phases": skipped}
+    assert not [one for one in texts(compared(printed, silent)) if "printed" in one]
+    assert not [one for one in texts(compared(silent, printed)) if "printed" in one]
 
 
 def test_messages_of_one_kind_are_exchanged_together() -> None:

@@ -61,8 +61,14 @@ class Difference:
 
 def differences(good: Facts, bad: Facts) -> list[Difference]:
     """All differences, in the order of the stack."""
-    found = [difference for path in fact_paths() for difference in _of_fact(path, good, bad)]
+    silent = _was_not_imported(good) != _was_not_imported(bad)  # a program that was not started prints nothing
+    paths = [path for path in fact_paths() if not (silent and path == "messages")]
+    found = [difference for path in paths for difference in _of_fact(path, good, bad)]
     return sorted(_once(found), key=lambda difference: LAYERS.index(difference.layer))
+
+
+def _was_not_imported(facts: Facts) -> bool:
+    return any(phase.name == "import" and phase.outcome == "skipped" for phase in facts.tensorflow.phases)
 
 
 def changed_elements(good: Facts, bad: Facts, path: str) -> Iterator[tuple[str, Any, Any]]:
