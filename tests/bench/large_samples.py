@@ -101,7 +101,7 @@ def sweep() -> BenchResult:
         title="A^10 and B^10, 8 sizes from 256 to 32768",
         environment=spoil(healthy(), HOST),
         notes=("1 GPU, float32: faster than the CPU from size = 512 on.",),
-        command="tfgpu bench matpow --sweep auto --gpus 2",
+        command="tfgpu bench matpow --size auto --gpus 2",
     )
 
 

@@ -219,7 +219,7 @@ def test_a_model_that_takes_one_batch_only() -> None:
     result = bench(Workers(described=described), model=None, saved_model="/models/mine", virtual=2)
     assert points(result) == ["CPU float32 8"]
     assert "Skipped: batch 1: the model only takes 8." in result.notes
-    with pytest.raises(CannotRunError, match="only takes batches of 8: use --batch-sizes 8"):
+    with pytest.raises(CannotRunError, match="only takes batches of 8: use --batch-size 8"):
         bench(Workers(described=described), model=None, saved_model="/models/mine", batches=(1, 2))
 
 
@@ -266,15 +266,15 @@ class Several(tf.Module):
 model = Several()
 tf.saved_model.save(model, sys.argv[1], signatures={"serving_default": model.serve, "dice": model.dice})
 """
-QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-sizes", "1,4"]
+QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-size", "1,4"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--batch-sizes", "1,x"], "'x' is not a number from 1 to 65536; for example 1,8,32,128"),
-        (["--batch-sizes", ""], "'' is not a number"),
-        (["--batch-sizes", "0"], "'0' is not a number"),
+        (["--batch-size", "1,x"], "'x' is not a number such as 512"),
+        (["--batch-sizes", ""], "'' has an empty part"),
+        (["--batch-size", "0"], "0 is not a number from 1 to 65536"),
         (["--model", "vgg"], "'mnist', 'cifar', 'resnet50'"),
         (["--saved-model", "/no/such/folder"], "does not exist"),
         (["--saved-model", "."], "no saved_model.pb found; save one with model.export(DIR)"),

@@ -1,4 +1,4 @@
-"""`tfgpu bench matpow --sweep` as a user starts it, with the real TensorFlow over logical CPU devices."""
+"""`tfgpu bench matpow --size LIST` as a user starts it, with the real TensorFlow over logical CPU devices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from tests.bench.live import bench, refuses
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sweep", "256"], "--sweep needs at least two sizes"),
-        (["--sweep", "256,big"], "'big' is not a size from 16 to 131072; for example 256,512,1024, or auto"),
-        (["--sweep", "auto", "--size", "96"], "--size and --sweep cannot be combined"),
+        (["--size", "256,big"], "'big' is not a size from 16 to 131072; for example 4096, 256,512,1024 or auto"),
+        (["--sweep", "auto", "--size", "96"], "'auto' is not a size"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
@@ -28,7 +27,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 def test_a_sweep(tmp_path: Path) -> None:
     file = tmp_path / "sweep.json"
     short = ["--min-samples", "3", "--deadline", "0.5", "--spread", "rows", "--virtual-gpus", "2"]
-    done = bench("matpow", "--sweep", "32,…,128", *short, "--output", str(file))
+    done = bench("matpow", "--size", "32,…,128", *short, "--output", str(file))
     assert done.exit_code == 0, done.stderr
     runs = json.loads(file.read_bytes())["runs"]
     assert [(run["label"], run["parameters"]) for run in runs] == [

@@ -13,7 +13,7 @@ from tests.bench.test_matpow import BUS_ID, CREATED, QUICK, Workers
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.devices import DeviceError, Selection
 from tfgpu_doctor.bench.plans.interconnect import between, nvlink, pcie
-from tfgpu_doctor.bench.plans.transfer import SizesError, Transfer, parse_sizes
+from tfgpu_doctor.bench.plans.transfer import Transfer
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.session import Session
@@ -61,27 +61,6 @@ def bench(workers: Movers, environment: Any = None, plan: dict[str, Any] | None 
 
 def named(found: BenchResult) -> list[str]:
     return [f"{one.label}: {one.parameters['route']}" for one in found.runs]
-
-
-# ------------------------------------------------------------------------------------------- sizes
-
-
-@pytest.mark.parametrize(
-    ("text", "sizes"),
-    [
-        ("1MiB", (MIB,)),
-        ("256MiB, 1mib,16 MiB,1MiB", (MIB, 16 * MIB, 256 * MIB)),
-        ("1GB,4096,4KiB,2048b", (2048, 4096, 10**9)),
-    ],
-)
-def test_sizes(text: str, sizes: tuple[int, ...]) -> None:
-    assert parse_sizes(text) == sizes
-
-
-@pytest.mark.parametrize("text", ["", "1", "1022", "1025", "1TiB", "1 MiB!", "-1MiB", "1.5MiB", "65GiB", "²KiB", "MiB"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(SizesError, match=r"--sizes: .* is not a size from 1KiB to 64GiB"):
-        parse_sizes(text)
 
 
 # ------------------------------------------------------------------------------------------- routes
@@ -159,7 +138,7 @@ def test_sizes_that_do_not_fit() -> None:
     found = bench(Movers(), tiny, {"sizes": sizes})
     assert [one.parameters["bytes"] for one in found.runs] == [MIB]
     assert "skipped, because it does not fit into the free memory: 1024 MiB" in found.notes
-    with pytest.raises(TooLargeError, match=r"--sizes 1024MiB needs 8.5 GiB of the host's memory for 1 process, of"):
+    with pytest.raises(TooLargeError, match=r"--size 1024MiB needs 8.5 GiB of the host's memory for 1 process, of"):
         bench(Movers(), tiny, {"sizes": sizes, "named": True})
     with pytest.raises(TooLargeError):
         bench(Movers(), tiny, {"sizes": (2**30,)})

@@ -23,8 +23,8 @@ def alone(tensorflow_python: str) -> Iterator[Shared]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sizes", "1"], "--sizes: '1' is not a size from 1KiB to 64GiB that is a multiple of 4 bytes"),
-        (["--sizes", "1MiB,lots"], "for example 1MiB,16MiB,256MiB"),
+        (["--size", "1"], "1 is not a number from 1024 to 68719476736 that is a multiple of 4"),
+        (["--size", "1MiB,lots"], "'lots' is not a number such as 512"),
         (["--gpus", "none"], "must be a number from 1 up, or all"),
     ],
 )
@@ -36,7 +36,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 @pytest.mark.tensorflow
 def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "transfer.json"
-    short = ["--min-samples", "3", "--deadline", "0.1", "--sizes", "4KiB,64KiB", "--virtual-gpus", "3"]
+    short = ["--min-samples", "3", "--deadline", "0.1", "--size", "4KiB,64KiB", "--virtual-gpus", "3"]
     monkeypatch.setattr(WORKER_PROCESS, alone)
     done = bench("transfer", *short, "--output", str(file))
     assert done.exit_code == 0, done.stderr

@@ -16,7 +16,7 @@ from tests.cli.runner import tfgpu
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.cli.bench.against import LEAST_ROUNDS, Against, duration
+from tfgpu_doctor.cli.bench.against import LEAST_ROUNDS, Against
 from tfgpu_doctor.cli.bench.history import last_two, place_for
 
 BASE = result(run(seconds=5.0))
@@ -53,18 +53,6 @@ def test_looking_after_every_round_gives_few_false_alarms() -> None:
     rng = random.Random(20261122)
     found = [rounds(lambda: 5.0 * rng.lognormvariate(0, 0.013))[0] for _ in range(400)]
     assert sum(verdict in ("slower", "faster") for verdict in found) <= 0.05 * 400
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5H", 5400)])
-def test_a_time(text: str, seconds: float) -> None:
-    nothing = click.Context(click.Command("bench"))
-    assert duration(nothing, click.Option(["--within"]), text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "soon", "5 days", "-3", "0", "1e9", "٣"])
-def test_no_time(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        duration(click.Context(click.Command("bench")), click.Option(["--within"]), text)
 
 
 def test_what_base_chose_is_repeated() -> None:

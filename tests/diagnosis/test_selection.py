@@ -61,7 +61,7 @@ def test_patterns_that_mean_something(pattern: str) -> None:
 
 
 def test_a_typo_is_answered_with_what_is_near() -> None:
-    with pytest.raises(SelectionError, match=r"did you mean gpu\.none"):
+    with pytest.raises(SelectionError, match=r"Did you mean gpu\.none"):
         verify(("gpu.nnoe",))
 
 

@@ -16,6 +16,7 @@ from tests.render.test_text import check_golden
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.terminal.plan import render
 
 GOLDEN = Path(__file__).parent / "golden" / "plan"
@@ -41,12 +42,12 @@ SITUATIONS: dict[str, dict[str, Any]] = {
 IN_FULL = ("a-gaming-card-and-a-good-driver", "an-old-driver-on-a-cluster", "a-python-that-is-too-new", "a-fermi-card")
 
 
-def page_of(described: dict[str, Any], *, verbose: bool = False) -> str:
+def page_of(described: dict[str, Any], *, detail: Detail = "normal") -> str:
     described = dict(described)
     asked = described.pop("tensorflow", None)
     page = io.StringIO()
     plan = make_plan(MATRIX, describe(MATRIX, **described), specifier=read_specifier(asked) if asked else None)
-    render(plan, console_for(page), verbose=verbose)
+    render(plan, console_for(page), detail)
     return page.getvalue()
 
 
@@ -65,4 +66,4 @@ def test_situation(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_FULL)
 def test_situation_in_full(name: str) -> None:
-    check_golden(GOLDEN / f"{name}-in-full.txt", page_of(SITUATIONS[name], verbose=True))
+    check_golden(GOLDEN / f"{name}-in-full.txt", page_of(SITUATIONS[name], detail="full"))

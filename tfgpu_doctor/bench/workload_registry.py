@@ -27,7 +27,7 @@ WORKLOADS = {
     "cnn": Workload("Training steps of an image classifier, on any number of GPUs.", larger="a larger --batch-size"),
     "transfer": Workload("Transfer bandwidth between host and GPUs, and between GPUs.", keras=False),
     "inference": Workload(
-        "Calls of a SavedModel: latency percentiles and throughput.", larger="a larger batch (--batch-sizes)"
+        "Calls of a SavedModel: latency percentiles and throughput.", larger="a larger batch (--batch-size)"
     ),
     "input": Workload("Input pipeline (tf.data) throughput compared with what training consumes."),
     "memory": Workload("Largest training batch that fits, and throughput up to it."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
     fail_on_option,
     output_options,
@@ -17,6 +18,7 @@ from tfgpu_doctor.cli.output import (
     write,
 )
 from tfgpu_doctor.cli.target import read_target, target_options
+from tfgpu_doctor.cli.values import OneOf
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
@@ -41,19 +43,19 @@ nothing was wrong so far and --resolve got no answer.
 """
 
 
-@click.command(
+@define_command(
     "check",
     help=_HELP,
     short_help="Check requirements, Dockerfiles and manifests before building them.",
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@click.option("--target", "stage", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
-@click.option("--kind", type=click.Choice(KINDS), help="Kind of the files, if it cannot be told from their names.")
+@option("--target", "stage", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
+@option("--kind", type=OneOf(KINDS), help="Kind of the files, if it cannot be told from their names.")
 @target_options
 @matrix_option
-@click.option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are shown.")
-@click.option("--resolve", is_flag=True, help="Ask uv, or pip without it, for the versions. Uses the network.")
+@option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are shown.")
+@option("--resolve", is_flag=True, help="Ask uv, or pip without it, for the versions. Uses the network.")
 @fail_on_option
 @redact_option
 @output_options("check")

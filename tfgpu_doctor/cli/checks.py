@@ -7,25 +7,26 @@ from typing import Any, TypeVar
 
 import click
 
+from tfgpu_doctor.cli.options import option
+from tfgpu_doctor.cli.values import FINDING_ID, Listed
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option(
-        "--only", metavar="ID", multiple=True, help='Report only these findings, such as "cuda.*". May be repeated.'
-    ),
-    click.option(
+    option("--only", metavar="ID,...", type=Listed(FINDING_ID), help='Report only these findings, such as "cuda.*".'),
+    option(
         "--skip",
-        metavar="ID",
-        multiple=True,
-        help="Do not report these findings and their consequences. May be repeated.",
+        metavar="ID,...",
+        type=Listed(FINDING_ID),
+        help="Do not report these findings and their consequences.",
     ),
 )
 
 
 def checks_options(function: _Function) -> _Function:
     """Add --only and --skip."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
+    for one in reversed(_OPTIONS):
+        function = one(function)
     return function
 
 

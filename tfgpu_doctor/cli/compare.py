@@ -10,8 +10,11 @@ import click
 
 from tfgpu_doctor.cli.bench.history import history_option, last_two
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, redact_option, write
 from tfgpu_doctor.cli.saved import load_pair
+from tfgpu_doctor.cli.values import Listed, OneOf
+from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.render.formats import choices
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ class CompareOptions(NamedTuple):
         return [name for name, is_given in given.items() if is_given]
 
 
-@click.command(
+@define_command(
     "compare",
     short_help="Compare two doctor reports or two bench results.",
     epilog="Examples: tfgpu compare good.json bad.json; tfgpu compare monday.json - --format json < today.json; "
@@ -65,31 +68,31 @@ class CompareOptions(NamedTuple):
 @click.argument("base", metavar="[BASE.json", type=click.Path(), required=False)
 @click.argument("new", metavar="NEW.json]", type=click.Path(), required=False)
 @history_option
-@click.option(
+@option(
     "--factor",
-    metavar="F",
+    metavar="X",
     type=float,
     help="Bench results: smallest change of the time that counts, as a factor.  [default: 1.05]",
 )
-@click.option(
+@option(
     "--across",
-    metavar="LIST",
-    multiple=True,
+    metavar="NAME,...",
+    type=Listed(),
     help="Bench results: what may differ between the two, such as tensorflow,driver; or all.",
 )
-@click.option(
+@option(
     "--all", "everything", is_flag=True, help="Reports: include values that vary from run to run, such as free memory."
 )
-@click.option(
+@option(
     "--require-gpus",
     metavar="N",
     type=click.IntRange(min=0),
     help="Reports: number of GPUs that both reports must have.",
 )
 @matrix_option
-@click.option(
+@option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "slower", "faster", "change", "never"]),
+    type=OneOf(["error", "warning", "slower", "faster", "change", "never"]),
     help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
 @redact_option
@@ -188,9 +191,10 @@ def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The names in --across. Raises click.UsageError: a name is unknown."""
     from tfgpu_doctor.bench.comparing.comparability import ACROSS
 
-    wanted = [part.strip().lower() for text in texts for part in text.split(",")]
+    wanted = [text.lower() for text in texts]
     if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
-        raise click.UsageError(f"--across {unknown[0]}: choose from {', '.join(ACROSS)}, all")
+        hint = did_you_mean(unknown[0], (*ACROSS, "all"), 1)
+        raise click.UsageError(f"--across {unknown[0]}: choose from {', '.join(ACROSS)}, all.{hint}")
     return ACROSS if "all" in wanted else tuple(wanted)
 
 

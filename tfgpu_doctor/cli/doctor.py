@@ -9,6 +9,7 @@ import click
 
 from tfgpu_doctor.cli.checks import checks_options, list_checks, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
     Output,
     check_executable,
@@ -19,6 +20,7 @@ from tfgpu_doctor.cli.output import (
     redact_option,
     write,
 )
+from tfgpu_doctor.cli.values import Seconds
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
@@ -26,18 +28,18 @@ if TYPE_CHECKING:
     from tfgpu_doctor.render.formats import Detail
 
 
-@click.command(
+@define_command(
     "doctor",
     short_help="Diagnose why TensorFlow cannot use the GPU, and show how to fix it.",
     epilog="Examples: tfgpu doctor --python ~/env/bin/python; tfgpu doctor --format json --output report.json",
 )
-@click.option(
+@option(
     "--python",
     "executable",
     metavar="EXE",
     help="Python interpreter whose TensorFlow to diagnose; nothing is installed in it.  [default: this one]",
 )
-@click.option(
+@option(
     "--from",
     "saved",
     metavar="REPORT.json",
@@ -45,18 +47,18 @@ if TYPE_CHECKING:
     help="Diagnose a saved report (--format json) instead of this machine; - is standard input.",
 )
 @matrix_option
-@click.option("--no-import", is_flag=True, help="Do not import TensorFlow; only check what is installed.")
-@click.option(
+@option("--no-import", is_flag=True, help="Do not import TensorFlow; only check what is installed.")
+@option(
     "--timeout",
     metavar="S",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     help="Time limit for importing and testing TensorFlow, in seconds.",
 )
-@click.option(
+@option(
     "--require-gpus", metavar="N", type=click.IntRange(min=0), help="Report an error if TensorFlow can use fewer GPUs."
 )
 @checks_options
-@click.option(
+@option(
     "--list-checks",
     is_flag=True,
     is_eager=True,

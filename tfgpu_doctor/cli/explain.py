@@ -15,6 +15,7 @@ import click
 
 from tfgpu_doctor.cli.checks import checks_options, verify
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command
 from tfgpu_doctor.cli.output import (
     detail_options,
     fail_on_option,
@@ -54,7 +55,7 @@ _NOT_TEXT = (
 )
 
 
-@click.command(
+@define_command(
     "explain",
     short_help="Diagnose a pasted log, traceback or nvidia-smi output.",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",

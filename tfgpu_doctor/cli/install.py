@@ -10,9 +10,11 @@ import click
 
 from tfgpu_doctor.cli.install_repair import confirmed, repair
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.plan import HARDWARE, examined
 from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.cli.target import read_target, target_options
+from tfgpu_doctor.cli.values import OneOf
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.report import Report
 
 
-@click.command(
+@define_command(
     "install",
     short_help="Make an environment with the TensorFlow that suits the GPU, and verify it.",
     epilog="Examples: tfgpu install ~/tf; tfgpu install ~/tf --dry-run; for an image: "
@@ -33,17 +35,17 @@ if TYPE_CHECKING:
 )
 @click.argument("folder", metavar="DIR")
 @target_options
-@click.option(
+@option(
     "--tensorflow", "specifier", metavar="SPEC", help="Consider only these versions, such as 2.15 or '>=2.12,<2.16'."
 )
-@click.option(
+@option(
     "--method",
-    type=click.Choice(["uv", "pip", "conda"]),
+    type=OneOf(["uv", "pip", "conda"]),
     help="The program that makes it.  [default: uv if it is installed, else pip]",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before packages are downloaded; needed without a terminal.")
-@click.option("--dry-run", is_flag=True, help="Show what would be installed, and make nothing.")
-@click.option("--repair", "repairs", is_flag=True, help="Repair the environment DIR, whatever program has made it.")
+@option("--yes", is_flag=True, help="Do not ask before packages are downloaded; needed without a terminal.")
+@option("--dry-run", is_flag=True, help="Show what would be installed, and make nothing.")
+@option("--repair", "repairs", is_flag=True, help="Repair the environment DIR, whatever program has made it.")
 @matrix_option
 @click.pass_context
 def command(

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfgpu_doctor.cli.options import option
+
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
 
-matrix_option = click.option(
+matrix_option = option(
     "--matrix",
     "matrix_file",
     metavar="FILE",

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import Group, option
 from tfgpu_doctor.cli.output import Output, output_options, pair_outputs
+from tfgpu_doctor.cli.values import OneOf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +34,7 @@ def shared_options(function: _Function) -> _Function:
 
 @click.group(
     "matrix",
+    cls=Group,
     short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
     epilog='Examples: tfgpu matrix tensorflow --cuda 11.8; tfgpu matrix gpu "RTX 4090"',
 )
@@ -48,31 +51,25 @@ def command() -> None:
     epilog="Examples: tfgpu matrix tensorflow --version 2.15.1; tfgpu matrix tensorflow --cuda 11.8 --cudnn 8.6; "
     'tfgpu matrix tensorflow --gpu "Tesla K80" --driver 470 --newest',
 )
-@click.option("--version", metavar="V", help="Show one release; 2.15 means its newest stable patch release.")
-@click.option(
+@option("--version", metavar="V", help="Show one release; 2.15 means its newest stable patch release.")
+@option(
     "--platform",
-    type=click.Choice([*PLATFORMS, "all"]),
+    type=OneOf([*PLATFORMS, "all"]),
     help="Platform of the wheels; all only for lists.  [default: linux_x86_64; "
     "linux_aarch64 with a --gpu that only Arm machines have]",
 )
-@click.option(
+@option(
     "--package", metavar="NAME", help="tensorflow, tensorflow-gpu, ...  [default: tensorflow; all with a GPU filter]"
 )
-@click.option("--python", metavar="V", help="Releases with a wheel for this Python, such as 3.12.")
-@click.option("--cuda", metavar="V", help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1.")
-@click.option("--cudnn", metavar="V", help="Releases built for this cuDNN, such as 8 or 8.6.")
-@click.option(
-    "--driver", metavar="V", help="Releases that run on this NVIDIA driver (470.82.01) or driver branch (470)."
-)
-@click.option(
-    "--compute-capability", metavar="X.Y", help="Releases with kernels for this compute capability, such as 8.9."
-)
-@click.option("--gpu", metavar="NAME", help='Releases with kernels for this GPU, such as "RTX 4090".')
-@click.option(
-    "--ptx", is_flag=True, help="Include releases whose kernels must be compiled from PTX for that GPU first."
-)
-@click.option("--pre", is_flag=True, help="Include release candidates and nightly builds.")
-@click.option("--newest", is_flag=True, help="Only the newest matching release.")
+@option("--python", metavar="V", help="Releases with a wheel for this Python, such as 3.12.")
+@option("--cuda", metavar="V", help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1.")
+@option("--cudnn", metavar="V", help="Releases built for this cuDNN, such as 8 or 8.6.")
+@option("--driver", metavar="V", help="Releases that run on this NVIDIA driver (470.82.01) or driver branch (470).")
+@option("--compute-capability", metavar="X.Y", help="Releases with kernels for this compute capability, such as 8.9.")
+@option("--gpu", metavar="NAME", help='Releases with kernels for this GPU, such as "RTX 4090".')
+@option("--ptx", is_flag=True, help="Include releases whose kernels must be compiled from PTX for that GPU first.")
+@option("--pre", is_flag=True, help="Include release candidates and nightly builds.")
+@option("--newest", is_flag=True, help="Only the newest matching release.")
 @shared_options
 def tensorflow(
     version: str | None,
@@ -112,7 +109,7 @@ def tensorflow(
     short_help="A CUDA toolkit: drivers and compute capabilities.",
     epilog="Example: tfgpu matrix cuda --version 12.5",
 )
-@click.option("--version", metavar="V", help="One toolkit, such as 12.5 or 12.5.1.  [default: all]")
+@option("--version", metavar="V", help="One toolkit, such as 12.5 or 12.5.1.  [default: all]")
 @shared_options
 def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Show the drivers and compute capabilities of a CUDA toolkit, and the TensorFlow releases built for it.
@@ -137,7 +134,7 @@ def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...],
     short_help="A cuDNN version: CUDA versions, oldest GPUs.",
     epilog="Example: tfgpu matrix cudnn --version 9.3",
 )
-@click.option("--version", metavar="V", help="One version, such as 9.3 or 9.3.0.75.  [default: all]")
+@option("--version", metavar="V", help="One version, such as 9.3 or 9.3.0.75.  [default: all]")
 @shared_options
 def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Show the CUDA versions and the oldest GPUs that a cuDNN supports, and the TensorFlow releases built for it.
@@ -163,10 +160,10 @@ def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...]
     epilog='Examples: tfgpu matrix gpu "RTX 5090"; tfgpu matrix gpu --compute-capability 8.9',
 )
 @click.argument("name", required=False)
-@click.option("--compute-capability", metavar="X.Y", help="A compute capability instead of a name.")
-@click.option(
+@option("--compute-capability", metavar="X.Y", help="A compute capability instead of a name.")
+@option(
     "--platform",
-    type=click.Choice(PLATFORMS),
+    type=OneOf(PLATFORMS),
     help="Platform of the wheels.  [default: linux_x86_64; linux_aarch64 for GPUs that only Arm machines have]",
 )
 @shared_options

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from tfgpu_doctor.cli.options import option
+from tfgpu_doctor.cli.values import Listed, OneOf
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.render.formats import FORMATS, choices, renderer
@@ -25,9 +27,9 @@ _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a lon
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-fail_on_option = click.option(
+fail_on_option = option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "never"]),
+    type=OneOf(["error", "warning", "never"]),
     default="error",
     show_default=True,
     help="Lowest severity for which the exit code is 1.",
@@ -35,7 +37,7 @@ fail_on_option = click.option(
 
 
 _SHARED = [row.name for row in FORMATS.values() if row.shared]
-redact_option = click.option(
+redact_option = option(
     "--redact/--no-redact",
     "redact",
     default=None,
@@ -46,23 +48,24 @@ redact_option = click.option(
 
 def detail_options(function: _Function) -> _Function:
     """-v and -q: how much the text for people shows; `detail` is a render.formats.Detail."""
-    verbose = click.option(
-        "-v", "--verbose", "detail", flag_value="full", help="Show all evidence, all fixes and all checks."
+    verbose = option(
+        "-v", "--verbose", "detail", flag_value="full", help="Show everything: all evidence, fixes, checks and options."
     )
-    quiet = click.option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix.")
+    quiet = option(
+        "-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix or option."
+    )
     return verbose(quiet(function))
 
 
 def output_options(*kinds: str) -> Callable[[_Function], _Function]:
     """--format and --output of a command whose results are of these kinds; :func:`pair_outputs` puts them together."""
-    chosen = click.option(
+    chosen = option(
         "--format",
         "formats",
-        type=click.Choice(choices(*kinds)),
-        multiple=True,
-        help="Output format; may be repeated.  [default: text]",
+        type=Listed(OneOf(choices(*kinds)), unique=False),
+        help="Output format, or several.  [default: text]",
     )
-    files = click.option(
+    files = option(
         "--output",
         "outputs",
         metavar="FILE",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.output import output_options, pair_outputs
+from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs
 from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
@@ -16,28 +17,29 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.records.facts import Facts
+    from tfgpu_doctor.render.formats import Detail
 
-HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")
+HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine", "platform")
 
 
-@click.command(
+@define_command(
     "plan",
     short_help="Show which TensorFlow to install on this or another machine, with the commands.",
     epilog='Examples: tfgpu plan; tfgpu plan --gpu "RTX 5090" --driver 570.86 --python 3.12 --os wsl2',
 )
 @target_options
-@click.option(
+@option(
     "--tensorflow", "specifier", metavar="SPEC", help="Consider only these versions, such as 2.15 or '>=2.12,<2.16'."
 )
-@click.option(
+@option(
     "--from",
     "saved",
     metavar="REPORT.json",
     type=click.Path(),
     help="Plan for the machine of a saved doctor report; - is standard input.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show all commands of every option, and every reason.")
-@click.option("--lock", is_flag=True, help="Name exact versions of NVIDIA's packages: those of TensorFlow's own build.")
+@detail_options
+@option("--lock", is_flag=True, help="Name exact versions of NVIDIA's packages: those of TensorFlow's own build.")
 @matrix_option
 @output_options()
 @click.pass_context
@@ -45,7 +47,7 @@ def command(
     context: click.Context,
     /,
     specifier: str | None,
-    verbose: bool,
+    detail: Detail | None,
     lock: bool,
     saved: str | None,
     matrix_file: str | None,
@@ -55,8 +57,8 @@ def command(
 ) -> None:
     """Show which TensorFlow to install, with the commands, and why newer releases are not suitable.
 
-    Without options the plan is for this machine. --gpu, --compute-capability, --driver, --os and --machine describe
-    another one, about which nothing else is assumed; --python and --tensorflow alone keep this machine.
+    Without options the plan is for this machine. --gpu, --compute-capability, --driver, --os, --machine and --platform
+    describe another one, about which nothing else is assumed; --python and --tensorflow alone keep this machine.
 
     Exit codes: 0 a release was found, 1 no release is suitable, or there is no GPU, 2 wrong usage.
     """
@@ -85,7 +87,7 @@ def command(
         else:
             from tfgpu_doctor.render.terminal.plan import render
 
-            output.print_with(lambda console: render(plan, console, verbose=verbose))
+            output.print_with(lambda console: render(plan, console, detail or "normal"))
     context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
 
 

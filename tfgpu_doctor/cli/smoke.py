@@ -10,6 +10,7 @@ import click
 
 from tfgpu_doctor.cli.bench.matpow import DTYPES
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
     check_executable,
     output_options,
@@ -17,6 +18,7 @@ from tfgpu_doctor.cli.output import (
     redact_option,
     write,
 )
+from tfgpu_doctor.cli.values import OneOf, Seconds
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
-@click.command(
+@define_command(
     "smoke",
     short_help="Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
     epilog="Examples: tfgpu smoke --require-gpus 2 --min-tflops 40; "
     "tfgpu smoke --format github --format junit --output - --output tfgpu.xml; without a GPU: "
     "tfgpu smoke --require-gpus 0",
 )
-@click.option(
+@option(
     "--require-gpus",
     metavar="N",
     type=click.IntRange(min=0),
@@ -43,34 +45,32 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Fail if TensorFlow lists fewer GPUs; 0 tests the CPU if there is no GPU.",
 )
-@click.option(
+@option(
     "--budget",
     metavar="S",
-    type=click.FloatRange(min=5),
+    type=Seconds(5),
     default=60.0,
     show_default=True,
     help="Time limit in seconds, including the import of TensorFlow; steps that exceed it are reported as not run.",
 )
-@click.option(
+@option(
     "--dtype",
-    type=click.Choice(DTYPES),
+    type=OneOf(DTYPES),
     default="float32",
     show_default=True,
     help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
 )
-@click.option(
-    "--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU is slower than this in a matrix product."
+@option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU is slower than this in a matrix product.")
+@option(
+    "--max-import-seconds", "max_import", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer."
 )
-@click.option(
-    "--max-import-seconds", "max_import", metavar="S", type=_POSITIVE, help="Fail if importing TensorFlow takes longer."
-)
-@click.option(
+@option(
     "--baseline",
     metavar="FILE.json",
     type=click.Path(),
     help="Saved result of smoke or bench: fail if a step is slower than there by more than --factor.",
 )
-@click.option(
+@option(
     "--factor",
     metavar="X",
     type=click.FloatRange(min=1, min_open=True),
@@ -78,7 +78,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Slowdown that --baseline tolerates.",
 )
-@click.option(
+@option(
     "--repeat",
     "rounds",
     metavar="N",
@@ -87,16 +87,14 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Run all steps N times, each time in a new process, and report the worst outcome.",
 )
-@click.option(
+@option(
     "--virtual-gpus",
     "virtual",
     metavar="N",
     type=click.IntRange(min=2, max=16),
     help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
 )
-@click.option(
-    "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
-)
+@option("--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]")
 @matrix_option
 @redact_option
 @output_options("smoke")

@@ -1,4 +1,4 @@
-"""The options that describe a machine, for the commands plan and check."""
+"""The options that describe a machine or its platform, for the commands plan, install, check and matrix."""
 
 from __future__ import annotations
 
@@ -7,47 +7,91 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tfgpu_doctor.cli.options import option
+from tfgpu_doctor.cli.values import GPU_NAME, Listed, OneOf
+
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.plan.target import Target
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
+_SYNONYMS = {
+    **dict.fromkeys(("linux_amd64", "linux/amd64"), "linux_x86_64"),
+    **dict.fromkeys(("linux_arm64", "linux/arm64"), "linux_aarch64"),
+    **dict.fromkeys(("win_amd64", "windows_x86_64"), "windows_amd64"),
+    "macos_aarch64": "macos_arm64",
+}
 _OPTIONS = (
-    click.option("--gpu", metavar="NAME", multiple=True, help='GPU name, such as "RTX 4090". May be repeated.'),
-    click.option(
+    option("--gpu", metavar="NAME,...", type=Listed(GPU_NAME), help='GPU name, such as "RTX 4090".'),
+    option(
         "--compute-capability",
-        metavar="X.Y",
-        multiple=True,
-        help="Compute capability of a GPU, instead of its name. May be repeated.",
+        metavar="X.Y,...",
+        type=Listed(),
+        help="Compute capability of a GPU, instead of its name.",
     ),
-    click.option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
-    click.option("--python", metavar="V", help="Python version, such as 3.12."),
-    click.option(
-        "--os",
-        type=click.Choice(["linux", "windows", "wsl2", "macos"], case_sensitive=False),
-        help="Operating system.  [default: linux]",
-    ),
-    click.option(
+    option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
+    option("--python", metavar="V", help="Python version, such as 3.12."),
+)
+_PLATFORM_OPTIONS = (
+    option("--os", type=OneOf(["linux", "windows", "wsl2", "macos"]), help="Operating system.  [default: linux]"),
+    option(
         "--machine",
-        type=click.Choice(["x86_64", "aarch64", "arm64"]),
-        help="Processor architecture.  [default: x86_64]",
+        type=OneOf(["x86_64", "aarch64", "arm64"], {"amd64": "x86_64"}),
+        help="Processor architecture.  [default: x86_64, or the one that such a machine has]",
+    ),
+    option(
+        "--platform",
+        metavar="NAME",
+        type=OneOf(PLATFORMS, _SYNONYMS),
+        help=f"Both in one word: {', '.join(PLATFORMS[:-1])} or {PLATFORMS[-1]}.",
     ),
 )
 
 
+def platform_options(function: _Function) -> _Function:
+    """Add --os, --machine and --platform to a command."""
+    return _with(_PLATFORM_OPTIONS, function)
+
+
 def target_options(function: _Function) -> _Function:
-    """Add --gpu, --compute-capability, --driver, --python, --os and --machine to a command."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
+    """Add --gpu, --compute-capability, --driver, --python and those of the platform to a command."""
+    return _with(_OPTIONS, platform_options(function))
+
+
+def _with(options: tuple[Callable[[Any], Any], ...], function: _Function) -> _Function:
+    for one in reversed(options):
+        function = one(function)
     return function
 
 
-def read_target(matrix: Matrix, **options: Any) -> Target:
+def read_target(matrix: Matrix, *, platform: str | None, **options: Any) -> Target:
     """Build the target that these options describe. Raises click.UsageError: a value is not valid."""
     from tfgpu_doctor.plan.target import TargetError, describe
 
+    if platform:
+        _one_way(**options)
+        system, _, machine = platform.partition("_")
+        options |= {"os": system, "machine": "x86_64" if machine == "amd64" else machine}
     try:
         return describe(matrix, **options)
     except TargetError as error:
         raise click.UsageError(str(error)) from error
+
+
+def read_platform(os: str | None, machine: str | None, platform: str | None) -> str | None:
+    """The platform that these options name, as the matrix has it; None where none of them is given."""
+    from tfgpu_doctor.plan.target import OSES, Target
+
+    if platform:
+        _one_way(os=os, machine=machine)
+    if platform or not (os or machine):
+        return platform
+    system = next((one for one in OSES if one == os), "linux")
+    return Target(os=system, machine=machine or ("arm64" if system == "macos" else "x86_64")).platform
+
+
+def _one_way(*, os: str | None, machine: str | None, **_others: Any) -> None:
+    if os or machine:
+        raise click.UsageError("--platform names system and processor, and cannot be combined with --os and --machine")

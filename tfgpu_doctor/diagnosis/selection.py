@@ -6,7 +6,6 @@ machine without a GPU does not turn "TensorFlow lists no GPU" into a riddle.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 import msgspec
@@ -15,6 +14,7 @@ from tfgpu_doctor.diagnosis.reports import works
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.report import Finding, Report, judge
+from tfgpu_doctor.records.similar import did_you_mean
 
 
 class SelectionError(ValueError):
@@ -43,9 +43,8 @@ def verify(patterns: tuple[str, ...]) -> None:
     known = [one.id for one in checks()]
     for pattern in patterns:
         if not any(matches(one, (pattern,)) for one in known):
-            near = difflib.get_close_matches(pattern, known, n=2, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise SelectionError(f"no check is called {pattern!r}{hint} (tfgpu doctor --list-checks shows all)")
+            hint = did_you_mean(pattern, known) or " tfgpu doctor --list-checks shows all."
+            raise SelectionError(f"no finding has the id {pattern!r}.{hint}")
 
 
 def chosen(only: tuple[str, ...], skip: tuple[str, ...]) -> tuple[str, ...]:

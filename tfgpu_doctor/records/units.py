@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 
@@ -20,6 +21,7 @@ _BINARY = ((float(TIB), "Ti"), (float(GIB), "Gi"), (float(MIB), "Mi"), (float(KI
 _PREFIXES = {"FLOP/s": _DECIMAL, "FLOP": _DECIMAL, "B/s": _DECIMAL, "B": _BINARY}
 
 
+_SIZE = re.compile(r"(\d{1,12})\s*(?:([kmg])(i?b)?|b)?", re.ASCII | re.IGNORECASE)
 _UNCERTAIN = 0.01  # what is uncertain of a number of three digits
 
 
@@ -70,6 +72,21 @@ def seconds(value: float) -> str:
     factor, unit = scale_of(value, "s")
     scaled = value / factor
     return f"{scaled:.0f} {unit}" if scaled >= 10 else f"{scaled:.2g} {unit}"
+
+
+def read_size(text: str) -> int | None:
+    """Read a number of bytes or of things; None if it is none. Only kB, MB and GB are powers of ten, as on disks.
+
+    >>> [read_size(text) for text in ("4096", "4k", "4KiB", "1M", "2 GiB", "1GB", "1.5M")]
+    [4096, 4096, 4096, 1048576, 2147483648, 1000000000, None]
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, prefix, unit = found.groups()
+    base = 1000 if (unit or "").lower() == "b" else 1024
+    factor: int = base ** (" kmg".index(prefix.lower()) if prefix else 0)
+    return int(number) * factor
 
 
 def plural(word: str) -> str:

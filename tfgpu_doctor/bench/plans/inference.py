@@ -153,7 +153,7 @@ class Inference(PlanBase):
             raise CannotRunError(f"{folder}: {error}") from error
         self.found = {"name": described["name"], "fixed": fixed}
         if fixed and fixed not in self.batches:
-            raise CannotRunError(f"{folder}: the model only takes batches of {fixed}: use --batch-sizes {fixed}")
+            raise CannotRunError(f"{folder}: the model only takes batches of {fixed}: use --batch-size {fixed}")
         if fixed:
             self.left_out += [f"batch {one}: the model only takes {fixed}" for one in self.batches if one != fixed]
             self.batches = (fixed,)

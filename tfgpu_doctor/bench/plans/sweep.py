@@ -1,4 +1,4 @@
-"""`tfgpu bench matpow --sweep`, the parent's side: one size after the other, in processes that stay.
+"""`tfgpu bench matpow --size LIST`, the parent's side: one size after the other, in processes that stay.
 
 A size is left out where it does not fit into a memory, and on a device that would need longer for its samples than the
 deadline gives: a processor is done with at 4096 where a GPU has hardly begun. What is left out is named.
@@ -19,6 +19,7 @@ from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.runner import WARM_UPS
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import matpow
+from tfgpu_doctor.records.units import read_size
 
 AUTO = (256, 512, 1024, 2048, 4096, 8192, 16384)
 SMALLEST, LARGEST = 16, 131072
@@ -30,9 +31,9 @@ class SizesError(Exception):
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Read --sweep: "256,512,1024", "256,…,16384" (doubling), or "auto"; ascending, each once.
+    """Read --size: "4096", "256,512,1024", "256,…,16k" (doubling), or "auto"; ascending, each once.
 
-    Raises SizesError: a part is no size, or there are fewer than two.
+    Raises SizesError: a part is no size.
     """
     if text.strip().lower() == "auto":
         return AUTO
@@ -40,19 +41,18 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for place, part in enumerate(parts):
         if part in DOTS:
-            last = parts[place + 1] if place + 1 < len(parts) else ""
-            if not found or not last.isdecimal():
-                raise SizesError(f"--sweep: {part} must stand between two sizes, for example 256,{part},16384")
-            while found[-1] * 2 < min(int(last), LARGEST):
+            last = read_size(parts[place + 1]) if place + 1 < len(parts) else None
+            if not found or last is None:
+                raise SizesError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
+            while found[-1] * 2 < min(last, LARGEST):
                 found.append(found[-1] * 2)
             continue
-        if not part.isdecimal() or not part.isascii() or not SMALLEST <= int(part) <= LARGEST:
+        size = read_size(part)
+        if size is None or not SMALLEST <= size <= LARGEST:
             raise SizesError(
-                f"--sweep: {part!r} is not a size from {SMALLEST} to {LARGEST}; for example 256,512,1024, or auto"
+                f"--size: {part!r} is not a size from {SMALLEST} to {LARGEST}; for example 4096, 256,512,1024 or auto"
             )
-        found.append(int(part))
-    if len(set(found)) < 2:
-        raise SizesError("--sweep needs at least two sizes; use --size for one")
+        found.append(size)
     return tuple(sorted(set(found)))
 
 

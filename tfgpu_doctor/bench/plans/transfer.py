@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -18,37 +17,12 @@ from tfgpu_doctor.records.facts import Facts, Gpu, value_or
 from tfgpu_doctor.records.units import approximate
 
 DEFAULT_SIZES = (2**20, 2**24, 2**28)
-LEAST, MOST = 2**10, 2**36
-UNITS = {"": 1, "b": 1, **{f"{p}ib": 2 ** (10 * e) for e, p in enumerate("kmg", 1)}}
-UNITS |= {f"{p}b": 10 ** (3 * e) for e, p in enumerate("kmg", 1)}
 TOLERATED = 1.02  # of a link's speed, which is exact; clocks of hosts are not
 HALF = 0.5  # of a link's speed, below which something is wrong with it
 IN_SWITCH = 2.0  # NVLink switches that add (NVLink SHARP) let busbw exceed the links, at most twofold
 LARGE = 2**24  # bytes from which on a link, and not the latency, sets the speed
 TO_HOST = (routes.TO_DEVICE, routes.TO_DEVICE_PINNED, routes.FROM_DEVICE, routes.FROM_DEVICE_PINNED)
 NAMES = {routes.PEER: "{0} to {1}", routes.PEER_BACK: "{1} to {0}"}
-
-
-class SizesError(Exception):
-    """A list of sizes that cannot be read; the message says what can be written."""
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Read --sizes "1MiB,256MiB": bytes, ascending, each once.
-
-    Raises SizesError: a part is no size.
-    """
-    found = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,12})\s*([a-z]*)", part.strip().lower(), re.ASCII)
-        size = int(match[1]) * UNITS[match[2]] if match and match[2] in UNITS else 0
-        if not LEAST <= size <= MOST or size % 4:
-            raise SizesError(
-                f"--sizes: {part.strip()!r} is not a size from 1KiB to 64GiB that is a multiple of 4 bytes; "
-                "for example 1MiB,16MiB,256MiB"
-            )
-        found.append(size)
-    return tuple(sorted(set(found)))
 
 
 @dataclass
@@ -207,7 +181,7 @@ class Transfer(PlanBase):
         where, need = _short(cases, left_out[0], free)[0]
         place = workload_size.HOST if where == workload_size.HOST else f"GPU {where}"
         raise workload_size.TooLargeError(
-            f"--sizes {left_out[0] / 2**20:g}MiB needs {need / 2**30:.1f} GiB of {place} for {len(cases)} "
+            f"--size {left_out[0] / 2**20:g}MiB needs {need / 2**30:.1f} GiB of {place} for {len(cases)} "
             f"process{'es' * (len(cases) > 1)}, of which {free[where] / 2**30:.1f} GiB are free; use smaller sizes"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +18,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.session import Plan
 
 LEAST_ROUNDS = 5  # of one process each: with so many the gate holds its promise (benchmarks/compare_gate.py)
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def duration(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
-    """Seconds of "90", "90s", "5m", "1h". Raises click.BadParameter: it is no time."""
-    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?([smh]?)", value.strip().lower())
-    if match is None or not float(match[1]):
-        raise click.BadParameter(f"{value!r} is no time; for example 90s, 5m, 1h")
-    return float(match[1]) * _UNITS[match[2]]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import click
+from tfgpu_doctor.cli.options import option
+from tfgpu_doctor.cli.values import Listed, OneOf
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -15,16 +16,15 @@ TRAINING = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")  # types of a 
 
 def model_option(text: str) -> Callable[[_Function], _Function]:
     """--model, a built-in network; `text` is its help."""
-    return click.option("--model", type=click.Choice(MODELS), default="mnist", show_default=True, help=text)
+    return option("--model", type=OneOf(MODELS), default="mnist", show_default=True, help=text)
 
 
 def dtypes_option(types: Sequence[str]) -> Callable[[_Function], _Function]:
     """--dtype, which may be repeated; the command gets `dtypes`."""
-    return click.option(
+    return option(
         "--dtype",
         "dtypes",
-        type=click.Choice(types),
-        multiple=True,
+        type=Listed(OneOf(types)),
         default=("float32",),
-        help="Data type of the computation; may be repeated. float32 means without TF32.  [default: float32]",
+        help="Data type of the computation; float32 means without TF32.  [default: float32]",
     )

@@ -6,9 +6,11 @@ import click
 
 from tfgpu_doctor.cli.bench.choices import TRAINING, dtypes_option, model_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.values import OneOf, Seconds, Size
 
 
-@click.command(
+@define_command(
     "cnn",
     context_settings={"default_map": {"deadline": 20.0}},
     epilog="Examples: tfgpu bench cnn; tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
@@ -16,31 +18,31 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     "under TF_CONFIG or srun (docs/several-machines.md).",
 )
 @model_option("mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224.")
-@click.option(
+@option(
     "--batch-size",
     "batch",
     metavar="N",
-    type=click.IntRange(min=2, max=1048576),
+    type=Size(2, 1048576),
     help="Images per device: more devices do more work (weak scaling).  [default: mnist 256, cifar 128, resnet50 32]",
 )
-@click.option(
+@option(
     "--global-batch-size",
     "global_batch",
     metavar="N",
-    type=click.IntRange(min=2, max=1048576),
+    type=Size(2, 1048576),
     help="Images of all devices together: more devices share the same work (strong scaling).",
 )
 @dtypes_option(TRAINING)
-@click.option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every run.")
-@click.option(
+@option("--xla", is_flag=True, help="Compile forward and backward pass with XLA, in every run.")
+@option(
     "--collectives",
-    type=click.Choice(["nccl", "ring"]),
+    type=OneOf(["nccl", "ring"]),
     help="Several machines: sum the gradients of GPUs with NCCL or with TensorFlow's ring over gRPC.  [default: nccl]",
 )
-@click.option(
+@option(
     "--join-timeout",
     metavar="S",
-    type=click.FloatRange(min=1),
+    type=Seconds(1),
     default=120.0,
     show_default=True,
     help="Several machines: maximum time to wait for all of them, in seconds.",
@@ -78,7 +80,7 @@ def command(
         )
     selection = measuring.selection()
     measuring.check()
-    plan = Cnn(model, batch, global_batch, xla, dtypes=tuple(dict.fromkeys(dtypes)), selection=selection)
+    plan = Cnn(model, batch, global_batch, xla, dtypes=dtypes, selection=selection)
     plan.cluster = several.find(measuring)
     plan.collectives = collectives.upper() if collectives else None
     machines = plan.cluster.count if plan.cluster else 1

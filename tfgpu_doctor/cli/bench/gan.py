@@ -6,14 +6,16 @@ import click
 
 from tfgpu_doctor.cli.bench.choices import TRAINING, dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.values import Size
 
 
-@click.command("gan", epilog="Examples: tfgpu bench gan; tfgpu bench gan --gpus all --dtype mixed_bfloat16")
-@click.option(
+@define_command("gan", epilog="Examples: tfgpu bench gan; tfgpu bench gan --gpus all --dtype mixed_bfloat16")
+@option(
     "--batch-size",
     "batch",
     metavar="N",
-    type=click.IntRange(min=2, max=65536),
+    type=Size(2, 1048576),
     default=128,
     show_default=True,
     help="Images per device: more devices do more work (weak scaling).",
@@ -32,5 +34,5 @@ def command(context: click.Context, batch: int, dtypes: tuple[str, ...], measuri
     """
     from tfgpu_doctor.bench.plans.gan import Gan
 
-    plan = Gan(batch=batch, dtypes=tuple(dict.fromkeys(dtypes)), selection=measuring.selection())
+    plan = Gan(batch=batch, dtypes=dtypes, selection=measuring.selection())
     context.exit(measure(plan, measuring))

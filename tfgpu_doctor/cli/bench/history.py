@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.files.listing import files_below
 from tfgpu_doctor.files.reading import shown, why
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 # the time, UTC, as a name that sorts; the workload; how many results of that second came before
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<workload>[a-z]+)(?:-(?P<again>[0-9]{1,3}))?\.json")
 
-history_option = click.option(
+history_option = option(
     "--history",
     metavar="DIR",
     envvar="TFGPU_HISTORY",

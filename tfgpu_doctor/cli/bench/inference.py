@@ -5,64 +5,55 @@ from __future__ import annotations
 import os
 
 import click
-from click.core import ParameterSource
 
 from tfgpu_doctor.cli.bench.choices import MODELS, TRAINING, dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+from tfgpu_doctor.cli.options import define_command, is_given, option
+from tfgpu_doctor.cli.values import Listed, OneOf, Size
 
 OWN = ("float32", "tf32")  # what can be chosen for a model whose types are its own
 LARGEST = 65536
 
 
-def _batches(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[int, ...]:
-    found = []
-    for part in text.split(","):
-        number = part.strip()
-        if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= LARGEST):
-            raise click.BadParameter(f"{number!r} is not a number from 1 to {LARGEST}; for example 1,8,32,128")
-        found.append(int(number))
-    return tuple(sorted(set(found)))
-
-
-@click.command(
+@define_command(
     "inference",
     epilog="Examples: tfgpu bench inference --model resnet50 --dtype float32 --dtype mixed_float16; "
-    "tfgpu bench inference --saved-model ./model --batch-sizes 1,16",
+    "tfgpu bench inference --saved-model ./model --batch-size 1,16",
 )
-@click.option(
+@option(
     "--model",
-    type=click.Choice(MODELS),
+    type=OneOf(MODELS),
     help="A built-in network, exported as a SavedModel.  [default: mnist]",
 )
-@click.option(
+@option(
     "--saved-model",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
     help="Your own SavedModel; its signature defines the inputs.",
 )
-@click.option(
+@option(
     "--signature",
     metavar="NAME",
     help="Signature of --saved-model to call.  [default: serving_default, or the only one]",
 )
-@click.option(
+@option(
     "--shape",
     "shapes",
     metavar="[INPUT=]N,N,…",
     multiple=True,
     help="Shape of one item of an input of --saved-model whose signature has unknown dimensions: 224,224,3.",
 )
-@click.option(
-    "--batch-sizes",
+@option(
+    "--batch-size",
     "batches",
-    metavar="LIST",
-    default="1,8,32,128",
-    show_default=True,
-    callback=_batches,
-    help="Items per call.",
+    metavar="N,...",
+    type=Listed(Size(1, LARGEST)),
+    default=(1, 8, 32, 128),
+    aliases=["--batch-sizes"],
+    help="Items per call.  [default: 1,8,32,128]",
 )
 @dtypes_option(TRAINING)
-@click.option("--xla", is_flag=True, help="Compile the signature with XLA, on every device.")
+@option("--xla", is_flag=True, help="Compile the signature with XLA, on every device.")
 @measuring_options
 @click.pass_context
 def command(
@@ -99,14 +90,14 @@ def command(
         items = dict(parse_shape(text) for text in shapes)
     except ShapeError as error:
         raise click.UsageError(str(error)) from error
-    asked = context.get_parameter_source("min_samples") == ParameterSource.COMMANDLINE
+    asked = is_given(context, "min_samples")
     plan = Inference(
         model=None if saved_model else model or "mnist",
         saved_model=saved_model,
         signature=signature,
         shapes=items,
-        batches=batches,
-        dtypes=tuple(dict.fromkeys(dtypes)),
+        batches=tuple(sorted(batches)),
+        dtypes=dtypes,
         xla=xla,
         wanted=measuring.min_samples if asked else WANTED,
         selection=measuring.selection(),

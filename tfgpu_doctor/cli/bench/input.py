@@ -6,28 +6,30 @@ import click
 
 from tfgpu_doctor.cli.bench.choices import TRAINING, model_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.values import OneOf, Size
 
 
-@click.command(
+@define_command(
     "input",
     context_settings={"default_map": {"deadline": 15.0}},  # of each pipeline, of which there are many
     epilog="Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
 )
 @model_option("The network to train; images are resized to its input.")
-@click.option(
+@option(
     "--batch-size",
     metavar="N",
-    type=click.IntRange(min=1, max=65536),
+    type=Size(1, 1048576),
     help="Images per device.  [default: the network's]",
 )
-@click.option(
+@option(
     "--dtype",
-    type=click.Choice(TRAINING),
+    type=OneOf(TRAINING),
     default="float32",
     show_default=True,
     help="Data type of the training.",
 )
-@click.option(
+@option(
     "--dataset",
     metavar="DIR|synthetic",
     type=click.Path(),
@@ -35,10 +37,10 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_optio
     show_default=True,
     help="Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
 )
-@click.option(
+@option(
     "--images",
     metavar="N",
-    type=click.IntRange(min=16, max=1_000_000),
+    type=Size(16, 1_000_000),
     default=512,
     show_default=True,
     help="Number of images per epoch.",

@@ -9,6 +9,8 @@ import click
 
 from tfgpu_doctor.cli.bench.choices import dtypes_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.values import Listed, OneOf
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.session import Plan
@@ -19,30 +21,28 @@ TOGETHER = (
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 
 
-@click.command(
+@define_command(
     "matpow",
     epilog="Examples: tfgpu bench matpow; tfgpu bench matpow --gpus all --dtype tf32 --dtype bfloat16; "
     "the classic: tfgpu bench matpow --size 10000 --power 10 --gpus 2",
 )
-@click.option(
+@option(
     "--size",
-    metavar="N",
-    type=click.IntRange(min=16, max=131072),
-    help="Rows of the square matrices.  [default: a sample takes about 2 seconds on the slowest device]",
+    "sizes",
+    metavar="N,...|auto",
+    type=Listed(),
+    aliases=["--sweep"],
+    help="Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or 256,...,16384 (doubling) "
+    "or auto; those that do not fit into memory, or take too long for --deadline (here 60 by default), are skipped "
+    "and listed.  [default: a sample takes about 2 seconds on the slowest device]",
 )
-@click.option(
-    "--sweep",
-    metavar="LIST|auto",
-    help="Measure throughput for several sizes: 256,512,1024 or 256,…,16384 (doubling) or auto. Sizes that do not fit "
-    "into memory, or take too long for --deadline (here 60 by default), are skipped and listed.",
-)
-@click.option(
+@option(
     "--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="The n of A^n."
 )
 @dtypes_option(DTYPES)
-@click.option(
+@option(
     "--spread",
-    type=click.Choice(["terms", "rows", "both"]),
+    type=OneOf(["terms", "rows", "both"]),
     default="both",
     show_default=True,
     help="How to distribute the work over several devices: terms computes one power per device (weak scaling beyond "
@@ -52,8 +52,7 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 @click.pass_context
 def command(
     context: click.Context,
-    size: int | None,
-    sweep: str | None,
+    sizes: tuple[str, ...],
     power: int,
     dtypes: tuple[str, ...],
     spread: str,
@@ -74,22 +73,21 @@ def command(
     selection = measuring.selection()
     if too_high := too_high_a_power(power, dtypes):
         raise click.UsageError(too_high)
-    if size is not None and sweep is not None:
-        raise click.UsageError("--size and --sweep cannot be combined")
-    types = tuple(dict.fromkeys(dtypes))
     spreads = SPREADS if spread == "both" else (spread,)
     plan: Plan
     given = context.get_parameter_source("deadline") is not click.core.ParameterSource.DEFAULT
-    if sweep is None:
+    try:
+        found = parse_sizes(",".join(sizes)) if sizes else ()
+    except SizesError as error:
+        raise click.UsageError(str(error)) from error
+    if len(found) < 2:
         if not given and measuring.processes == 1:
             measuring = replace(measuring, together=TOGETHER)
-        plan = MatPow(size=size, power=power, dtypes=types, selection=selection, spreads=spreads)
+        plan = MatPow(
+            size=found[0] if found else None, power=power, dtypes=dtypes, selection=selection, spreads=spreads
+        )
     else:
-        try:
-            sizes = parse_sizes(sweep)
-        except SizesError as error:
-            raise click.UsageError(str(error)) from error
         if not given:
             measuring = replace(measuring, deadline=60.0)  # of each size
-        plan = Sweep(sizes=sizes, power=power, dtypes=types, selection=selection, spreads=spreads)
+        plan = Sweep(sizes=found, power=power, dtypes=dtypes, selection=selection, spreads=spreads)
     context.exit(measure(plan, measuring))

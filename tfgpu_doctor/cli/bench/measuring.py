@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfgpu_doctor.cli.bench import against, history, page
-from tfgpu_doctor.cli.bench.against import duration
 from tfgpu_doctor.cli.bench.history import history_option
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.output import Output, check_executable, write_file
+from tfgpu_doctor.cli.values import Listed, OneOf, Seconds
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -29,31 +30,34 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--gpus", metavar="N|all", help="Number of GPUs to use together.  [default: 1, if there is one]"),
-    click.option("--devices", metavar="LIST", help="Use exactly these devices, for example cpu,gpu:0,gpu:1."),
-    click.option(
+    option("--gpus", metavar="N|all", help="Number of GPUs to use together.  [default: 1, if there is one]"),
+    option(
+        "--devices", metavar="DEVICE,...", type=Listed(), help="Use exactly these devices, for example cpu,gpu:0,gpu:1."
+    ),
+    option(
         "--virtual-gpus",
         "virtual",
         metavar="N",
         type=click.IntRange(min=2, max=16),
         help="Split the first GPU (or the CPU) into N logical devices: tests multi-GPU code, not speed.",
     ),
-    click.option(
+    option(
         "--min-samples",
+        metavar="N",
         type=click.IntRange(min=3, max=1000),
         default=10,
         show_default=True,
         help="Minimum number of samples per run.",
     ),
-    click.option(
+    option(
         "--deadline",
         metavar="S",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(),
         default=120.0,
         show_default=True,
         help="Maximum time to sample each run, in seconds.",
     ),
-    click.option(
+    option(
         "--processes",
         metavar="N",
         type=click.IntRange(min=1, max=100),
@@ -62,40 +66,40 @@ _OPTIONS = (
         help="Repeat each run in N consecutive processes, which share the deadline, to average out start-up effects; "
         "use 5 for results that you will compare (tfgpu compare).",
     ),
-    click.option(
+    option(
         "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
     ),
     matrix_option,
-    click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option(
+    option("--format", "output_format", type=OneOf(["text", "json"]), default="text", show_default=True),
+    option(
         "--output",
         metavar="FILE.json",
         type=click.Path(dir_okay=False),
         help="Also save the result to this file; it is updated while measuring.",
     ),
-    click.option(
+    option(
         "--html",
         metavar="FILE.html",
         type=click.Path(dir_okay=False),
         help="Also write an HTML page with charts to share: no private data, self-contained.",
     ),
     history_option,
-    click.option(
+    option(
         "--against",
         metavar="BASE.json",
         type=click.Path(),
         help="Compare with this result, and measure again until the comparison is conclusive, or --within is over. "
         "Exit codes as of tfgpu compare.",
     ),
-    click.option(
+    option(
         "--within",
-        metavar="TIME",
-        callback=duration,
+        metavar="S",
+        type=Seconds(),
         default="5m",
         show_default=True,
-        help="Time for --against: 90s, 5m, 1h.",
+        help="Time for --against, in seconds, or as 90s, 5m, 1h.",
     ),
-    click.option(
+    option(
         "--profile",
         metavar="DIR",
         type=click.Path(file_okay=False),
@@ -109,7 +113,7 @@ class Measuring:
     """The values of the shared options, as the user wrote them."""
 
     gpus: str | None
-    devices: str | None
+    devices: tuple[str, ...]
     virtual: int | None
     min_samples: int
     deadline: float
@@ -133,7 +137,7 @@ class Measuring:
         """
         from tfgpu_doctor.bench.devices import DeviceSyntaxError, Selection, parse_devices, parse_gpus
 
-        if self.devices is not None and (self.gpus is not None or self.virtual):
+        if self.devices and (self.gpus is not None or self.virtual):
             raise click.UsageError("--devices cannot be combined with --gpus or --virtual-gpus")
         if self.gpus is not None and self.virtual:
             raise click.UsageError("--gpus (physical GPUs) cannot be combined with --virtual-gpus (logical ones)")
@@ -141,7 +145,7 @@ class Measuring:
             return Selection(
                 gpus=parse_gpus(self.gpus) if self.gpus is not None else 1,
                 explicit=self.gpus is not None,
-                devices=parse_devices(self.devices) if self.devices is not None else None,
+                devices=parse_devices(",".join(self.devices)) if self.devices else None,
                 virtual=self.virtual,
             )
         except DeviceSyntaxError as error:
@@ -157,11 +161,11 @@ class Measuring:
         check_executable(self.executable)
         if self.html:
             page.check(self.html)
-        for option, folder in (("--profile", self.profile), ("--history", self.history)):
+        for name, folder in (("--profile", self.profile), ("--history", self.history)):
             try:
                 Path(folder or ".").mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise click.UsageError(f"{option} {folder}: {error.strerror or error}") from error
+                raise click.UsageError(f"{name} {folder}: {error.strerror or error}") from error
 
 
 def measuring_options(function: _Function) -> Callable[..., Any]:
@@ -175,8 +179,8 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
         }
         return function(*arguments, measuring=Measuring(**shared, typed=typed), **values)
 
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    for one in reversed(_OPTIONS):
+        command = one(command)
     return command
 
 

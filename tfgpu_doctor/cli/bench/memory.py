@@ -6,9 +6,10 @@ import click
 
 from tfgpu_doctor.cli.bench.choices import TRAINING, dtypes_option, model_option
 from tfgpu_doctor.cli.bench.measuring import Measuring, measure, measuring_options
+from tfgpu_doctor.cli.options import define_command
 
 
-@click.command(
+@define_command(
     "memory",
     epilog="Examples: tfgpu bench memory --model resnet50; "
     "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
@@ -29,5 +30,5 @@ def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuri
     """
     from tfgpu_doctor.bench.plans.memory import Memory
 
-    plan = Memory(model=model, dtypes=tuple(dict.fromkeys(dtypes)), selection=measuring.selection())
+    plan = Memory(model=model, dtypes=dtypes, selection=measuring.selection())
     context.exit(measure(plan, measuring))

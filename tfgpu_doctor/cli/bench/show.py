@@ -6,15 +6,16 @@ import click
 
 from tfgpu_doctor.cli.bench import page
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
 
 
-@click.command(
+@define_command(
     "show",
     epilog="Example: tfgpu bench show result.json --html result.html",
 )
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
 @matrix_option
-@click.option(
+@option(
     "--html",
     metavar="FILE.html",
     type=click.Path(dir_okay=False),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 
 import click
-from click.core import ParameterSource
+
+from tfgpu_doctor.cli.options import is_given
+from tfgpu_doctor.cli.values import Listed
 
 LEFT_OUT = frozenset(
     {"output_format", "output", "html", "history"}
@@ -22,9 +24,11 @@ def as_typed(context: click.Context) -> str:
     words.insert(0, "tfgpu")  # however the program was started: python -m tfgpu_doctor is the same
     for parameter in context.command.params:
         name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in LEFT_OUT:
+        if name in LEFT_OUT or not is_given(context, name):
             continue
         values = context.params[name]
+        if isinstance(parameter.type, Listed):
+            values = ",".join(map(str, values))
         for value in values if isinstance(values, tuple) else (values,):
             words += _words(parameter, value)
     return shlex.join(words)

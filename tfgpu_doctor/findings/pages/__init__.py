@@ -5,12 +5,12 @@ The pages of a layer are in a text file of that name; reading.py describes its f
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from pathlib import Path
 
 from tfgpu_doctor.findings.pages.reading import read_pages
 from tfgpu_doctor.findings.pages.records import Page
+from tfgpu_doctor.records.similar import similar
 
 # file → heading, from the hardware up
 LAYERS = {
@@ -60,5 +60,5 @@ def nearest(finding_id: str) -> tuple[str, ...]:
     if of_layer := tuple(known for known in ids if known.split(".")[0] == wanted.rstrip(".")):
         return of_layer
     tails = tuple(known for known in ids if wanted and known.split(".")[1] == wanted)
-    close = difflib.get_close_matches(wanted, ids, n=_MOST_SUGGESTIONS, cutoff=0.6)
+    close = similar(wanted, ids, _MOST_SUGGESTIONS)
     return tuple(dict.fromkeys((*tails, *close)))[:_MOST_SUGGESTIONS]

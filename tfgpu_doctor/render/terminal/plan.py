@@ -12,6 +12,7 @@ from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.versions import at_least
 from tfgpu_doctor.render.console import console_for, marks
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
 from tfgpu_doctor.render.terminal.plan_option import reason, show_brief, show_in_full
 from tfgpu_doctor.render.terminal.plan_ruled_out import show_ruled_out
@@ -39,13 +40,16 @@ _ROOMS = (
     _Room(managers=1, groups=1, notes=1),
     _Room(managers=1, groups=1, notes=0, others=2),
 )
+_LEAST = _Room(managers=1, notes=0, others=0, groups=0)
 _ALONE = _Room(groups=5)  # where there is no option
 
 
-def render(plan: Plan, console: Console, *, verbose: bool = False) -> None:
-    """Print the first option and a line for each other one, on one screen; or all of it."""
-    if verbose or not plan.options:
-        _page(plan, console, None if verbose else _ALONE)
+def render(plan: Plan, console: Console, detail: Detail = "normal") -> None:
+    """Print the first option and a line for each other one, on one screen; or all of it, or the first alone."""
+    if detail == "full" or not plan.options:
+        _page(plan, console, None if detail == "full" else _ALONE)
+    elif detail == "least":
+        _page(plan, console, _LEAST)
     else:
         _page(plan, console, next((room for room in _ROOMS if _rows(plan, console, room) <= _ROWS), _ROOMS[-1]))
 
@@ -72,7 +76,7 @@ def _page(plan: Plan, console: Console, room: _Room | None) -> None:
         _all_options(plan, console)
     elif plan.options:
         _one_screen(plan, console, room)
-    if plan.ruled_out:
+    if plan.ruled_out and (room is None or room.groups):
         console.print()
         show_ruled_out(plan, console, most=room.groups if room else None)
     _answer(plan, console, _MORE if room else "")

@@ -1,0 +1,215 @@
+"""One vocabulary of options: what holds for every command, so that the next one cannot differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import click
+import pytest
+
+from tests.cli.runner import tfgpu
+from tfgpu_doctor.cli import cli
+from tfgpu_doctor.cli.options import Command, Option
+from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
+
+# what may be given several times and is no list: pairs with --format by position; has commas in its value
+REPEATED = {"--output", "--shape"}
+# what options were called before, or are tried to be called: command, hidden spelling → the option that it is
+ALIASES = {
+    ("bench matpow", "--sweep"): "--size",
+    ("bench inference", "--batch-sizes"): "--batch-size",
+    ("bench transfer", "--sizes"): "--size",
+}
+# options of one name that differ, and why; each pair of (what differs, the name)
+DIFFERENT = {
+    "--python": "an interpreter whose TensorFlow is examined, or the version of one that is planned for",
+    "--size": "rows of matrices, of which a list may name the first and the last; or bytes",
+    "--batch-size": "one, or a list where each is measured",
+    "--dtype": "one or several; workloads compute in different types",
+    "--format": "each result has its formats",
+    "--output": "what bench writes is also updated while it measures",
+    "--fail-on": "benches compare speed, reports severity",
+    "--platform": "the list of releases can show all",
+}
+# the same option in a command that describes it by what it does there
+HELP_DIFFERS = {
+    *("--python", "--require-gpus", "--from", "--model", "--xla", "--virtual-gpus", "--verbose", "--factor", "--gpu"),
+    *("--compute-capability", "--driver", "--tensorflow", "--cuda", "--cudnn", "--version"),
+}
+
+
+@cache
+def commands() -> tuple[tuple[str, click.Command], ...]:
+    def below(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            found = group.get_command(context, name)
+            assert found is not None
+            yield f"{path} {name}".strip(), found
+            if isinstance(found, click.Group):
+                yield from below(f"{path} {name}".strip(), found)
+
+    return tuple(below("", cli))
+
+
+def options() -> Iterator[tuple[str, str, Option]]:
+    """Command, name and option."""
+    for path, command in commands():
+        for one in command.params:
+            if isinstance(one, click.Option):
+                assert isinstance(one, Option), f"{path} {one.opts}: declare it by cli/options.py"
+                yield path, max(one.opts, key=len), one
+
+
+def test_every_command_is_one_of_ours() -> None:
+    others = [path for path, found in commands() if not isinstance(found, (Command, click.Group))]
+    assert others == []
+
+
+def test_lists_are_of_one_type_and_show_it() -> None:
+    for path, name, one in options():
+        is_list = isinstance(one.type, Listed)
+        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/values.Listed"
+        metavar = one.make_metavar(click.Context(click.Command(path)))
+        assert (",..." in metavar) == is_list or name in REPEATED, f"{path} {name} {metavar}"
+
+
+def test_choices_and_times_are_of_one_type() -> None:
+    for path, name, one in options():
+        item = one.type.item if isinstance(one.type, Listed) else one.type
+        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/values.OneOf"
+        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/values.Seconds"
+        assert not isinstance(item, click.FloatRange) or one.metavar == "X", f"{path} {name}"
+        assert not isinstance(item, Size) or (one.metavar or "").strip(",.") in ("N", "SIZE"), f"{path} {name}"
+
+
+def test_one_name_is_one_thing() -> None:
+    seen: dict[str, tuple[str, object, object, object]] = {}
+    for path, name, one in options():
+        what = (type(one.type), one.metavar, getattr(one.type, "choices", None))
+        first, *before, text = seen.setdefault(name, (path, *what[:2], one.help))
+        assert name in DIFFERENT or tuple(before) == what[:2], f"{name} differs in {first} and {path}"
+        assert name in DIFFERENT or name in HELP_DIFFERS or text == one.help, f"{name}: help of {first} and {path}"
+
+
+def test_every_hidden_spelling_stands_in_the_table() -> None:
+    found = {(path, alias): name for path, name, one in options() for alias in one.aliases}
+    assert found == ALIASES
+
+
+@pytest.mark.parametrize(("path", "alias"), ALIASES)
+def test_a_hidden_spelling_works_and_is_not_shown(path: str, alias: str) -> None:
+    assert alias not in tfgpu(*path.split(), "--help").stdout
+    done = tfgpu(*path.split(), alias, "wrong?")
+    assert done.returncode == 2
+    assert f"{ALIASES[path, alias]}" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------ values
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("512", 512), ("4k", 4096), ("1M", 2**20), ("1MiB", 2**20), ("16 MiB", 2**24), ("2GiB", 2**31), ("1GB", 10**9)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert Size(1, 2**40).convert(text, None, None) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 MiB!", "-1MiB", "1.5MiB", "1TiB", "²k", "MiB", "0", "5", "2k"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a number"):
+        Size(2, 2000, multiple=2).convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90.0), ("0.5", 0.5), ("90s", 90.0), ("5m", 300.0), ("1.5H", 5400.0)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert Seconds().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "0", "nan", "inf", "1e9", "5 days", "٣"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Seconds().convert(text, None, None)
+
+
+def test_a_list_may_be_repeated() -> None:
+    @click.command("show", context_settings={"help_option_names": []})
+    @click.option("--dtype", type=Listed(OneOf(["a", "b", "c"])), cls=Option)
+    def show(dtype: tuple[str, ...]) -> None:
+        click.echo(dtype)
+
+    from click.testing import CliRunner
+
+    said = [CliRunner().invoke(show, words.split()).output for words in ("--dtype a,b", "--dtype a --dtype B,a", "")]
+    assert said == ["('a', 'b')\n"] * 2 + ["()\n"]
+    assert "Did you mean a?" not in CliRunner().invoke(show, ["--dtype", "a,,b"]).output
+
+
+# --------------------------------------------------------------------------------------------------------- variables
+
+
+def variables() -> dict[str, str]:
+    found = {}
+    for path, name, one in options():
+        context = click.Context(click.Command(path), info_name=f"tfgpu {path}")
+        if variable := one.variable(context):
+            found[variable] = f"{path} {name}"
+    return found
+
+
+def test_every_option_has_a_variable_and_none_has_two_meanings() -> None:
+    assert len(variables()) > 100
+    taken = {"TFGPU_MATRIX", "TFGPU_DEBUG", "TFGPU_CHILD", "TFGPU_TETHER", "TFGPU_PRIORITY"}
+    assert not taken & set(variables())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "arguments", "message"),
+    [
+        ("TFGPU_DOCTOR_TIMEOUT", "x", ["doctor"], "Invalid value for TFGPU_DOCTOR_TIMEOUT: 'x' is not a time"),
+        ("TFGPU_DOCTOR_VERBOSE", "maybe", ["doctor"], "TFGPU_DOCTOR_VERBOSE: 'maybe' is neither 1 nor 0"),
+        ("TFGPU_PLAN_FORMAT", "josn", ["plan"], "TFGPU_PLAN_FORMAT: 'josn' is not one of"),
+        ("TFGPU_PLAN_GPU", "RTX 9999", ["plan"], "(set by a variable: TFGPU_PLAN_GPU)"),
+        ("TFGPU_BENCH_MATPOW_DEVICES", "x", ["bench", "matpow"], "(set by a variable: TFGPU_BENCH_MATPOW_DEVICES)"),
+    ],
+)
+def test_a_wrong_variable_is_named(variable: str, value: str, arguments: list[str], message: str) -> None:
+    done = tfgpu(*arguments, environ={variable: value})
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+
+
+def test_variables_are_read_and_the_command_line_is_stronger() -> None:
+    environ = {"TFGPU_PLAN_GPU": "RTX 4090,A100", "TFGPU_PLAN_FORMAT": "json", "TFGPU_PLAN_LOCK": "0"}
+    assert '"GeForce RTX 4090"' in tfgpu("plan", environ=environ).stdout
+    assert "for  T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
+
+
+# ------------------------------------------------------------------------------------------------------ did you mean
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["docotr"], "doctor"),
+        (["bench", "matpwo"], "matpow"),
+        (["matrix", "cudn"], "cudnn"),
+        (["doctor", "--formatt", "json"], "--format"),
+        (["doctor", "--format", "juint"], "junit"),
+        (["doctor", "--only", "cuda.mising"], "cuda.missing"),
+        (["explain", "cuda.mising"], "cuda.missing"),
+        (["bench", "matpow", "--dtype", "flaot16"], "float16"),
+        (["check", "--kind", "dockerfiel", "-"], "dockerfile"),
+        (["plan", "--gpu", "RTX 4900"], "RTX 4090"),
+        (["plan", "--os", "widnows"], "windows"),
+    ],
+)
+def test_did_you_mean(arguments: list[str], meant: str) -> None:
+    done = tfgpu(*arguments)
+    assert done.returncode == 2
+    assert meant in done.stderr.split("Error:")[1]
+    assert "ean" in done.stderr or "nearest" in done.stderr

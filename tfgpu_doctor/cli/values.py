@@ -1,0 +1,167 @@
+"""The types of options and arguments: lists, sizes, times, choices, and names that a shell completes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tfgpu_doctor.records.similar import did_you_mean
+from tfgpu_doctor.records.units import read_size
+
+if TYPE_CHECKING:
+    _Type = click.ParamType[Any]  # not generic before click 8.4
+else:
+    _Type = click.ParamType
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+class OneOf(click.Choice):  # type: ignore[type-arg]
+    """One of several words; a mistyped one gets the nearest, and `synonyms` are accepted but not listed."""
+
+    def __init__(self, choices: Iterable[str], synonyms: Mapping[str, str] | None = None) -> None:
+        """Take the words, in the order in which help pages list them."""
+        super().__init__(tuple(choices), case_sensitive=False)
+        self.synonyms = dict(synonyms or {})
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Find the word that is meant. Raises click.BadParameter: none is."""
+        value = self.synonyms.get(str(value).lower(), value)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            hint = did_you_mean(str(value), map(str, self.choices), 1)
+            raise click.BadParameter(error.message + hint, ctx, param) from error
+
+
+class Listed(_Type):
+    """Several values, separated by commas; such an option may also be repeated. The command gets one flat tuple."""
+
+    def __init__(self, item: _Type | None = None, *, unique: bool = True) -> None:
+        """Take the type of one value; `unique` drops a value that is there already."""
+        self.item = item or click.STRING
+        self.unique = unique
+        self.name = f"{self.item.name} list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """Convert each of the values. Raises click.BadParameter: one is empty, or wrong."""
+        if not isinstance(value, str):
+            return (self.item.convert(value, param, ctx),)
+        parts = [part.strip() for part in value.split(",")]
+        if "" in parts:
+            self.fail(f"{value!r} has an empty part; values are separated by commas", param, ctx)
+        return tuple(self.item.convert(part, param, ctx) for part in parts)
+
+    def flat(self, values: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """The values of all repetitions."""
+        every = [one for several in values for one in several]
+        return tuple(dict.fromkeys(every) if self.unique else every)
+
+    def get_metavar(self, *_arguments: Any, **_named: Any) -> str | None:
+        """Show that several can be given."""
+        if isinstance(self.item, OneOf):
+            return f"[{'|'.join(map(str, self.item.choices))}],..."
+        return None
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete the last of them."""
+        head, comma, last = incomplete.rpartition(",")
+        items = self.item.shell_complete(ctx, param, last)
+        return [CompletionItem(f"{head}{comma}{one.value}" if one.type == "plain" else one.value) for one in items]
+
+
+class Size(_Type):
+    """A number of bytes or of things: 4096, 4k, 1M, 1MiB, 2GiB, 1GB."""
+
+    name = "size"
+
+    def __init__(self, least: int, most: int, *, multiple: int = 1) -> None:
+        """Take the smallest and the largest, and what it must be a multiple of."""
+        self.least, self.most, self.multiple = least, most, multiple
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it. Raises click.BadParameter: it is no size, or out of range."""
+        size = value if isinstance(value, int) else read_size(value)
+        if size is None:
+            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB", param, ctx)
+        if not self.least <= size <= self.most or size % self.multiple:
+            also = f" that is a multiple of {self.multiple}" if self.multiple > 1 else ""
+            self.fail(f"{value} is not a number from {self.least} to {self.most}{also}", param, ctx)
+        return size
+
+
+class Seconds(_Type):
+    """A time: 60, 0.5, 90s, 5m, 1h."""
+
+    name = "seconds"
+
+    def __init__(self, least: float = 0.0) -> None:
+        """Take the shortest; 0 itself is refused."""
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it. Raises click.BadParameter: it is no time, or too short."""
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s*([smh]?)", str(value).strip().lower(), re.ASCII)
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 90, 90s or 5m", param, ctx)
+        seconds = float(found[1]) * _SECONDS[found[2]]
+        if seconds < self.least or not seconds:
+            least = f"at least {self.least:g} s" if self.least else "more than 0"
+            self.fail(f"{value} is too short: {least}", param, ctx)
+        return seconds
+
+
+class Name(_Type):
+    """A word that the command looks up itself; `known` gives those that a shell completes it to."""
+
+    def __init__(self, name: str, known: Callable[[], Iterable[str]], *, files: bool = False) -> None:
+        """Take what the words are; `files` where it may also be the path of a file."""
+        self.name, self.known, self.files = name, known, files
+
+    def shell_complete(self, _context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem[str]]:
+        """The known words that begin like this."""
+        found = [one for one in self.known() if one.lower().startswith(incomplete.lower())]
+        if self.files and (not incomplete or not found):
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(one) for one in dict.fromkeys(found)]
+
+
+def _gpu_names() -> Iterable[str]:
+    """As drivers give them, and without the product line, as people write them."""
+    from tfgpu_doctor.matrix.loader import Matrix
+
+    for group in Matrix.load().data.gpus:
+        for name in group.names:
+            yield name
+            yield re.sub(r"^(?:GeForce|Tesla|Quadro) ", "", name)
+
+
+def _finding_ids() -> Iterable[str]:
+    from tfgpu_doctor.findings import pages
+
+    return pages.all_ids()
+
+
+def _patterns() -> Iterable[str]:
+    return (*dict.fromkeys(f"{one.partition('.')[0]}.*" for one in _finding_ids()), *_finding_ids())
+
+
+def _versions(table: str) -> Callable[[], Iterable[str]]:
+    def known() -> Iterable[str]:
+        from tfgpu_doctor.matrix.loader import Matrix
+
+        return dict.fromkeys(row.version for row in getattr(Matrix.load().data, table))
+
+    return known
+
+
+GPU_NAME = Name("gpu", _gpu_names)
+FINDING_ID = Name("id", _patterns)
+PAGE_OR_FILE = Name("file or id", _finding_ids, files=True)
+TENSORFLOW_VERSION = Name("version", _versions("tensorflow"))
+CUDA_VERSION = Name("version", _versions("cuda"))
+CUDNN_VERSION = Name("version", _versions("cudnn"))
