@@ -82,13 +82,13 @@ def read_target(matrix: Matrix, *, platform: str | None, **options: Any) -> Targ
 
 def read_platform(os: str | None, machine: str | None, platform: str | None) -> str | None:
     """The platform that these options name, as the matrix has it; None where none of them is given."""
-    from tfgpu_doctor.plan.target import OSES, Target
+    from tfgpu_doctor.plan.target import OSES, Os, Target
 
     if platform:
         _one_way(os=os, machine=machine)
     if platform or not (os or machine):
         return platform
-    system = next((one for one in OSES if one == os), "linux")
+    system: Os = next((one for one in OSES if one == os), "linux")
     return Target(os=system, machine=machine or ("arm64" if system == "macos" else "x86_64")).platform
 
 

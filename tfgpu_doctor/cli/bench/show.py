@@ -19,7 +19,7 @@ from tfgpu_doctor.cli.options import define_command, option
     "--html",
     metavar="FILE.html",
     type=click.Path(dir_okay=False),
-    help="Write an HTML page with charts instead of text.",
+    help="Also write an HTML page with charts to share: no private data, self-contained.",
 )
 @click.pass_context
 def command(context: click.Context, file: str, matrix_file: str | None, html: str | None) -> None:
