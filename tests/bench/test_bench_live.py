@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -141,7 +142,8 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     done = bench("matpow", "--gpus", "2", "--output", str(file))
     assert done.exit_code == 1
-    assert done.stderr == "tfgpu: 2 GPUs requested, but TensorFlow lists no GPU (tfgpu doctor explains why)\n"
+    said = done.stderr[done.stderr.index("tfgpu: 2") :]  # behind what a slow machine prints while it works
+    assert said == "tfgpu: 2 GPUs requested, but TensorFlow lists no GPU (tfgpu doctor explains why)\n"
     assert not file.exists()
 
 
@@ -168,11 +170,14 @@ def test_a_signal_keeps_the_file_and_leaves_no_process(
         process.send_signal(signal.Signals[name])
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == code, stderr
-    assert stderr.strip() == (b"tfgpu: interrupted" if name == "SIGINT" else b"")
+    said = [line for line in stderr.decode().splitlines() if line and not re.match("tfgpu: (after|1 run)", line)]
+    kept = f"tfgpu: {file} has what was measured so far, and says that it is unfinished"
+    assert said == ([kept, "tfgpu: interrupted"] if name == "SIGINT" else [])
     assert children
     assert psutil.wait_procs(children, timeout=10)[1] == []
     (run,) = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
     assert run.samples_s and run.throughput and run.stopped
+    assert msgspec.json.decode(file.read_bytes(), type=BenchResult).unfinished
     assert {path.name for path in tmp_path.iterdir()} == {"result.json", "temporary"}
     assert not list(temporary.iterdir())
 

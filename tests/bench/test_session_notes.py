@@ -36,7 +36,7 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     rule = StoppingRule(deadline=30.0, together=68.0)
     Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
     (line,) = said
-    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 30 s", line)
+    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s on an idle machine, sampling at most 30 s", line)
 
 
 def test_the_command_is_kept() -> None:

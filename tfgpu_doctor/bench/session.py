@@ -149,9 +149,9 @@ class Session:
         starts = start * (runs * self.processes - 1)
         slowest = group.expected or rule.min_seconds / rule.min_samples
         about = starts + slowest * (rule.min_samples + WARM_UPS * self.processes) + rule.min_seconds * (runs - 1)
-        most = min(rule.together, starts + rule.deadline * runs)
+        most = min(rule.together, rule.deadline * runs)
         what = ", ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
-        return f"{count(runs, 'run')} ({what}): about {seconds(about)}, at most {seconds(max(most, about))}"
+        return f"{count(runs, 'run')} ({what}): about {seconds(about)} on an idle machine, sampling at most {seconds(most)}"
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:

@@ -12,9 +12,12 @@ or faster, however busy the machine was.
 
 On the CPU there is something that other programs hardly change: the CPU time of a step. Where two runs differ in
 nothing else (same versions, variables and CPUs, so that the work is spread over as many threads), a step that needs
-half as much CPU time again takes half as long again. Measured for matpow, N = 512, 5 processes, on 2 CPUs with a load
-average of 4 to 14 (benchmarks/compare_gate.py): medians of the time of a step lay between 12 and 79 ms, the CPU time
-of its fastest tenth between 23 and 25 ms.
+half as much CPU time again takes half as long again. Measured for matpow, N = 512, 5 processes, on 2 CPUs
+(benchmarks/compare_gate.py, 2026-11-22), medians of a step and CPU time of its fastest tenth:
+
+    27 runs with priority             13.0 to 14.1 ms     24.3 to 25.8 ms     standard deviation 1.7 %
+    16 runs, load average 9 to 14     25.1 to 114 ms      24.1 to 27.7 ms                        3.9 %
+    8 of those with half more work    51.4 to 128 ms      37.6 to 42.5 ms                        4.0 %
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ from tfgpu_doctor.bench.comparing.ratio_interval import PRIOR_DEGREES, PROCESS_S
 from tfgpu_doctor.bench.statistics import quantile
 
 FAST = 0.1  # share of the samples of a process, the slowest of which stands for the process with the least delay
-# Standard deviation of the logarithm of the CPU time of a step, over runs on a machine of changing load: 3 % for runs
-# within minutes of each other; caches and the other half of a core are shared with whatever runs beside.
+# Standard deviation of the logarithm of the CPU time of a step, over runs on a busy machine (the table above): caches
+# and the other half of a core are shared with whatever runs beside.
 CPU_TIME_SPREAD = 0.04
 
 

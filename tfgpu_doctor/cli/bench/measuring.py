@@ -231,6 +231,10 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
 
         try:
             result, comparison = goal.until_clear(once) if goal else (once(measuring.together), None)
+        except KeyboardInterrupt:
+            if file is not None and file.exists():
+                say(f"tfgpu: {file} has what was measured so far, and says that it is unfinished")
+            raise
         except (DeviceError, TooLargeError, CannotRunError) as error:
             say(f"tfgpu: {error}")
             return EXIT_PROBLEM
