@@ -111,8 +111,8 @@ class Machine:
             "is_cuda_build": bool(self.cuda),
             "is_rocm_build": False,
             "cuda_version": self.cuda,
-            "cudnn_version": None,
-            "compute_capabilities": [],
+            "cudnn_version": "64_8" if self.cuda else None,
+            "compute_capabilities": list(CAPABILITIES) if self.cuda else [],
         }
         answers: dict[str, Any] = {
             "interpreter": {**USUAL_PYTHON, "sys_path": [site], **self.python},
@@ -135,6 +135,8 @@ class Machine:
         return [{**head, "event": "start"}, {**head, "event": "end", "seconds": 0.5, **end}]
 
 
+# tf.sysconfig.get_build_info() of tensorflow 2.10.1 for Windows
+CAPABILITIES = ("sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80")
 MAC_SITE = "/Users/ann/tf/lib/python3.11/site-packages"
 USUAL_PYTHON: dict[str, Any] = {
     "implementation": "cpython",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.systems.recorded import MACHINES, WITH_GPU, stand
+from tests.systems.recorded import CAPABILITIES, MACHINES, WITH_GPU, stand
 from tests.systems.shells import posix
 from tfgpu_doctor.cli import COMMANDS
 
@@ -42,7 +42,17 @@ FACTS: dict[str, dict[str, Any]] = {
         "driver.kernel_module_loaded": True,
         "python.wheel_platform": "windows_amd64",
     },
-    "CUDA off PATH": {"driver.version": "528.24", "host.distribution": "Windows 10 Pro 22H2"},
+    "CUDA off PATH": {
+        "driver.version": "528.24",
+        "host.distribution": "Windows 10 Pro 22H2",
+        "tensorflow.build": {
+            "is_cuda_build": True,
+            "is_rocm_build": False,
+            "cuda_version": "11.2",
+            "cudnn_version": "8",
+            "compute_capabilities": list(CAPABILITIES),
+        },
+    },
     "no driver": {"driver.kernel_module_loaded": False, "driver.libcuda": []},
     "Mac": {"host.os": "macos", "host.cpu_model": "Apple M2", "host.machine": "arm64", "host.container": "none"},
 }

@@ -259,7 +259,8 @@ def cannot_measure(executable: str, error: Exception) -> int:
     from tfgpu_doctor.records.report import EXIT_UNKNOWN
 
     say(f"tfgpu: cannot measure with {executable}: {error}")
-    say(f"Next: tfgpu doctor --python {executable}")
+    named = f'"{executable}"' if " " in executable else executable
+    say(f"Next: tfgpu doctor --python {named}")
     return EXIT_UNKNOWN
 
 
