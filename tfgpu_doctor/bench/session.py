@@ -151,7 +151,8 @@ class Session:
         about = starts + slowest * (rule.min_samples + WARM_UPS * self.processes) + rule.min_seconds * (runs - 1)
         most = min(rule.together, rule.deadline * runs)
         what = ", ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
-        return f"{count(runs, 'run')} ({what}): about {seconds(about)} on an idle machine, sampling at most {seconds(most)}"
+        took = f"about {seconds(about)} on an idle machine, sampling at most {seconds(most)}"
+        return f"{count(runs, 'run')} ({what}): {took}"
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:

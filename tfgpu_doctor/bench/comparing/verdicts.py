@@ -115,9 +115,9 @@ def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) 
     """
     kept, notes = _counting(pair, samples)
     base, new = (measured(*one) for one in zip(pair, samples, kept, strict=True))
+    whole = measured(pair[0], samples[0], samples[0]), measured(pair[1], samples[1], samples[1])
     if _same_samples(pair):
-        base, new = (measured(run, one, one) for run, one in zip(pair, samples, strict=True))
-        return Judged("same", (), base, new, _ratio(_ITSELF), ("both results have the same samples",))
+        return Judged("same", (), *whole, ratio=_ratio(_ITSELF), notes=("both results have the same samples",))
     found: Shift | None = None
     why = tuple(_too_few(kept, samples)) or tuple(_loads_apart(pair, samples))
     if not why:
@@ -126,15 +126,14 @@ def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) 
         if verdict != "cannot tell":
             return Judged(verdict, (), base, new, _ratio(found), notes)
         why = (_noise(found, samples, kept),)
-    disturbed = kept != samples or found is None
-    if disturbed and min(map(len, samples)) >= FEWEST:
+    limits: tuple[str, ...] = ()
+    if (kept != samples or found is None) and min(map(len, samples)) >= FEWEST:
         by_usage = _by_usage(pair, cpus, alike=alike)
         for basis, clear in by_usage.items():
             if beyond := _beyond(clear, factor):
-                base, new = (measured(run, one, one) for run, one in zip(pair, samples, strict=True))
-                return Judged(beyond, (), base, new, _ratio(clear), (*notes, *why, _CLEAR[basis]), basis)
-        why += tuple(_moved(limits) for basis, limits in by_usage.items() if basis == _BOUNDS)
-    return Judged("cannot tell", why, base, new, _ratio(found) if found else None, notes)
+                return Judged(beyond, (), *whole, _ratio(clear), (*notes, *why, _CLEAR[basis]), basis)
+        limits = tuple(_moved(one) for basis, one in by_usage.items() if basis == _BOUNDS)
+    return Judged("cannot tell", (*why, *limits), base, new, _ratio(found) if found else None, notes)
 
 
 def _by_usage(pair: Pair, cpus: Cpus, *, alike: bool) -> dict[Basis, Shift]:

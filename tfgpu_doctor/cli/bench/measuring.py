@@ -22,10 +22,12 @@ from tfgpu_doctor.cli.values import Listed, OneOf, Seconds
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
+    from tfgpu_doctor.bench.comparing.records import BenchComparison
     from tfgpu_doctor.bench.devices import Selection
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.bench.session import Plan
+    from tfgpu_doctor.matrix.loader import Matrix
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -195,7 +197,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.cli.output import pair_outputs
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.probes.examine import examine
-    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_PROBLEM
 
     measuring.check()
     goal = against.load(measuring.against, measuring.within) if measuring.against else None
@@ -232,15 +234,27 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
         try:
             result, comparison = goal.until_clear(once) if goal else (once(measuring.together), None)
         except KeyboardInterrupt:
-            if file is not None and file.exists():
-                say(f"tfgpu: {file} has what was measured so far, and says that it is unfinished")
+            _interrupted(file)
             raise
         except (DeviceError, TooLargeError, CannotRunError) as error:
             say(f"tfgpu: {error}")
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
             return cannot_measure(executable, error)
-    save(result)
+    if comparison is not None:
+        save(result)  # all rounds, not the last alone
+    return _conclude(result, comparison, measuring, matrix)
+
+
+def _interrupted(file: Path | None) -> None:
+    if file is not None and file.exists():
+        say(f"tfgpu: {file} has what was measured so far, and says that it is unfinished")
+
+
+def _conclude(result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, matrix: Matrix) -> int:
+    """Keep and show what was measured; returns the exit code."""
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
+
     if measuring.history:
         write_file(history.place_for(measuring.history, result), result.to_json())
     if measuring.output_format == "json":
