@@ -13,7 +13,7 @@ from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli.bench import command as group
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "commands" / "bench.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -27,5 +27,5 @@ def test_command_plan_and_worker_file_exist(name: str) -> None:
     worker = importlib.import_module(f"tfgpu_doctor.bench.workloads.{name}")
     for needed in ("UNIT", "DTYPES", "judge", "Workload"):
         assert hasattr(worker, needed), f"bench/workloads/{name}.py has no {needed}"
-    assert f"bench {name}" in README, "README.md does not show it"
+    assert f"| `tfgpu bench {name}" in PAGE, "docs/commands/bench.md does not say what it measures"
     assert (Path(__file__).parent / f"test_{name}.py").is_file(), f"tests/bench/test_{name}.py is missing"
