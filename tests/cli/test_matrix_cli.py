@@ -123,7 +123,7 @@ def test_nothing_found_is_no_error() -> None:
         (("tensorflow", "--platform", "linux"), "'linux' is not one of 'linux_x86_64'"),
         (("tensorflow", "--version", "2.15.1", "--cuda", "12"), "cannot be combined with --cuda"),
         (("tensorflow", "--version", "2.15.1", "--newest"), "cannot be combined with --newest"),
-        (("tensorflow", "--version", "2.15.1", "--platform", "all"), "--version needs one platform"),
+        (("tensorflow", "--version", "2.15.1", "--platform", "all"), "VERSION needs one platform"),
         (("tensorflow", "--cuda", "new"), "'new' is not a CUDA version such as 11.8"),
         (("tensorflow", "--cudnn", "8.x"), "'8.x' is not a cuDNN version such as 8.6"),
         (("tensorflow", "--driver", "new"), "is not an NVIDIA driver version"),
@@ -195,10 +195,58 @@ def test_a_gpu_that_no_wheel_has_working_kernels_for() -> None:
 def test_a_compute_capability() -> None:
     row = answer("gpu", "--compute-capability", "89")
     assert (row["name"], row["compute_capability"], row["architecture"]) == (None, "8.9", "Ada Lovelace")
-    assert "GeForce RTX 4090" in row["names"]
+    assert "GeForce RTX 4090" in row["same_compute_capability"]
+    assert row["names"] == row["same_compute_capability"]  # as it was called before
 
 
-@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu"])
+def test_a_driver() -> None:
+    row = answer("driver", "470")
+    assert (row["cuda"], row["cuda_minor"], row["newest_tensorflow"]) == ("11.4.4", "11.8", "2.14.1")
+    assert {"Tesla K80", "GeForce RTX 3090"} <= set(row["gpus"])
+    assert not {"GeForce RTX 4090", "GeForce GTX 480"} & set(row["gpus"])
+    assert answer("driver", "R470.82", "--os", "windows")["newest_tensorflow"] == "2.10.1"
+    assert "is a version of CUDA, not of the driver" in matrix("driver", "12.4").stderr
+
+
+def test_drivers_know_the_gpus_that_know_them() -> None:
+    for name in ("Tesla K80", "GeForce RTX 4090", "GeForce RTX 5090", "Tesla V100"):
+        card = answer("gpu", name)
+        first, last = card["first_driver_branch"], card["last_driver_branch"]
+        assert name in answer("driver", last or first)["gpus"]
+        assert first is None or name not in answer("driver", str(int(first) - 5))["gpus"]
+
+
+def test_a_python() -> None:
+    row = answer("python", "3.12")
+    assert row["newest_tensorflow"] == row["tensorflow"][0]
+    assert row["tensorflow"][-1] == "2.16.1"
+    assert answer("python", "cp311", "--os", "windows")["newest_with_gpu"] is None
+    assert "there are wheels for 3." in matrix("python", "3.99").stderr
+    assert len(answer("python")) > 10
+
+
+@pytest.mark.parametrize(
+    ("table", "version"),
+    [("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3"), ("driver", "470"), ("python", "3.12")],
+)
+def test_the_version_is_an_argument_and_was_an_option(table: str, version: str) -> None:
+    assert answer(table, version) == answer(table, "--version", version)
+    assert "--version" not in matrix(table, "--help").stdout
+    assert matrix(table, version, "--version", version).exit_code == 2
+
+
+def test_the_platform_in_one_word_or_two() -> None:
+    windows = answer("tensorflow", "2.10", "--platform", "windows_amd64")
+    assert windows == answer("tensorflow", "2.10", "--os", "windows")
+    assert answer("gpu", "T4", "--machine", "arm64") == answer("gpu", "T4", "--platform", "linux/arm64")
+    assert matrix("gpu", "T4", "--os", "linux", "--platform", "linux_x86_64").exit_code == 2
+
+
+def test_the_name_of_a_gpu_needs_no_quotes() -> None:
+    assert answer("gpu", "RTX", "4090") == answer("gpu", "RTX 4090")
+
+
+@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu", "driver"])
 def test_without_a_question_all_rows(table: str) -> None:
     rows = answer(table)
     assert len(rows) > 20
@@ -214,7 +262,7 @@ def test_the_platforms_are_those_of_the_schema() -> None:
     assert PLATFORMS == KNOWN_PLATFORMS
 
 
-@pytest.mark.parametrize("name", [None, "tensorflow", "cuda", "cudnn", "gpu"])
+@pytest.mark.parametrize("name", [None, "tensorflow", "cuda", "cudnn", "gpu", "driver", "python"])
 def test_every_help_page_has_an_example(name: str | None) -> None:
     done = matrix(*filter(None, (name, "--help")))
     assert done.exit_code == 0

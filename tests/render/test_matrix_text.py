@@ -18,11 +18,13 @@ from rich.console import Console
 
 from tests.lookup.test_lookup import OURS, SMALL
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
+from tfgpu_doctor.lookup.drivers import all_drivers, driver_answer
 from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
+from tfgpu_doctor.lookup.pythons import python_answer, pythons
 from tfgpu_doctor.lookup.release import find_release
 from tfgpu_doctor.lookup.releases import Filters, releases
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal import matrix
+from tfgpu_doctor.render.terminal import matrix, matrix_versions
 from tfgpu_doctor.render.terminal.matrix_notes import minor_ranges
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
@@ -63,6 +65,12 @@ PAGES: dict[str, Page] = {
     "gpu": lambda console: matrix.gpu(gpu_answer(SMALL, "8.9", "GeForce RTX 4090"), console),
     "gpu-without-kernels": lambda console: matrix.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090"), console),
     "gpu-capability": lambda console: matrix.gpu(gpu_answer(SMALL, "8.9"), console),
+    "driver": lambda console: matrix_versions.driver(driver_answer(SMALL, "470"), console),
+    "driver-all": lambda console: matrix_versions.drivers(all_drivers(SMALL), console),
+    "python": lambda console: matrix_versions.python(python_answer(SMALL, "3.11"), console),
+    "python-all": lambda console: matrix_versions.pythons(
+        [python_answer(SMALL, version) for version in pythons(SMALL)], console
+    ),
     "gpu-all": lambda console: matrix.gpus(all_gpus(SMALL), console),
 }
 

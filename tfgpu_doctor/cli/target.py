@@ -34,30 +34,31 @@ _OPTIONS = (
     option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
     option("--python", metavar="V", help="Python version, such as 3.12."),
 )
-_PLATFORM_OPTIONS = (
-    option("--os", type=OneOf(["linux", "windows", "wsl2", "macos"]), help="Operating system.  [default: linux]"),
-    option(
-        "--machine",
-        type=OneOf(["x86_64", "aarch64", "arm64"], {"amd64": "x86_64"}),
-        help="Processor architecture.  [default: x86_64, or the one that such a machine has]",
-    ),
-    option(
-        "--platform",
-        metavar="NAME",
-        type=OneOf(PLATFORMS, _SYNONYMS),
-        help=f"Both in one word: {', '.join(PLATFORMS[:-1])} or {PLATFORMS[-1]}.",
-    ),
-)
 
 
-def platform_options(function: _Function) -> _Function:
-    """Add --os, --machine and --platform to a command."""
-    return _with(_PLATFORM_OPTIONS, function)
+def platform_options(*more: str) -> Callable[[_Function], _Function]:
+    """Add --os, --machine and --platform to a command; `more` are platforms beside those of wheels."""
+    also = "".join(f"; {name} only for lists" for name in more)
+    options = (
+        option("--os", type=OneOf(["linux", "windows", "wsl2", "macos"]), help="Operating system.  [default: linux]"),
+        option(
+            "--machine",
+            type=OneOf(["x86_64", "aarch64", "arm64"], {"amd64": "x86_64"}),
+            help="Processor architecture.  [default: x86_64, or the one that such a machine has]",
+        ),
+        option(
+            "--platform",
+            metavar="NAME",
+            type=OneOf([*PLATFORMS, *more], _SYNONYMS),
+            help=f"Both in one word: {', '.join(PLATFORMS[:-1])} or {PLATFORMS[-1]}{also}.",
+        ),
+    )
+    return lambda function: _with(options, function)
 
 
 def target_options(function: _Function) -> _Function:
     """Add --gpu, --compute-capability, --driver, --python and those of the platform to a command."""
-    return _with(_OPTIONS, platform_options(function))
+    return _with(_OPTIONS, platform_options()(function))
 
 
 def _with(options: tuple[Callable[[Any], Any], ...], function: _Function) -> _Function:

@@ -159,9 +159,25 @@ def _versions(table: str) -> Callable[[], Iterable[str]]:
     return known
 
 
+def _branches() -> Iterable[str]:
+    from tfgpu_doctor.lookup.drivers import all_drivers
+    from tfgpu_doctor.matrix.loader import Matrix
+
+    return (one.branch for one in all_drivers(Matrix.load()))
+
+
+def _pythons() -> Iterable[str]:
+    from tfgpu_doctor.lookup.pythons import pythons
+    from tfgpu_doctor.matrix.loader import Matrix
+
+    return pythons(Matrix.load())
+
+
 GPU_NAME = Name("gpu", _gpu_names)
 FINDING_ID = Name("id", _patterns)
 PAGE_OR_FILE = Name("file or id", _finding_ids, files=True)
 TENSORFLOW_VERSION = Name("version", _versions("tensorflow"))
 CUDA_VERSION = Name("version", _versions("cuda"))
 CUDNN_VERSION = Name("version", _versions("cudnn"))
+DRIVER_VERSION = Name("version", _branches)
+PYTHON_VERSION = Name("version", _pythons)

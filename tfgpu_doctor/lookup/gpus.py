@@ -42,7 +42,8 @@ class GpuAnswer(Record, frozen=True, kw_only=True):
     """A GPU, or all GPUs of a compute capability, and what runs on them."""
 
     name: str | None  # None: asked for by compute capability
-    names: tuple[str, ...]  # of all GPUs of that compute capability
+    same_compute_capability: tuple[str, ...]  # names of all GPUs that have it
+    names: tuple[str, ...]  # the same, as it was called before
     compute_capability: str
     architecture: str | None
     first_driver_branch: str | None  # None: unknown
@@ -98,9 +99,11 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     first, last = driver_branches(matrix, capability, name)
     peak = matrix.peak(capability, name)
     bugs = dict(_passed_over(PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),))), fits))
+    alike = tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names)
     return GpuAnswer(
         name=name,
-        names=tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names),
+        same_compute_capability=alike,
+        names=alike,
         compute_capability=capability,
         architecture=architecture.name,
         first_driver_branch=first,

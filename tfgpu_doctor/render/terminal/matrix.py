@@ -250,7 +250,7 @@ def gpu(answer: GpuAnswer, console: Console) -> None:
 
 def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
     if answer.name is None:
-        yield "GPUs", ", ".join(answer.names) or "none that the matrix knows"
+        yield "GPUs", ", ".join(answer.same_compute_capability) or "none that the matrix knows"
     yield "driver", _branches(answer.first_driver_branch, answer.last_driver_branch)
     yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
     if answer.last_cudnn:

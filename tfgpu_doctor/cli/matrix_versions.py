@@ -1,0 +1,132 @@
+"""`tfgpu matrix cuda`, `cudnn`, `driver` and `python`: what fits to a version of one of them."""
+
+from __future__ import annotations
+
+from tfgpu_doctor.cli.layers import load_matrix
+from tfgpu_doctor.cli.matrix_answers import page, shared_options, usage_errors, version_argument, write_answer
+from tfgpu_doctor.cli.options import define_command
+from tfgpu_doctor.cli.output import pair_outputs
+from tfgpu_doctor.cli.target import platform_options, read_platform
+from tfgpu_doctor.cli.values import CUDA_VERSION, CUDNN_VERSION, DRIVER_VERSION, PYTHON_VERSION
+
+
+@define_command(
+    "cuda",
+    short_help="A CUDA toolkit: drivers and compute capabilities.",
+    epilog="Example: tfgpu matrix cuda 12.5",
+)
+@version_argument(CUDA_VERSION)
+@shared_options
+def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Show the drivers and compute capabilities of a CUDA toolkit, and the TensorFlow releases built for it.
+
+    VERSION is a toolkit, such as 12.5 or 12.5.1; without it, all are listed.
+    """
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, find_cuda
+
+    if version is None:
+        every = [cuda_answer(matrix, row) for row in matrix.data.cuda]
+        write_answer(targets, every, lambda console: page().cudas(every, console))
+        return
+    with usage_errors():
+        answer = cuda_answer(matrix, find_cuda(matrix, version))
+    write_answer(targets, answer, lambda console: page().cuda(answer, console))
+
+
+@define_command(
+    "cudnn",
+    short_help="A cuDNN version: CUDA versions, oldest GPUs.",
+    epilog="Example: tfgpu matrix cudnn 9.3",
+)
+@version_argument(CUDNN_VERSION)
+@shared_options
+def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Show the CUDA versions and the oldest GPUs that a cuDNN supports, and the TensorFlow releases built for it.
+
+    VERSION is such as 9.3 or 9.3.0.75; without it, all are listed.
+    """
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.lookup.cuda_cudnn import cudnn_answer, find_cudnn
+
+    if version is None:
+        every = [cudnn_answer(matrix, row) for row in matrix.data.cudnn]
+        write_answer(targets, every, lambda console: page().cudnns(every, console))
+        return
+    with usage_errors():
+        answer = cudnn_answer(matrix, find_cudnn(matrix, version))
+    write_answer(targets, answer, lambda console: page().cudnn(answer, console))
+
+
+@define_command(
+    "driver",
+    short_help="An NVIDIA driver: its GPUs, CUDA, TensorFlow releases.",
+    epilog="Examples: tfgpu matrix driver 470; tfgpu matrix driver 552.74 --os windows",
+)
+@version_argument(DRIVER_VERSION)
+@platform_options()
+@shared_options
+def driver(
+    version: str | None,
+    os: str | None,
+    machine: str | None,
+    platform: str | None,
+    matrix_file: str | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Show the GPUs of an NVIDIA driver, the CUDA that it runs, and the TensorFlow releases that run on it.
+
+    VERSION is a driver such as 570.86.10, or a branch such as 570; without it, the branches of CUDA are listed.
+    """
+    where = read_platform(os, machine, platform) or "linux_x86_64"
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.lookup.drivers import all_drivers, driver_answer
+    from tfgpu_doctor.plan.target import read_driver
+
+    if version is None:
+        every = all_drivers(matrix, where)
+        write_answer(targets, every, lambda console: page("matrix_versions").drivers(every, console))
+        return
+    with usage_errors():
+        answer = driver_answer(matrix, read_driver(version), where)
+    write_answer(targets, answer, lambda console: page("matrix_versions").driver(answer, console))
+
+
+@define_command(
+    "python",
+    short_help="A Python version: TensorFlow releases with a wheel for it.",
+    epilog="Examples: tfgpu matrix python 3.12; tfgpu matrix python 3.13 --os windows",
+)
+@version_argument(PYTHON_VERSION)
+@platform_options()
+@shared_options
+def python(
+    version: str | None,
+    os: str | None,
+    machine: str | None,
+    platform: str | None,
+    matrix_file: str | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Show the TensorFlow releases that have a wheel for a Python version.
+
+    VERSION is such as 3.12; without it, all are listed.
+    """
+    where = read_platform(os, machine, platform) or "linux_x86_64"
+    targets = pair_outputs(formats, outputs)
+    matrix = load_matrix(matrix_file)
+    from tfgpu_doctor.lookup.pythons import python_answer, pythons
+    from tfgpu_doctor.plan.target import read_python
+
+    if version is None:
+        every = [python_answer(matrix, one, where) for one in pythons(matrix)]
+        write_answer(targets, every, lambda console: page("matrix_versions").pythons(every, console))
+        return
+    with usage_errors():
+        answer = python_answer(matrix, read_python(version), where)
+    write_answer(targets, answer, lambda console: page("matrix_versions").python(answer, console))

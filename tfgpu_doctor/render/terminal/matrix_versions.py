@@ -1,0 +1,72 @@
+"""Answers of the matrix about drivers and Pythons, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+
+from tfgpu_doctor.lookup.drivers import DriverAnswer
+from tfgpu_doctor.lookup.pythons import PythonAnswer
+from tfgpu_doctor.render.terminal.layout import show_card, show_sources, show_table, show_title
+from tfgpu_doctor.render.terminal.matrix_notes import minor_ranges
+
+
+def driver(answer: DriverAnswer, console: Console) -> None:
+    """Print one driver."""
+    is_branch = answer.driver == answer.branch
+    show_title(f"NVIDIA driver {answer.driver}", "the newest of its branch" if is_branch else "", console)
+    show_card(_driver_lines(answer), console)
+    console.print()
+    show_sources(answer.sources, console)
+
+
+def _driver_lines(answer: DriverAnswer) -> Iterator[tuple[str, str]]:
+    capabilities = f" (compute capability {', '.join(answer.compute_capabilities)})"
+    yield "GPUs", ", ".join(answer.architectures) + capabilities if answer.architectures else "none in the matrix"
+    later = answer.cuda_minor if answer.cuda_minor != answer.cuda else None
+    also = f"; programs of up to CUDA {later} run, PTX excepted" if later else ""
+    yield "CUDA", (f"up to {answer.cuda}" if answer.cuda else "none in the matrix") + also
+    newest = f"{answer.newest_tensorflow} is the newest for {answer.platform}; all: {minor_ranges(answer.tensorflow)}"
+    yield "TensorFlow", newest if answer.newest_tensorflow else f"no release for {answer.platform} runs on it"
+    yield "one GPU", "tfgpu matrix gpu NAME says which releases have kernels for it"
+
+
+def drivers(answers: Sequence[DriverAnswer], console: Console) -> None:
+    """Print all branches, newest first."""
+    columns = {
+        "branch": [answer.branch for answer in answers],
+        "CUDA": [answer.cuda or "?" for answer in answers],
+        "TensorFlow": [answer.newest_tensorflow or "-" for answer in answers],
+        "GPUs": [_span(answer.architectures) for answer in answers],
+    }
+    show_table(columns, console)
+
+
+def python(answer: PythonAnswer, console: Console) -> None:
+    """Print one Python."""
+    show_title(f"Python {answer.python}", f"for {answer.platform}", console)
+    show_card(_python_lines(answer), console)
+
+
+def _python_lines(answer: PythonAnswer) -> Iterator[tuple[str, str]]:
+    yield "TensorFlow", _newest(answer.newest_tensorflow, answer.tensorflow)
+    yield "with GPU", _newest(answer.newest_with_gpu, answer.with_gpu)
+
+
+def _newest(newest: str | None, every: Sequence[str]) -> str:
+    return f"{newest} is the newest; all: {minor_ranges(every)}" if newest else "no release has a wheel for it"
+
+
+def pythons(answers: Sequence[PythonAnswer], console: Console) -> None:
+    """Print all Pythons, newest first."""
+    columns = {
+        "Python": [answer.python for answer in answers],
+        "TensorFlow": [_span(answer.tensorflow[::-1]) for answer in answers],
+        "with GPU": [_span(answer.with_gpu[::-1]) for answer in answers],
+    }
+    show_table(columns, console)
+
+
+def _span(names: Sequence[str]) -> str:
+    return "-" if not names else names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
