@@ -1,8 +1,8 @@
-"""Slows `tfgpu bench matpow` down by 10 % in the worker, for compare_gate.py: real time passes, no number is touched.
+"""Slows `tfgpu bench matpow` down in the worker, for compare_gate.py: real time passes, no number is touched.
 
 Python runs this file at its start when its folder is on PYTHONPATH. Nothing happens until the worker imports its
-workload; then TFGPU_PLANT decides: "sleep" sleeps for a tenth of what each sample took, "work" computes a product more
-for every ten of the chain (with --power 11, that has ten).
+workload; then TFGPU_PLANT decides: "sleep" sleeps for a share of what each sample took (TFGPU_PLANT_SHARE, a tenth by
+default), "work" computes as many products more (of ten in the chain, with --power 11).
 
 TFGPU_PRIORITY, a nice value, raises the priority of the worker's session on Linux, where autogroups make the nice value
 of a process count within its session only: for machines that do other things meanwhile.
@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 TARGET = "tfgpu_bench.workloads.matpow"
-SHARE = 0.1
+SHARE = float(os.environ.get("TFGPU_PLANT_SHARE", "0.1"))  # how much longer
 KIND = os.environ.get("TFGPU_PLANT", "")
 PRIORITY = os.environ.get("TFGPU_PRIORITY", "")
 

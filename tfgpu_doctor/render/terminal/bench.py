@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -60,7 +61,13 @@ def show_end(result: BenchResult, console: Console) -> None:
         console.print()
     for note in notes:
         marked("note", note, console)
-    conclude(words.worst(result), Text(words.verdict(result), "bold"), console)
+    first, others = result.conclusions[:1], result.conclusions[1:]
+    if others:
+        console.print()
+    for conclusion in others:
+        hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(conclusion), console)
+    last = words.verdict(replace(result, conclusions=first))
+    conclude(words.worst(result), Text(last, "bold"), console)
 
 
 def _run(run: Run, advised: Sequence[str], short: bool, console: Console) -> None:
