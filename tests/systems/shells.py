@@ -1,4 +1,4 @@
-"""What neither cmd nor PowerShell understands."""
+"""What cmd and PowerShell do not understand; `where` is another command in PowerShell, and wmic left Windows 11."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 _POSIX = re.compile(
     r"""(?:^|[;&|(]\s*)(?:export|unset|sudo|rm|ls|ln|cp|mv|sed|grep|cat|head|env|chmod|find|source|apt|apt-get|ldconfig|
-        lspci|dmesg|modprobe|systemctl|uname|readelf|ldd|which|kill|ulimit|mkdir\ -p|tail|ps|mount|df|where)\s
+        lspci|dmesg|modprobe|systemctl|uname|readelf|ldd|which|kill|ulimit|mkdir\ -p|tail|ps|mount|df|where|wmic)\s
     |\$\(|`|'[^"]*'(?=[^"]*$)|~/|/dev/|/usr/|/etc/|/bin/|/tmp\b|/proc/|\bgrep\b|\bhead\b|^[A-Z_][A-Z0-9_]*=|<\(|\$\w
     |/dev/null|\bpython3(?:\.\d+)?\s""",
     re.VERBOSE,

@@ -13,6 +13,7 @@ from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.systems.shells import posix
 from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.records.report import Finding
@@ -76,3 +77,15 @@ def test_what_a_posix_shell_alone_understands_is_seen() -> None:
         "where.exe cudart64_*.dll",
     )
     assert posix({"text": "", "commands": bad + good}) == list(bad)
+
+
+def test_pages() -> None:
+    pages = [page for one in all_ids() if (page := page_of(one))]
+    wrong = [
+        f"{page.id}: {command}"
+        for page in pages
+        for fix in page.fixes
+        if fix.platform == "Windows"
+        for command in posix({"text": fix.text, "commands": fix.commands})
+    ]
+    assert wrong == [], "\n".join(wrong)

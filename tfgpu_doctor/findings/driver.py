@@ -257,5 +257,7 @@ def smi_not_found(
 _SEE_DRIVER = {
     "linux": Fix("See whether there is an NVIDIA GPU and a driver", ("lspci | grep -i nvidia", "ls /dev/nvidia*")),
     "wsl2": Fix("Look in the folder of WSL, which may not be on PATH", ("/usr/lib/wsl/lib/nvidia-smi",)),
-    "windows": Fix("See whether there is an NVIDIA GPU", ("wmic path win32_VideoController get name",)),
+    "windows": Fix(
+        "See whether there is an NVIDIA GPU", ('powershell -Command "(Get-CimInstance Win32_VideoController).Name"',)
+    ),
 }

@@ -220,7 +220,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
             ),
             Fix(
                 text="See which CUDA DLLs Windows finds",
-                commands=("where cudart64_*.dll cublas64_*.dll cudnn64_*.dll",),
+                commands=("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",),
             ),
         ),
     )

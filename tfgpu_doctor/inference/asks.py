@@ -46,15 +46,16 @@ _ASKS = {
     "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
     "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
 }
+# Microsoft, "WMI command line (WMIC) utility deprecation": Windows 11 24H2 comes without wmic
 _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to ask for
     **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
     **dict.fromkeys(("driver.kernel_module", "driver.kernel_module_loaded")),
-    "host.cpu_flags": "wmic cpu get name",
-    "host.pci_gpus": "wmic path win32_VideoController get name",
-    "driver.libcuda": "where nvcuda.dll",
+    "host.cpu_flags": 'powershell -Command "(Get-CimInstance Win32_Processor).Name"',
+    "host.pci_gpus": 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"',
+    "driver.libcuda": "where.exe nvcuda.dll",
     "cuda.toolkits": "nvcc --version",
-    "cudnn.installed": "where cudnn64_*.dll",
-    "loader.sonames": "where cudart64_*.dll cudnn64_*.dll",
+    "cudnn.installed": "where.exe cudnn64_*.dll",
+    "loader.sonames": "where.exe cudart64_*.dll cudnn64_*.dll",
     "loader.search_path": "echo %PATH%",
     "variables": "set",
 }

@@ -70,7 +70,6 @@ _PROGRAMS: dict[str, Callable[[list[str]], list[str] | None]] = {
     "sed": lambda words: ["notepad", words[-1]],  # the text of the fix says what to change
     "mv": lambda words: ["move", *words[1:]],
     "which": lambda words: ["where.exe", *words[1:]],
-    "where": lambda words: ["where.exe", *words[1:]],  # PowerShell has another command of that name
     "grep": _find_lines,
 }
 
