@@ -9,7 +9,7 @@ from pathlib import Path
 from tfgpu_doctor.findings.pages import LAYERS, pages_of
 from tfgpu_doctor.findings.pages.headline import further_links, headline_of
 from tfgpu_doctor.findings.pages.records import Page, Remedy
-from tfgpu_doctor.render.markdown.report import escape, fenced
+from tfgpu_doctor.render.markdown.parts import escape, fenced
 
 FILE = Path(__file__).parent.parent / "docs" / "findings.md"
 _LONGEST = 4000  # characters of one text; no page has a longer one

@@ -56,7 +56,7 @@ def statuses(text: str) -> dict[str, str]:
         (("--repeat", "0"), "--repeat"),
         (("--virtual-gpus", "1"), "--virtual-gpus"),
         (("--dtype", "int8"), "--dtype"),
-        (("--format", "html"), "'html' is not one of"),
+        (("--format", "sarif"), "'sarif' is not one of"),
         (("--format", "text", "--format", "junit"), "2 formats for standard output"),
         (("--output", "/nowhere/x.xml"), "the folder /nowhere does not exist"),
         (("--python", "/nowhere/python"), "/nowhere/python: no such program, or not executable"),

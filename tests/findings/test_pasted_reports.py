@@ -16,7 +16,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.facts import Facts, Message
 from tfgpu_doctor.records.report import Finding, Report
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.markdown import report as markdown
+from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.terminal import report as plain
 
 Printed = Callable[[Report], str]
@@ -40,7 +40,11 @@ def test_findings_survive_the_paste(form: str, monkeypatch: pytest.MonkeyPatch) 
         report = make_report(spoil(healthy(), rows[0][1]), MATRIX, source="live", timings={})
         found = kept(report.findings)
         assert found, finding
-        pasted = markdown.render(report) if form == "markdown" else printed(report, int(form), monkeypatch)
+        pasted = (
+            renderer("markdown", "report", {})(report)
+            if form == "markdown"
+            else printed(report, int(form), monkeypatch)
+        )
         assert kept(diagnose(facts_of(f"$ tfgpu doctor\n{pasted}\n$ exit"), MATRIX).findings) == found, pasted
 
 

@@ -76,8 +76,7 @@ from tfgpu_doctor.render.check_words import read_file
 from tfgpu_doctor.render.console import clean, console_for
 from tfgpu_doctor.render.formats import FORMATS, renderer
 from tfgpu_doctor.render.html import bench as bench_html
-from tfgpu_doctor.render.markdown.bench_compare import render as compare_markdown
-from tfgpu_doctor.render.markdown.report import escape
+from tfgpu_doctor.render.markdown.parts import escape
 from tfgpu_doctor.render.terminal import bench as bench_text
 from tfgpu_doctor.render.terminal import bench_compare, check
 from tfgpu_doctor.render.terminal import compare as compare_text
@@ -180,7 +179,9 @@ def bench(data: bytes) -> BenchResult:
         found = compare_benches(*pair, NOW)
         assert msgspec.json.decode(found.to_json(), type=BenchComparison) == found
         _shown(lambda console, one=found: bench_compare.render(one, console))
-        assert compare_markdown(found)
+        assert all(
+            renderer(name, "bench comparison", {})(found) for name in ("markdown", "html", "junit", "prometheus")
+        )
         assert pair[0] is not pair[1] or not any(one.verdict in ("slower", "faster") for one in found.runs)
     return mine
 

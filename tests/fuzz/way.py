@@ -22,7 +22,8 @@ from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.markdown import report as markdown
+from tfgpu_doctor.render.formats import renderer
+from tfgpu_doctor.render.markdown.parts import LONGEST
 from tfgpu_doctor.render.terminal import report as text
 
 SCHEMA = Path(tfgpu_doctor.__file__).parent / "records" / "schemas" / "report-1.json"
@@ -82,8 +83,8 @@ def _plain_text(report: Report) -> None:
 
 
 def _plain_markdown(report: Report) -> None:
-    page = markdown.render(report)
-    assert len(page) <= markdown.LONGEST
+    page = renderer("markdown", "report", {})(report)
+    assert len(page) <= LONGEST
     assert page.replace("\n", "").isprintable(), "no control character"
     outside = _FENCE.sub("", page)
     left = re.search(r"(?<!\\)<.{0,40}", _OUR_TAGS.sub("", outside))

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.diagnosis.test_manifests import judged, made
+from tests.render.showing import as_format
 from tfgpu_doctor.records.checked import Change, Checked, ReadFile
-from tfgpu_doctor.render.ci.check_github import render as as_github
-from tfgpu_doctor.render.ci.check_junit import render as as_junit
 from tfgpu_doctor.render.ci.check_sarif import render as as_sarif
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.markdown.check import render as as_markdown
 from tfgpu_doctor.render.terminal.check import render as as_text
+
+as_github, as_junit, as_markdown = (as_format(name, "check") for name in ("github", "junit", "markdown"))
 
 
 def checked(*requirements: str) -> Checked:

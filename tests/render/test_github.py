@@ -9,12 +9,15 @@ from typing import NamedTuple
 import pytest
 
 from tests.healthy import known, spoil
+from tests.render.showing import as_format
 from tests.render.test_junit import BOMBS
 from tests.render.test_text import MACHINES, check_golden, report
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.render.ci.github import Annotation, commands, escape, render
+from tfgpu_doctor.render.ci.github import commands, escape
+from tfgpu_doctor.render.shapes import Annotation
 
+render = as_format("github", "report")
 GOLDEN = Path(__file__).parent / "golden" / "github"
 
 

@@ -11,9 +11,10 @@ from tests.cli.runner import tfgpu
 from tests.healthy import known
 from tests.records.test_report import report
 from tests.render.pages import Page
+from tests.render.showing import as_format
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.render.html.doctor import render
 
+render = as_format("html", "report")
 EVIL = "</script><img src=x onerror=alert(1)>\"'&\x1b[31m"
 BROKEN: dict[str, Any] = {
     "tensorflow.version": known(EVIL, EVIL),

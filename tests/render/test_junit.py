@@ -18,6 +18,7 @@ import xmlschema
 
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import known, spoil
+from tests.render.showing import as_format
 from tests.render.test_markdown import HOSTILE
 from tests.render.test_text import MACHINES, check_golden, report
 from tfgpu_doctor.diagnosis.selection import restrict
@@ -25,8 +26,10 @@ from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import FailOn, Report, exit_code
-from tfgpu_doctor.render.ci.junit import Case, Suite, render, xml
+from tfgpu_doctor.render.ci.junit import xml
+from tfgpu_doctor.render.shapes import Case, Suite
 
+render = as_format("junit", "report")
 HERE = Path(__file__).parent
 SCHEMAS = [xmlschema.XMLSchema(HERE / "junit.xsd")]
 SCHEMAS += [xmlschema.XMLSchema(os.environ["TFGPU_JUNIT_XSD"])] if "TFGPU_JUNIT_XSD" in os.environ else []

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from tests.healthy import gpu, healthy, known, spoil
+from tests.render.showing import as_format
 from tests.render.test_text import MACHINES, check_golden, report
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Evidence, Finding, Fix, Report, Severity
 from tfgpu_doctor.redact.redaction import redact
-from tfgpu_doctor.render.markdown.report import LONGEST, escape, fenced, render
+from tfgpu_doctor.render.markdown.parts import LONGEST, escape, fenced
 
 GOLDEN = Path(__file__).parent / "golden" / "markdown"
+render = as_format("markdown", "report")
 HOSTILE = (
     "@octocat #1 GH-7 owner/repo#3 <script>alert(1)</script> <!-- [a](http://evil.example/x_y) | **b** `c` :tada: "
     "![i](x) \\| $x$ ~~y~~ </details> www.evil.example a@b.example &lt; \x1b[31m\u202e"

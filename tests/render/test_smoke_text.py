@@ -14,19 +14,18 @@ import pytest
 
 from tests.bench.fake_worker import WRONG
 from tests.healthy import known
+from tests.render.showing import as_format
 from tests.render.test_github import read
 from tests.render.test_junit import BOMBS, is_red, valid
 from tests.render.test_text import check_golden
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.records.schemas import FOLDER
 from tfgpu_doctor.redact.redaction import redact
-from tfgpu_doctor.render.ci.smoke_github import render as github
-from tfgpu_doctor.render.ci.smoke_junit import render as junit_xml
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.markdown.smoke import render as markdown
 from tfgpu_doctor.render.terminal.smoke import render
 from tfgpu_doctor.smoke.records import Smoke, exit_code
 
+github, junit_xml, markdown = (as_format(name, "smoke") for name in ("github", "junit", "markdown"))
 GOLDEN = Path(__file__).parent / "golden" / "smoke"
 
 

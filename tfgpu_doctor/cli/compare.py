@@ -165,9 +165,10 @@ def _reports(base: Report, new: Report, names: tuple[str, str], options: Compare
         raise click.UsageError(f"{', '.join(wrong)}: only for bench results, but these are doctor reports")
     matrix = load_matrix(options.matrix_file)
     comparison = compare(base, new, matrix, now(), names=names, require_gpus=options.require_gpus)
+    fail_on = FAIL_ON_REPORTS[options.fail_on or "error"]
     shown = comparison if options.everything else without_noise(comparison)
-    write(shown, "report comparison", targets, redact=options.redact, everything=options.everything)
-    return exit_code(comparison, FAIL_ON_REPORTS[options.fail_on or "error"])
+    write(shown, "report comparison", targets, redact=options.redact, everything=options.everything, fail_on=fail_on)
+    return exit_code(comparison, fail_on)
 
 
 def _benches(
@@ -183,8 +184,9 @@ def _benches(
         raise click.UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
     across = _across(options.across)
     comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
-    write(comparison, "bench comparison", targets, redact=options.redact)
-    return exit_code(comparison, FAIL_ON_BENCHES[options.fail_on or "slower"])
+    fail_on = FAIL_ON_BENCHES[options.fail_on or "slower"]
+    write(comparison, "bench comparison", targets, redact=options.redact, fail_on=fail_on)
+    return exit_code(comparison, fail_on)
 
 
 def _across(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -88,12 +88,25 @@ def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
     """0 nothing new at or above `fail_on`, 1 something is, 3 that is open."""
     if fail_on == "never":
         return EXIT_OK
-    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
-    grave = [change for change in comparison.findings if change.severity in failing and change.inside == "bad"]
-    if any(change.status == "new" for change in grave):
+    if any(is_failing(change, fail_on) for change in comparison.findings):
         return EXIT_PROBLEM
-    is_unclear = any(change.status == "unjudged" and change.root_cause for change in grave)
+    is_unclear = any(is_open(change, fail_on) for change in comparison.findings)
     return EXIT_UNKNOWN if is_unclear or comparison.bad.verdict == "unknown" else EXIT_OK
+
+
+def is_failing(change: FindingChange, fail_on: FailOn) -> bool:
+    """Whether a finding is new and makes the exit code 1."""
+    return change.status == "new" and _counts(change, fail_on)
+
+
+def is_open(change: FindingChange, fail_on: FailOn) -> bool:
+    """Whether it would count, and the other report lacks the facts to tell whether it is new."""
+    return change.status == "unjudged" and change.root_cause and _counts(change, fail_on)
+
+
+def _counts(change: FindingChange, fail_on: FailOn) -> bool:
+    failing = {"error": (Severity.ERROR,), "warning": (Severity.ERROR, Severity.WARNING), "never": ()}[fail_on]
+    return change.inside == "bad" and change.severity in failing
 
 
 def _side(report: Report, name: str, judged: Diagnosis) -> Side:

@@ -1,4 +1,8 @@
-"""The formats of --format: one row each, which is all that commands know of them.
+"""The formats of --format and the kinds of results: one row each, which is all that commands know of them.
+
+A kind of result has an outline (outlines/), which makes of it one or more shapes: a page, checks, metrics. A format
+has one renderer for one of these shapes, so that a new format is one row, and every result that has this shape can be
+shown in it; `own` are the renderers of what needs more than a shape can hold, such as charts.
 
 Renderers are imported when they are used, so that a command does not wait for those that it does not need.
 """
@@ -12,13 +16,25 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 Detail = Literal["least", "normal", "full"]  # how much of a result the text for people shows
+Shape = Literal["page", "checks", "metrics"]
+
+# what the outline of each kind of result makes of it: functions of outlines.<kind>, a blank as _
+KINDS: dict[str, tuple[Shape, ...]] = {
+    "report": ("page", "checks", "metrics"),
+    "check": ("page", "checks"),
+    "smoke": ("page", "checks", "metrics"),
+    "report comparison": ("page", "checks"),
+    "bench comparison": ("page", "checks", "metrics"),
+}
 
 
 class Format(NamedTuple):
-    """A format; `renderers` are modules of this package by the kind of result that they show."""
+    """A format; `shows` is the shape that the module `renderer` of this package takes, `own` modules by kind."""
 
     name: str
-    renderers: Mapping[str, str] = {}
+    shows: Shape | None = None
+    renderer: str = ""
+    own: Mapping[str, str] = {}
     shared: bool = False  # made for others to read, so redacted unless told otherwise
     ending: str = ""  # of files that get this format without being asked
     is_commands: bool = False  # of a CI system, which takes them from the log
@@ -29,7 +45,7 @@ class Format(NamedTuple):
 _ROWS = (
     Format(
         "text",
-        {
+        own={
             "report": "terminal.report",
             "check": "terminal.check",
             "smoke": "terminal.smoke",
@@ -39,45 +55,41 @@ _ROWS = (
         changes=True,
     ),
     Format("json", ending=".json"),  # of every result: its own to_json
-    Format(
-        "markdown",
-        {
-            "report": "markdown.report",
-            "check": "markdown.check",
-            "smoke": "markdown.smoke",
-            "bench comparison": "markdown.bench_compare",
-        },
-        shared=True,
-        ending=".md",
-        changes=True,
-    ),
-    Format(
-        "junit",
-        {"report": "ci.junit", "check": "ci.check_junit", "smoke": "ci.smoke_junit"},
-        shared=True,
-        ending=".xml",
-    ),
-    Format(
-        "github",
-        {"report": "ci.github", "check": "ci.check_github", "smoke": "ci.smoke_github"},
-        shared=True,
-        is_commands=True,
-        summary="markdown",
-    ),
-    Format("sarif", {"check": "ci.check_sarif"}, shared=True, ending=".sarif"),
-    Format("html", {"report": "html.doctor"}, shared=True, ending=".html"),
+    Format("markdown", "page", "markdown.page", shared=True, ending=".md", changes=True),
+    Format("junit", "checks", "ci.junit", shared=True, ending=".xml"),
+    Format("github", "checks", "ci.github", shared=True, is_commands=True, summary="markdown"),
+    Format("sarif", own={"check": "ci.check_sarif"}, shared=True, ending=".sarif"),
+    Format("html", "page", "html.page", shared=True, ending=".html", changes=True),
+    Format("prometheus", "metrics", "prometheus", shared=True, ending=".prom"),
 )
 FORMATS = {row.name: row for row in _ROWS}
 
 
 def choices(*kinds: str) -> tuple[str, ...]:
     """The formats in which at least one of these kinds of results can be shown."""
-    everything = ("text", "json")
-    return tuple(row.name for row in _ROWS if row.name in everything or any(kind in row.renderers for kind in kinds))
+    return tuple(name for name in FORMATS if name in ("text", "json") or any(shows(name, kind) for kind in kinds))
+
+
+def shows(name: str, kind: str) -> bool:
+    """Whether a format has a renderer for results of this kind."""
+    row = FORMATS[name]
+    return kind in row.own or row.shows in KINDS[kind]
 
 
 def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     """The function that shows a result of this kind, given those of the options that its parameters name."""
-    render = import_module(f"tfgpu_doctor.render.{FORMATS[name].renderers[kind]}").render
-    parameters = inspect.signature(render).parameters
-    return partial(render, **{option: value for option, value in options.items() if option in parameters})
+    row = FORMATS[name]
+    if kind in row.own:
+        return _given(_module(row.own[kind]).render, options)
+    outline = _given(getattr(_module(f"outlines.{kind.replace(' ', '_')}"), row.shows or ""), options)
+    render = _module(row.renderer).render
+    return lambda result: render(outline(result))
+
+
+def _module(name: str) -> Any:
+    return import_module(f"tfgpu_doctor.render.{name}")
+
+
+def _given(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
+    parameters = inspect.signature(function).parameters
+    return partial(function, **{option: value for option, value in options.items() if option in parameters})

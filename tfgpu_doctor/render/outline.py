@@ -38,6 +38,11 @@ class Line(NamedTuple):
     id: str = ""
     commands: tuple[str, ...] = ()
 
+    @property
+    def is_step(self) -> bool:
+        """Whether it says what to do: it has commands to copy, or may have."""
+        return self.label == "fix" or bool(self.commands)
+
 
 class Block(NamedTuple):
     """A heading and its lines; `docs` is a link, or nothing."""

@@ -85,13 +85,21 @@ def exit_code(comparison: BenchComparison, fail_on: FailOnSpeed) -> int:
     """
     if fail_on == "never":
         return EXIT_OK
-    failing = _FAILING[fail_on]
-    if any(one.verdict in failing or (one.lost and "slower" in failing) for one in comparison.runs):
+    if any(is_failing(one, fail_on) for one in comparison.runs):
         return EXIT_PROBLEM
-    counted = [one for one in comparison.runs if one.base is not None]
+    counted = any(one.base is not None for one in comparison.runs)
     missing = any(one.measured for one in comparison.only_base)
-    open_ones = [one for one in counted if one.verdict not in JUDGED and not one.lost]
-    return EXIT_UNKNOWN if not counted or open_ones or missing else EXIT_OK
+    return EXIT_UNKNOWN if not counted or missing or any(map(is_open, comparison.runs)) else EXIT_OK
+
+
+def is_failing(run: RunChange, fail_on: FailOnSpeed) -> bool:
+    """Whether a run makes the exit code 1."""
+    return run.verdict in _FAILING[fail_on] or (run.lost and "slower" in _FAILING[fail_on])
+
+
+def is_open(run: RunChange) -> bool:
+    """Whether BASE has a speed of this run, and it was not judged."""
+    return run.base is not None and run.verdict not in JUDGED and not run.lost
 
 
 def _side(result: BenchResult, name: str) -> Side:

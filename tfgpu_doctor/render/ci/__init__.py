@@ -1,1 +1,1 @@
-"""Formats that CI systems read: JUnit XML and GitHub's workflow commands."""
+"""Formats that CI systems read: JUnit XML, GitHub's workflow commands, SARIF."""

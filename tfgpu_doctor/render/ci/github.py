@@ -6,27 +6,21 @@ that nothing from outside can begin a line, end a property or be a command of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
 
-from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Report, Severity, exit_code
-from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
-from tfgpu_doctor.render.ci.plain import line, lines_of
+from tfgpu_doctor.render.ci.plain import line
+from tfgpu_doctor.render.shapes import Annotation, Checks, Level
 
-Level = Literal["error", "warning", "notice"]
-
-LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_ORDER: tuple[Level, ...] = ("error", "warning", "notice")
 _LONGEST = 4000  # characters of a message
 _LONGEST_TITLE = 200
 
 
-class Annotation(NamedTuple):
-    """One message of a run."""
-
-    level: Level
-    title: str
-    lines: tuple[str, ...]
-    place: tuple[str, int] | None = None  # a file and a line of it
+def render(checks: Checks) -> str:
+    """The annotations, the gravest first, then what is printed to the log."""
+    ordered = sorted(checks.annotations, key=lambda one: _ORDER.index(one.level))
+    # none of our lines begins with a colon, and none may hold the runner's older form of commands
+    return commands(ordered) + "".join(line(one).replace("##", "# #") + "\n" for one in checks.log)
 
 
 def commands(annotations: Iterable[Annotation]) -> str:
@@ -58,25 +52,3 @@ def _property(text: str) -> str:
     short = line(text)
     short = short if len(short) <= _LONGEST_TITLE else short[: _LONGEST_TITLE - 1] + "…"
     return escape(short).replace(":", "%3A").replace(",", "%2C")
-
-
-def render(report: Report, fail_on: FailOn = "error") -> str:
-    """The annotations of a diagnosis, and a last line with the verdict."""
-    verdict = f"tfgpu doctor: {report.verdict}: {verdict_sentence(report)}{problem_counts(report)}\n"
-    return commands(of_report(report, fail_on)) + verdict
-
-
-def of_report(report: Report, fail_on: FailOn = "error") -> Iterator[Annotation]:
-    """One for each root cause, the gravest first; one more where there is no verdict."""
-    titles = {finding.id: finding.title for finding in report.findings}
-    order = list(LEVELS)
-    for finding in sorted(report.findings, key=lambda finding: order.index(finding.severity)):
-        if finding.root_cause:
-            name = f"{finding.title} ({finding.id})"
-            yield Annotation(LEVELS[finding.severity], name, tuple(lines_of(finding, titles)))
-    if report.verdict == "unknown":
-        reasons = dict.fromkeys(item.reason for item in report.undetermined)
-        level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"
-        yield Annotation(
-            level, f"tfgpu doctor {verdict_sentence(report)}", tuple(reasons) or ("nothing more is known",)
-        )

@@ -16,9 +16,10 @@ from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.html.charts import speeds, times
 from tfgpu_doctor.render.html.charts.common import ROWS, chunks, worth_drawing
-from tfgpu_doctor.render.html.doctor import body
 from tfgpu_doctor.render.html.environment import environment
+from tfgpu_doctor.render.html.page import body
 from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
+from tfgpu_doctor.render.outlines import report as doctor_outline
 from tfgpu_doctor.render.terminal.bench_table import columns
 
 FEW = 3  # runs whose advice is shown run by run
@@ -38,7 +39,7 @@ _READ = (
 def render(result: BenchResult, report: Report | None = None) -> str:
     """The whole page; `report` is the doctor's of the facts that the result carries."""
     title = f"tfgpu bench {result.workload}: {result.title}"
-    doctor = body(report) if report else ""
+    doctor = body(doctor_outline.found(report)) if report else ""
     sections = [
         (name, anchor, section(name, anchor, *parts))
         for name, anchor, parts in (

@@ -1,0 +1,167 @@
+"""What a comparison of two reports says in words: for terminals and pages. Pure.
+
+Text from outside is returned as it is; who prints it cleans or escapes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tfgpu_doctor.compare.records import Change, Comparison, Explanation, FindingChange
+from tfgpu_doctor.records.units import count
+from tfgpu_doctor.render.outline import Block, Line
+
+_MOST = 10  # changes of one layer that explain nothing
+_MOST_NAMED = 3  # changes that are named in one sentence
+_COUNTED = {
+    "new": ("new finding", ""),
+    "unjudged": ("finding", " that cannot be compared"),
+    "gone": ("finding", " gone"),
+    "remains": ("finding", " in both"),
+}
+_RANKS = {"explains": 0, "connected": 1}
+REAL = ("changed", "added", "removed")
+
+
+class LayerChanges(NamedTuple):
+    """The changes of one layer that are shown, what explains something first, and how many more there are."""
+
+    name: str
+    changes: tuple[Change, ...]
+    left_out: int
+
+
+def what_differs(comparison: Comparison, everything: bool) -> list[Change]:
+    """The changes; without those that differ from minute to minute, unless `everything` is wanted."""
+    return [change for change in comparison.changes if everything or change.weight != "noise"]
+
+
+def layers(changes: Iterable[Change], everything: bool) -> Iterator[LayerChanges]:
+    """What differs between the machines, layer by layer."""
+    real = [change for change in changes if change.status in REAL]
+    for layer in dict.fromkeys(change.layer for change in real):
+        ranked = [change for change in real if change.layer == layer]
+        ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
+        most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
+        yield LayerChanges(layer, tuple(ranked[:most]), max(len(ranked) - most, 0))
+
+
+def mark_of(change: Change, comparison: Comparison) -> str:
+    """A change that explains something has a mark: of a problem, or of a repair; the others have none."""
+    new = {finding.id for finding in comparison.findings if finding.status == "new"}
+    return "" if change.weight != "explains" else "error" if new & set(change.findings) else "ok"
+
+
+def not_examined(comparison: Comparison, changes: Sequence[Change]) -> Iterator[str]:
+    """What only one of the reports knows, a sentence for each side."""
+    for side, status in ((comparison.good, "unexamined"), (comparison.bad, "lost")):
+        texts = [change.text for change in changes if change.status == status]
+        if texts:
+            more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
+            yield f"Not examined in {side.name}, so not compared: {'; '.join(texts[:_MOST])}{more}"
+
+
+def machines(comparison: Comparison) -> str:
+    """How the machines differ; empty where they are the same."""
+    how = "; ".join(comparison.machines)
+    return f"These are two machines, or one that was rebuilt: {how}" if how else ""
+
+
+def still_there(comparison: Comparison) -> list[FindingChange]:
+    """The root causes that both reports have."""
+    return [finding for finding in comparison.findings if finding.status == "remains" and finding.root_cause]
+
+
+def title_of(finding: FindingChange) -> str:
+    """The title, and the other one that it had."""
+    return finding.title + (f" (was: {finding.before})" if finding.before else "")
+
+
+def findings_shown(comparison: Comparison) -> list[FindingChange]:
+    """All but consequences that cannot be compared: their causes are shown."""
+    return [finding for finding in comparison.findings if finding.status != "unjudged" or not finding.follows_from]
+
+
+def block_of(comparison: Comparison, finding: FindingChange) -> Block:
+    """A finding that is new or gone, with what explains it."""
+    gone = finding.inside == "good"
+    mark = "ok" if gone else finding.severity.value
+    return Block(mark, finding.title, tuple(_lines(comparison, finding, gone)), (finding.id,))
+
+
+def _lines(comparison: Comparison, finding: FindingChange, gone: bool) -> Iterator[Line]:
+    word = "gone" if gone else "new"
+    if finding.status == "unjudged":
+        other = comparison.bad if gone else comparison.good
+        yield Line("status", f"unknown whether it is {word}: {other.name} lacks the facts that decide it")
+    else:
+        yield Line("status", word)
+    explanation = next((found for found in comparison.explanations if found.finding == finding.id), None)
+    if explanation:
+        yield from _explained(comparison, explanation, gone)
+    elif finding.follows_from:
+        yield Line("cause", f"a consequence of {finding.follows_from}")
+
+
+def _explained(comparison: Comparison, explanation: Explanation, gone: bool) -> Iterator[Line]:
+    texts = {change.id: change.text for change in comparison.changes}
+    named = _named(texts, explanation.changes)
+    if explanation.how == "undone":
+        yield Line("cause", named)
+        yield Line("", _verified(comparison, explanation, gone))
+        yield from (Line("or", _named(texts, other)) for other in explanation.alternatives)
+        return
+    near = [change.text for change in comparison.changes if _is_suspect(change, explanation)]
+    if explanation.how == "seen":
+        yield Line("evidence", named)
+        yield Line("", "undoing any of the changes does not remove it")
+    elif named:
+        near = [named, *near]
+    if near:
+        yield Line("related", f"changed, and read by this check: {_joined(near)}")
+    elif explanation.how == "read":
+        yield Line("cause", "nothing that both reports examined")
+
+
+def _verified(comparison: Comparison, explanation: Explanation, gone: bool) -> str:
+    """What a second diagnosis has shown, of the old report with the changes or of the new one without them."""
+    name = (comparison.good if gone else comparison.bad).name
+    it = "this change" if len(explanation.changes) == 1 else "these changes"
+    undone = f"{name}, diagnosed again {'with' if gone else 'without'} {it}, does not have it"
+    also = f", but {', '.join(explanation.side_effects)}" if explanation.side_effects else ""
+    return f"confirmed: {undone}{also}"
+
+
+def _is_suspect(change: Change, explanation: Explanation) -> bool:
+    connected = change.weight in ("connected", "explains") and explanation.finding in change.findings
+    return connected and change.status in REAL and change.id not in explanation.changes
+
+
+def _named(texts: dict[str, str], ids: Iterable[str]) -> str:
+    return _joined([texts[name] for name in ids])
+
+
+def _joined(texts: list[str]) -> str:
+    shown = "; ".join(texts[:_MOST_NAMED])
+    return shown + (f"; and {len(texts) - _MOST_NAMED} more above" if len(texts) > _MOST_NAMED else "")
+
+
+def summary(comparison: Comparison, shown: Sequence[Change]) -> tuple[str, str]:
+    """A mark and a sentence."""
+    counts = dict.fromkeys(("new", "gone", "unjudged", "remains"), 0)
+    for finding in findings_shown(comparison):
+        counts[finding.status] += finding.status != "remains" or finding.root_cause
+    changes = sum(change.status in REAL for change in shown)
+    parts = [count(counts[status], word) + where for status, (word, where) in _COUNTED.items() if counts[status]]
+    if changes or counts["new"] or counts["gone"] or counts["unjudged"]:
+        return _gravest(comparison), f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
+    return "ok", "nothing changed" + (f" ({parts[0]})" if parts else "")
+
+
+def _gravest(comparison: Comparison) -> str:
+    """The gravest of what is new."""
+    new = {finding.severity.value for finding in comparison.findings if finding.status == "new"}
+    graver = next((style for style in ("error", "warning", "note") if style in new), None)
+    unclear = any(finding.status == "unjudged" and finding.inside == "bad" for finding in findings_shown(comparison))
+    return graver or ("unknown" if unclear else "ok")

@@ -1,0 +1,108 @@
+"""A page as Markdown, for an issue or the summary of a job: short, with what is long folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfgpu_doctor.render.console import MARKS
+from tfgpu_doctor.render.markdown.parts import LONGEST, URL, escape, fenced, folded, table
+from tfgpu_doctor.render.outline import Block, Detail, Line
+from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_content
+
+_LONGEST_COMMAND = 2000
+_LONGEST_LINE = 4100  # of a variable or a line of the log
+_RESERVE = 1000  # characters for what says that something is left out
+
+
+def render(page: Page) -> str:
+    """The whole page, at most :data:`LONGEST` characters; what does not fit is named, unless it is folded."""
+    return "\n\n".join(_shown(page, LONGEST - _RESERVE)) + "\n"
+
+
+def _shown(page: Page, room: int) -> Iterator[str]:
+    word = f"**{MARKS[page.mark].markdown} {escape(page.word)}**"
+    head = f"{word}: {escape(page.sentence)}\n\n<sub>{escape(page.about)}</sub>"
+    yield head
+    room -= len(head)
+    left_out = []
+    for part in filter(has_content, page.parts):
+        text = _part(part, page.language, room)
+        if len(text) + 2 <= room:
+            room -= len(text) + 2
+            yield text
+        elif not isinstance(part, Detail | Page):
+            left_out.append(", ".join(part.ids) if isinstance(part, Block) and part.ids else part.title)
+    if left_out:
+        names = ", ".join(filter(None, left_out))
+        yield f"{len(left_out)} more are too long for this page" + (f": {escape(names)}" if names else "")
+
+
+def _part(part: Part, language: str, room: int) -> str:
+    match part:
+        case Block():
+            return _block(part, language)
+        case Detail():
+            return folded(part.title, _detail(part))
+        case Table():
+            return _table(part, room // 2)
+        case Items():
+            return "\n\n".join(filter(None, (_bold(part.title), "\n".join(f"- {escape(one)}" for one in part.lines))))
+        case Code():
+            return "\n\n".join(filter(None, (_bold(part.title), fenced(part.lines, part.language))))
+        case Page():
+            return folded(part.title, "\n\n".join(_shown(part, room)))
+
+
+def _bold(title: str) -> str:
+    return f"**{escape(title)}**" if title else ""
+
+
+def _table(part: Table, room: int) -> str:
+    """The rows for which there is room, the others counted."""
+    head = ("", *part.head) if part.marks else part.head
+    rows: list[tuple[str, ...]] = []
+    for place, row in enumerate(part.rows):
+        rows.append((MARKS[part.marks[place]].markdown, *row) if part.marks else row)
+        room -= len(table(head, rows[-1:]))
+        if room < 0 and place:
+            rows.pop()
+            return f"{table(head, rows)}\n\n{len(part.rows) - place} more are too many for this page"
+    return table(head, rows)
+
+
+def _detail(detail: Detail) -> str:
+    if detail.rows:
+        return table(detail.head, detail.rows)
+    return fenced(line[:_LONGEST_LINE] for line in detail.lines)
+
+
+def _block(block: Block, language: str) -> str:
+    """A heading, the evidence, the fixes."""
+    named = _sub(block.ids[0]) if len(block.ids) == 1 else ""
+    parts = [f"### {MARKS[block.mark].markdown} {escape(block.title, 200)}{named}"]
+    items = [_item(line) for line in block.lines if not line.is_step]
+    parts += ["\n".join(items)] if items else []
+    for line in block.lines:
+        if line.is_step:
+            parts.append(f"**{escape(line.label)}** {escape(line.text)}".rstrip())
+            parts += [fenced(map(_command, line.commands), language)] if line.commands else []
+    if URL.fullmatch(block.docs):
+        parts.append(f"**see** <{block.docs}>")
+    return "\n\n".join(parts)
+
+
+def _item(line: Line) -> str:
+    label = f"**{escape(line.label)}** " if line.label else ""
+    source = f" ←{_sub(line.source)}" if line.source else ""
+    return f"- {label}{escape(line.text)}{source}{_sub(line.id) if line.id else ''}"
+
+
+def _sub(text: str) -> str:
+    return f" <sub>{escape(text, 200)}</sub>"
+
+
+def _command(command: str) -> str:
+    """A command whole, or not at all: half of one would do something else."""
+    if len(command) > _LONGEST_COMMAND:
+        return f"# a command of {len(command)} characters, in the JSON report"
+    return command

@@ -1,0 +1,89 @@
+"""What a smoke test comes to: a line, a case and a few metrics for each check. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+from tfgpu_doctor.render.outlines import report as doctor
+from tfgpu_doctor.render.outlines.gauges import created, gauge, info, rate, states
+from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Metric, Page, Sample, Suite, Table
+from tfgpu_doctor.render.smoke_words import MARKS, WORDS, findings_behind, machine, outcome, title, verdict
+from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
+
+_COMMAND = "tfgpu smoke"
+
+
+def page(smoke: Smoke) -> Page:
+    """A table of the checks, and the doctor's report."""
+    about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}, {smoke.created}"
+    table = Table(
+        "Checks",
+        ("Check", "Found"),
+        tuple((title(check), outcome(check)) for check in smoke.checks),
+        tuple(MARKS[check.status] for check in smoke.checks),
+    )
+    word, _, counts = verdict(smoke).partition(": ")
+    parts = (table, doctor.page(smoke.report))
+    return Page(_COMMAND, about, MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, parts)
+
+
+def checks(smoke: Smoke) -> Checks:
+    """A case for each check, an annotation for each that is not ok."""
+    cases = tuple(_case(check, smoke) for check in smoke.checks)
+    problems = tuple(
+        Annotation(
+            "warning" if case.outcome == "skipped" else "error",
+            f"{_COMMAND}: {title(check)}: {WORDS[check.status]}",
+            (case.message, *case.details),
+        )
+        for check, case in zip(smoke.checks, cases, strict=True)
+        if check.status != "ok"
+    )
+    log = (*map(_line, smoke.checks), f"{_COMMAND}: {verdict(smoke)}")
+    return Checks(_COMMAND, smoke.created, (Suite(_COMMAND, cases),), problems, log)
+
+
+def _line(check: SmokeCheck) -> str:
+    ok = "ok: " if check.status == "ok" else ""
+    where = f"{check.on}: " if check.on else ""
+    return f"{check.name}: {where}{ok}{outcome(check)}"
+
+
+def _case(check: SmokeCheck, smoke: Smoke) -> Case:
+    case = Case(title(check), "tfgpu.smoke", seconds=check.seconds, details=tuple(findings_behind(check, smoke)))
+    if check.status == "ok":
+        return case._replace(details=(outcome(check), *case.details))
+    if check.status == "failed":
+        return case._replace(outcome="failure", kind="failed", message=outcome(check))
+    # beside a failure, what could not be run for it is no second problem
+    is_problem = check.status == "unknown" or smoke.verdict != "failed"
+    kind = WORDS[check.status]
+    return case._replace(outcome="error" if is_problem else "skipped", kind=kind, message=outcome(check))
+
+
+def metrics(smoke: Smoke) -> Iterator[Metric]:
+    """The verdict and the time, and of each check its status, time and speed."""
+    software = {name: smoke.software.get(name, "") for name in ("tensorflow", "python")}
+    yield info("smoke", smoke.tool, **software)
+    yield created("smoke", smoke.created)
+    yield states(
+        "tfgpu_smoke_verdict", "Verdict of the test; 1 for the one that holds.", get_args(Verdict), smoke.verdict
+    )
+    yield gauge("tfgpu_smoke_duration_seconds", "Time that the test took.", Sample(smoke.seconds))
+    yield gauge("tfgpu_smoke_budget_seconds", "Time that the test was given.", Sample(smoke.budget_s))
+    yield gauge("tfgpu_smoke_gpus", "GPUs that TensorFlow lists.", Sample(len(smoke.gpus)))
+    labels = [{"check": check.name, "device": check.on} for check in smoke.checks]
+    pairs = list(zip(smoke.checks, labels, strict=True))
+    every = (states("", "", get_args(Status), check.status, where, "status").samples for check, where in pairs)
+    yield gauge(
+        "tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *(one for each in every for one in each)
+    )
+    times = (Sample(check.seconds, where) for check, where in pairs if check.ran)
+    yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took, all rounds together.", *times)
+    speeds = [(check.throughput, where) for check, where in pairs if check.throughput]
+    for unit in dict.fromkeys(speed.unit for speed, _ in speeds):
+        name = f"tfgpu_smoke_check_{rate(unit)}"
+        yield gauge(
+            name, "Speed that a check measured.", *(Sample(one.value, at) for one, at in speeds if one.unit == unit)
+        )

@@ -1,0 +1,127 @@
+"""What a result comes to before it has a format: a page for people, checks for CI systems, metrics for monitoring.
+
+The outline of a kind of result (outlines/) makes these; a format has one renderer for one of them. Pure data.
+Text from outside is kept as it is; who prints it cleans or escapes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from tfgpu_doctor.render.outline import Block, Detail
+
+Outcome = Literal["passed", "failure", "error", "skipped"]
+Level = Literal["error", "warning", "notice"]
+
+
+# ------------------------------------------------------------------------------------------------------- for people
+
+
+class Table(NamedTuple):
+    """A table; `marks` are those of the rows (names of console.MARKS), where they have any."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...] = ()
+
+
+class Items(NamedTuple):
+    """A list of sentences."""
+
+    lines: tuple[str, ...]
+    title: str = ""
+
+
+class Code(NamedTuple):
+    """Lines that are shown as they are."""
+
+    title: str
+    lines: tuple[str, ...]
+    language: str = ""
+
+
+class Page(NamedTuple):
+    """A whole page, or part of another, which then shows it folded. Parts without content are not shown."""
+
+    title: str  # "tfgpu doctor"
+    about: str  # what made it, and when
+    mark: str  # of the verdict, a name of console.MARKS
+    word: str  # what stands out: the verdict
+    sentence: str
+    parts: tuple[Part, ...]
+    language: str = "sh"  # of the commands
+
+
+Part: TypeAlias = Block | Detail | Table | Items | Code | Page
+
+
+def has_content(part: Part) -> bool:
+    """Whether there is anything to show."""
+    match part:
+        case Table():
+            return bool(part.rows)
+        case Items() | Code():
+            return bool(part.lines)
+    return True
+
+
+# ----------------------------------------------------------------------------------------------------------- for CI
+
+
+class Case(NamedTuple):
+    """A check."""
+
+    name: str
+    classname: str
+    outcome: Outcome = "passed"
+    kind: str = ""  # of what went wrong, in a word or two
+    message: str = ""
+    details: tuple[str, ...] = ()  # lines; where the check passed, they are what it printed
+    seconds: float | None = None
+
+
+class Suite(NamedTuple):
+    """Checks that belong together."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+
+class Annotation(NamedTuple):
+    """One message about a run of a CI system."""
+
+    level: Level
+    title: str
+    lines: tuple[str, ...]
+    place: tuple[str, int] | None = None  # a file and a line of it
+
+
+class Checks(NamedTuple):
+    """A result as checks that passed or did not: red where the exit code is not 0, and only there."""
+
+    name: str  # "tfgpu doctor"
+    created: str
+    suites: tuple[Suite, ...]
+    annotations: tuple[Annotation, ...]
+    log: tuple[str, ...]  # lines for the log, the verdict last
+
+
+# ---------------------------------------------------------------------------------------------------- for monitoring
+
+
+class Sample(NamedTuple):
+    """A value and its labels."""
+
+    value: float
+    labels: Mapping[str, str] = MappingProxyType({})
+
+
+class Metric(NamedTuple):
+    """A gauge; its name ends in its base unit ("tfgpu_smoke_duration_seconds")."""
+
+    name: str
+    help: str
+    samples: tuple[Sample, ...]
