@@ -107,7 +107,7 @@ def test_ascii_terminals_get_no_traceback(good: str, bad: str) -> None:
         (("compare", "a.json"), "two files are needed: BASE.json and NEW.json"),
         (("compare", "nowhere.json", "b.json"), "cannot read nowhere.json: No such file or directory"),
         (("compare", "-", "-"), "only one of the two files can be standard input (-)"),
-        (("compare", "a.json", "b.json", "--format", "html"), "'html' is not one of"),
+        (("compare", "a.json", "b.json", "--format", "sarif"), "'sarif' is not one of"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
