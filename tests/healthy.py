@@ -148,6 +148,7 @@ def healthy() -> Facts:
                 "installed packages",
             ),
             damaged=known((), "RECORD"),
+            failing_files=known((), "errors of the import"),
             shadowed=known((), "sys.path"),
             tensorflow_paths=known((f"{SITE}/tensorflow",)),
             kernels=known(()),

@@ -6,7 +6,10 @@ import shutil
 from pathlib import Path
 
 from tests.loop.environments import Fault, Patient
+from tests.loop.made_up import wheel
 from tests.probes.elf_lab import PLAIN, Forge
+
+OF_ANOTHER_TENSORFLOW = "int TF_OfAnother(void);\nint SE_InitPlugin(void) { return TF_OfAnother(); }\n"
 
 
 def delete(*patterns: str) -> Fault:
@@ -86,13 +89,25 @@ def _filled(text: str, patient: Patient) -> str:
     return text
 
 
-def empty_library(path: str, code: str = PLAIN) -> Fault:
-    """A shared library without any function of what it is called after."""
+def empty_library(path: str, code: str = PLAIN, versions: tuple[str, ...] = ()) -> Fault:
+    """A shared library without any function of what it is called after; `versions` are those that it says to have."""
 
     def fault(patient: Patient) -> None:
         file = Path(_filled(path, patient))
         (patient.folder / "forge").mkdir()
-        Forge(patient.folder / "forge").library(file, code=code)
+        Forge(patient.folder / "forge").library(file, code=code, versions=versions)
+
+    return fault
+
+
+def plugin(distribution: str, version: str) -> Fault:
+    """A distribution with a file in tensorflow-plugins/ that asks TensorFlow for a function which it does not have."""
+
+    def fault(patient: Patient) -> None:
+        (patient.folder / "forge").mkdir()
+        name = f"tensorflow-plugins/lib{distribution.partition('-')[0]}_plugin.so"
+        made = Forge(patient.folder / "forge").library(patient.folder / name, code=OF_ANOTHER_TENSORFLOW)
+        patient.install(str(wheel(patient.folder, distribution, version, {name: made.read_bytes()})))
 
     return fault
 

@@ -26,6 +26,11 @@ from types import SimpleNamespace
 import h5py, numpy, wrapt
 from google import protobuf
 
+_plugin_dir = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tensorflow-plugins")
+if os.path.isdir(_plugin_dir):
+    for _name in os.listdir(_plugin_dir):
+        ctypes.CDLL(os.path.join(_plugin_dir, _name), os.RTLD_NOW)
+
 __version__ = "{version}"
 _caller = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "libtensorflow_framework.so.2"))
 _caller.open_it.restype = ctypes.c_char_p

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from tests.loop.environments import Row
-from tests.loop.faults import delete, plant, put_over, uninstall
+from tests.loop.faults import delete, plant, plugin, put_over, uninstall
 from tests.loop.made_up import WORKS
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -35,5 +35,6 @@ MADE_UP = (
         plant("{work}/tensorflow.py", "raise ImportError('not this one')\n"),
     ),
     row("random.py here", "tf.shadowed", plant("{work}/random.py", "print('a game of dice')\n")),
+    row("a plugin of another TensorFlow", "tf.package-conflict", plugin("other-device-plugin", "1.0")),
     row("hidden GPU", "gpu.hidden", variables={"CUDA_VISIBLE_DEVICES": "-1"}),
 )

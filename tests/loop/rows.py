@@ -16,6 +16,7 @@ from tests.loop.faults import (
     empty_library,
     exports_its_libraries,
     plant,
+    plugin,
     put_elsewhere,
     put_over,
     rename,
@@ -30,7 +31,8 @@ CU11 = (
 DAMAGED = "tf.install-damaged"
 CUDNN = "cudnn.missing"
 RAISES = "raise ImportError('this is not the one')\n"
-OF_ANOTHER_TENSORFLOW = "int TF_OfAnother(void);\nint SE_InitPlugin(void) { return TF_OfAnother(); }\n"
+# of GCC 4.2: TensorFlow asks for GLIBCXX_3.4.19 (GCC 4.8)
+OLD_VERSIONS = ("GLIBCXX_3.4", "GLIBCXX_3.4.9", "CXXABI_1.3", "CXXABI_1.3.1")
 
 REVIEWED = (
     Row(
@@ -575,7 +577,7 @@ NEW = (
         "LD_LIBRARY_PATH names an older libstdc++.so.6",
         "env.ld-library-path|tf.glibc-too-old",
         ("tensorflow[and-cuda]==2.20.0",),
-        (empty_library("{folder}/old/libstdc++.so.6"),),
+        (empty_library("{folder}/old/libstdc++.so.6", versions=OLD_VERSIONS),),
         variables={"LD_LIBRARY_PATH": "{folder}/old"},
         before="another finding first; not cured",
     ),
@@ -584,7 +586,7 @@ NEW = (
         "a device plugin of another TensorFlow in tensorflow-plugins/",
         "tf.package-conflict",
         ("tensorflow[and-cuda]==2.17.1",),
-        (empty_library("{site}/tensorflow-plugins/libother_plugin.so", OF_ANOTHER_TENSORFLOW),),
+        (plugin("other-device-plugin", "1.0"),),
         before="another finding first; cured by a new environment",
     ),
     Row(

@@ -56,17 +56,29 @@ class Forge:
         runpath: str | None = None,
         rpath: str | None = None,
         code: str = PLAIN,
+        versions: Sequence[str] = (),
     ) -> Path:
-        """Write a shared library to `target`, named after it unless `soname` says otherwise."""
+        """Write a shared library to `target`, named after it unless `soname` says otherwise.
+
+        `versions` are those of its functions, such as GLIBCXX_3.4.8.
+        """
         soname = soname or target.name
-        key = (soname, tuple(needed), runpath, rpath, code)
+        key = (soname, tuple(needed), runpath, rpath, code, tuple(versions))
         if key not in self.made:
             self.made[key] = self._compile(*key)  # type: ignore[arg-type]
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self.made[key], target)
         return target
 
-    def _compile(self, soname: str, needed: tuple[str, ...], runpath: str | None, rpath: str | None, code: str) -> Path:
+    def _compile(
+        self,
+        soname: str,
+        needed: tuple[str, ...],
+        runpath: str | None,
+        rpath: str | None,
+        code: str,
+        versions: tuple[str, ...],
+    ) -> Path:
         folder = self.folder / str(next(self.numbers))
         folder.mkdir()
         source = folder / "source.c"
@@ -74,6 +86,9 @@ class Forge:
         stubs = [str(self.library(folder / "stubs" / name)) for name in needed]
         search = ["-Wl,--enable-new-dtags", f"-Wl,-rpath,{runpath}"] if runpath is not None else []
         search += ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{rpath}"] if rpath is not None else []
+        if versions:
+            (folder / "versions").write_text("".join(f"{one} {{ }};\n" for one in versions))
+            search.append(f"-Wl,--version-script={folder / 'versions'}")
         made = folder / soname
         argv = [*self.command, "-shared", "-fPIC", "-o", str(made), f"-Wl,-soname,{soname}", *search, str(source)]
         subprocess.run([*argv, "-Wl,--no-as-needed", *stubs, "-ldl"], check=True, timeout=120)

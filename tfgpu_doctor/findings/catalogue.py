@@ -12,6 +12,7 @@ from types import ModuleType
 
 from tfgpu_doctor.findings import (
     abi,
+    addons,
     build,
     communication,
     compute,
@@ -41,6 +42,7 @@ from tfgpu_doctor.findings import (
     performance,
     runs,
     shadowing,
+    system_libraries,
     xla,
 )
 from tfgpu_doctor.findings.declaration import Declaration
@@ -50,8 +52,10 @@ FILES: tuple[ModuleType, ...] = (
     packages,
     shadowing,
     dependencies,
+    addons,
     abi,
     installation,
+    system_libraries,
     imports,
     machine,
     container,

@@ -15,7 +15,7 @@ from tfgpu_doctor.findings.libraries import (
     in_state,
     needed_by,
 )
-from tfgpu_doctor.findings.library_fixes import install_libraries, off_library_path
+from tfgpu_doctor.findings.library_fixes import install_libraries, off_library_path, on_library_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import matching_errors
 from tfgpu_doctor.matrix.loader import Release
@@ -69,7 +69,7 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
     ldd = Fix(text="List everything that it needs", commands=(f"ldd {context.remedies.quote(files[0].path)}",))
     return Problem(
         evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
-        fixes=(*off_library_path(context, hiding), *install_libraries(context), ldd),
+        fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context), ldd),
         never_consequence=bool(hiding),
     )
 

@@ -185,7 +185,7 @@ def requirement_refused(
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
 def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
-    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "addon-mismatch", "small-dependency")
+    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "small-dependency")
     seen = (
         *_other_keras(messages),
         *messages.all(*kinds),
@@ -194,8 +194,7 @@ def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     )
     if not seen:
         return None
-    severity = Severity.WARNING if all(_only_warns(message) for message in seen) else None
-    return Problem(severity=severity, evidence=message_evidence(*seen))
+    return Problem(evidence=message_evidence(*seen))
 
 
 def _other_keras(messages: MessageLog) -> tuple[Message, ...]:
@@ -233,11 +232,6 @@ def _missing_names(messages: MessageLog) -> Iterator[Message]:
         near = any(0 < message.line - frame <= _NEAR for frame in frames)
         if name == "compat" or (old_keras and name in _OF_TENSORFLOW_1) or near:
             yield message
-
-
-def _only_warns(message: Message) -> bool:
-    """Whether tensorflow-io only warns that some of its operations are missing."""
-    return message.values.get("addon") == "tensorflow_io" and "caused by" in message.text
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))

@@ -9,6 +9,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.installed_requirements import unusable
+from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
 from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Candidate, Gpu, Package, Phase, ShadowedModule, Soname, value_or
@@ -49,22 +50,18 @@ def _before_a_wheel(library: Soname) -> tuple[Candidate, Candidate] | None:
 
 
 @LD_LIBRARY_PATH.sign
-def ld_library_path(context: Context, variables: dict[str, str], sonames: tuple[Soname, ...]) -> Problem | None:
+def ld_library_path(context: Context, sonames: tuple[Soname, ...]) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
     if not pairs:
         return None
-    folders = [winner.path.rsplit("/", 1)[0] for _, winner, _ in pairs]
-    path = variables.get("LD_LIBRARY_PATH", "")
-    kept = ":".join(part for part in path.split(":") if part and part.rstrip("/") not in folders)
-    command = f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}" if kept else "unset LD_LIBRARY_PATH"
     return Problem(
         cause="the loader searches LD_LIBRARY_PATH before the RUNPATH that leads to the wheels",
         evidence=tuple(
             evidence(f"{library.soname} {winner.version}", winner.path, wheel.version, wheel.path)
             for library, winner, wheel in pairs
         ),
-        fixes=(Fix(text="Remove these folders from it", commands=(command,)),),
+        fixes=off_library_path(context, on_library_path(winner for _, winner, _ in pairs)),
     )
 
 

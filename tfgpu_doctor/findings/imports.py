@@ -8,51 +8,14 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named
+from tfgpu_doctor.findings.system_libraries import CONDA_TENSORFLOW
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import LibraryFile, Phase
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Fix, Severity
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
-_CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
-_CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
 _HOST_CPU = Fix(text="In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
-
-GLIBC_TOO_OLD = finding(
-    "tf.glibc-too-old",
-    layer="Machine",
-    severity=Severity.ERROR,
-    title="The system's C library is too old for this TensorFlow",
-    cause="the library was built on a newer Linux than this one",
-    docs="https://github.com/pypa/manylinux",
-)
-
-
-@GLIBC_TOO_OLD.sign
-def version_not_found(
-    context: Context, messages: MessageLog, libc: str | None = None, release: Release | None = None
-) -> Problem | None:
-    """The loader does not find a version of GLIBC, GLIBCXX or CXXABI."""
-    seen = messages.all("glibc-too-old")
-    if not seen:
-        return None
-    required = f"{seen[0].values.get('version', 'it')} or newer"
-    more: tuple[Evidence, ...] = ()
-    if libc:
-        wheel = f"TensorFlow {release.version} (wheel, glibc {release.glibc})" if release and release.glibc else None
-        more = (evidence(libc, context.source("host.libc"), required, wheel),)
-    fixes = [
-        Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,)),
-        Fix(text="Or conda, which installs its own libstdc++", commands=_CONDA_TENSORFLOW),
-    ]
-    if all("GLIBC_" not in message.values.get("version", "") for message in seen):
-        update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
-        path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-        fixes.insert(
-            0, Fix(text="Load a newer libstdc++ first: conda's, or that of a newer GCC", commands=(update, path))
-        )
-    return Problem(evidence=(*more, *message_evidence(*seen, need=required)), fixes=tuple(fixes))
-
 
 # Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
 _BEFORE_AVX = re.compile(
@@ -70,7 +33,7 @@ def _without_avx(flags: tuple[str, ...] | None, model: str | None) -> bool:
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     return (
         _HOST_CPU,
-        Fix(text="Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", commands=_CONDA_TENSORFLOW),
+        Fix(text="Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", commands=CONDA_TENSORFLOW),
         Fix(
             text="See which instructions the CPU has, and where the process ends",
             commands=(

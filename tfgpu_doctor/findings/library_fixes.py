@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
@@ -99,7 +99,7 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
         return renamed
     good = [one for one in map(good_candidate, libraries) if one]
     first = [file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem]
-    off = off_library_path(context, first) if all(one.reachable for one in good) else ()
+    off = off_library_path(context, on_library_path(first)) if all(one.reachable for one in good) else ()
     folders = dict.fromkeys(posixpath.dirname(one.path) for one in good)
     lasting = (*off, *_linked(context, good, folders, release))
     if release and any(map(forgets_folders, release.known_issues)):
@@ -144,15 +144,23 @@ def _exported(context: Context, folders: Iterable[str]) -> Fix:
     )
 
 
-def off_library_path(context: Context, files: Iterable[Candidate]) -> tuple[Fix, ...]:
-    """Remove the folders of these files from LD_LIBRARY_PATH."""
-    folders = {posixpath.dirname(one.path) for one in files if one.via == "LD_LIBRARY_PATH"}
+def on_library_path(files: Iterable[Candidate]) -> set[str]:
+    """The folders of LD_LIBRARY_PATH that these files lie in."""
+    return {posixpath.dirname(one.path) for one in files if one.via == "LD_LIBRARY_PATH"}
+
+
+def off_library_path(context: Context, folders: Collection[str]) -> tuple[Fix, ...]:
+    """Remove folders from LD_LIBRARY_PATH."""
     if not folders:
         return ()
     value = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
     kept = ":".join(part for part in value.split(":") if part and part.rstrip("/") not in folders)
     command = f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}" if kept else "unset LD_LIBRARY_PATH"
-    return (Fix(text="Remove that folder from LD_LIBRARY_PATH, which comes first", commands=(command,)),)
+    return (
+        Fix(
+            text=f"Remove {' and '.join(sorted(folders))} from LD_LIBRARY_PATH, which comes first", commands=(command,)
+        ),
+    )
 
 
 def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[Fix, ...]:

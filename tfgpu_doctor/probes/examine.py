@@ -139,6 +139,7 @@ def examine(
                 kernels=kernels,
                 elsewhere=elsewhere_found,
                 damaged=files_probe.result(),
+                failing_files=installed_files.named_in_errors(result.tensorflow.phases, here.site_packages),
                 shadowed=shadowed_probe.result(),
             ),
             variables=variables.examine(environ),

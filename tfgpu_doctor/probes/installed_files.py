@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfgpu_doctor.probes.files import names_in, read_text
 from tfgpu_doctor.probes.tensorflow_probe import normal
-from tfgpu_doctor.records.facts import DamagedPackage, Fact, Known, Package, Unknown
+from tfgpu_doctor.records.facts import DamagedPackage, Fact, FailingFile, Known, Package, Phase, Unknown
 
 MOST_NAMED = 5  # files of a package; the number of the others is enough
 _ENDINGS = (".py", ".so", ".pyd", ".dll", ".bc")
@@ -27,6 +28,40 @@ def examine(packages: Fact[tuple[Package, ...]]) -> Fact[tuple[DamagedPackage, .
         return packages
     damaged = (_compare(package) for package in packages.value)
     return Known(tuple(one for one in damaged if one), "RECORD of the installed packages")
+
+
+def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tuple[FailingFile, ...]]:
+    """The shared libraries of these site-packages that the error of a phase names, each with the package that has it.
+
+    Where the error comes from a file of tensorflow-plugins/ that it does not name, all of that folder count.
+    """
+    failed = [one for one in phases if one.outcome == "raised"]
+    texts = [one.exception or "" for one in failed]
+    found: dict[str, FailingFile] = {}
+    for folder in folders:
+        named = re.compile(
+            re.escape(folder.rstrip("/\\")) + r"[\\/]([^\n:'\"]{1,300}?\.(?:so|dylib|dll|pyd)(?:\.\d+)*)\b"
+        )
+        paths = {path for text in texts for path in named.findall(text)}
+        if not paths and any("_plugin_dir" in line for one in failed for line in one.traceback):
+            paths = {f"tensorflow-plugins/{name}" for name in names_in(os.path.join(folder, "tensorflow-plugins"))}
+        owners = dict(_owners(folder, paths)) if paths else {}
+        for path in sorted(paths):
+            name, version = owners.get(path, (None, None))
+            found.setdefault(os.path.join(folder, path), FailingFile(os.path.join(folder, path), name, version))
+    return Known(tuple(found.values()), "errors of the import, RECORD of the installed packages")
+
+
+def _owners(folder: str, paths: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The package and its version that list each of these files."""
+    for name in names_in(folder):
+        if name.endswith(".dist-info"):
+            try:
+                listed = read_text("/", os.path.abspath(os.path.join(folder, name, "RECORD")))
+            except OSError:
+                continue
+            version = name.removesuffix(".dist-info").rpartition("-")[2]
+            yield from ((path, (normal(name), version)) for path in paths if f"\n{path}," in f"\n{listed}")
 
 
 def _compare(package: Package) -> DamagedPackage | None:

@@ -171,6 +171,14 @@ class DamagedPackage(Record, frozen=True):
     files: Annotated[int, public("files that are missing or of another size")] = 0
 
 
+class FailingFile(Record, frozen=True):
+    """A shared library of site-packages that the error of an import names, and the distribution that installed it."""
+
+    path: Annotated[str, private("file", unit="path")]
+    package: Annotated[str | None, public("package")] = None  # None: no distribution lists it
+    version: Annotated[str | None, public("version of the package")] = None
+
+
 class ShadowedModule(Record, frozen=True):
     """A module that TensorFlow needs and that Python finds in another folder than that of its installed package."""
 
@@ -229,6 +237,10 @@ class Python(Record, frozen=True):
     packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = NOT_EXAMINED
     # of these packages, those whose files are missing or overwritten; empty: all are as they were installed
     damaged: Annotated[Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name")] = NOT_EXAMINED
+    # shared libraries that the error of the import names; empty where it names none, or nothing failed
+    failing_files: Annotated[Fact[tuple[FailingFile, ...]], private("files that fail to load", key="path")] = (
+        NOT_EXAMINED
+    )
     # every `tensorflow` importable over sys.path, winner first
     tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
     # modules that TensorFlow needs, imported from elsewhere
