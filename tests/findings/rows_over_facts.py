@@ -16,6 +16,7 @@ from tfgpu_doctor.records.facts import (
     ComputeCheck,
     CudnnFile,
     DamagedPackage,
+    FailingFile,
     GpuProcess,
     Kernel,
     LibraryFile,
@@ -111,6 +112,18 @@ def elsewhere(module: str, version: str | None, via: str | None, line: int | Non
         "python.shadowed": known((ShadowedModule(module, path, version, module, found, via, line),)),
         "variables": known({"PYTHONPATH": "/other"} if via == "PYTHONPATH" else {}),
         "tensorflow.phases": phases("keras", "raised", exception="AttributeError: no attribute 'x'"),
+    }
+
+
+def plugin_fails(
+    package: str | None, exception: str = "NotFoundError: lib.so: undefined symbol: TF_X"
+) -> dict[str, Any]:
+    """TensorFlow 2.17.1, whose import ends at a file of tensorflow-plugins/."""
+    path = f"{SITE}/tensorflow-plugins/lib.so"
+    return {
+        **with_requirements("keras", "wrapt", "h5py", "libclang", "numpy"),
+        "python.failing_files": known((FailingFile(path, package, package and "1.0"),)),
+        "tensorflow.phases": phases("import", "raised", exception=exception),
     }
 
 
@@ -417,6 +430,8 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("a .pth file with NumPy 2", elsewhere("numpy", "2.1.3", f"{SITE}/shared.pth", line=1)),
     ],
     "tf.package-conflict": [
+        ("a plugin of another release", plugin_fails("some-plugin")),
+        ("a plugin of no package, which lacks another library", plugin_fails(None, "NotFoundError: libze_loader.so.1")),
         ("two providers", {"python.packages": packages(tensorflow="2.21.0", tensorflow_cpu="2.20.0")}),
         (
             "keras of another release",
@@ -752,6 +767,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
     ],
     "tf.package-conflict": [
+        ("a file of a package that TensorFlow requires", plugin_fails("h5py")),
         (
             "a tensorboard that this TensorFlow's own metadata allows",
             {

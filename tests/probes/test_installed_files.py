@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfgpu_doctor.probes import installed_files
-from tfgpu_doctor.records.facts import DamagedPackage, Known, Package, Unknown
+from tfgpu_doctor.records.facts import DamagedPackage, FailingFile, Known, Package, Phase, Unknown
 
 CUDNN = {"nvidia/cudnn/lib/libcudnn.so.9": 40, "nvidia/cudnn/__init__.py": 0, "nvidia/cudnn/include/cudnn.h": 9}
 
@@ -84,3 +84,23 @@ def test_without_a_record_nothing_is_said(tmp_path: Path) -> None:
     (tmp_path / "keras/__init__.py").unlink()
     assert found(Package(name="keras", version="3.4.1", location=conda.location, installer="conda")) == ()
     assert installed_files.examine(Unknown("no interpreter")) == Unknown("no interpreter")
+
+
+def fails_with(site: Path, exception: str, *traceback: str) -> tuple[FailingFile, ...]:
+    phase = Phase("import", "raised", exception=exception.format(site=site), traceback=traceback)
+    answer = installed_files.named_in_errors((phase, Phase("build", "skipped")), [str(site), "/nowhere"])
+    assert isinstance(answer, Known)
+    return answer.value
+
+
+def test_the_package_of_a_file_that_an_error_names(tmp_path: Path) -> None:
+    install(tmp_path, "some-plugin", "1.0", {"tensorflow-plugins/libx.so": 3, "some/_ops.cpython-311.so": 3})
+    (tmp_path / "tensorflow-plugins" / "liby.so.2").touch()
+    x, y = (str(tmp_path / "tensorflow-plugins" / name) for name in ("libx.so", "liby.so.2"))
+    ours = FailingFile(x, "some-plugin", "1.0")
+    assert fails_with(tmp_path, "NotFoundError: {site}/tensorflow-plugins/libx.so: undefined symbol: TF_X") == (ours,)
+    named = fails_with(tmp_path, "ImportError: {site}/some/_ops.cpython-311.so: undefined symbol: TF_X")
+    assert [(one.package, one.path) for one in named] == [("some-plugin", str(tmp_path / "some/_ops.cpython-311.so"))]
+    by_folder = fails_with(tmp_path, "NotFoundError: libze.so.1: no such file", "    _ll.load_library(_plugin_dir)")
+    assert by_folder == (ours, FailingFile(y))
+    assert fails_with(tmp_path, "ImportError: numpy is gone") == ()

@@ -1,4 +1,4 @@
-"""Plugins and libraries of operations that were compiled for another TensorFlow, and the packages that own them."""
+"""Signs of plugins and libraries of operations that were compiled for another TensorFlow, and whose they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence
-from tfgpu_doctor.findings.dependencies import PACKAGE_CONFLICT
 from tfgpu_doctor.findings.installed_requirements import requirements
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -22,7 +21,6 @@ _FOLDER = re.compile(r"(\S{1,200}[\\/]" + PLUGINS + r")[\\/]([\w.-]{1,80})")
 _OTHER_RELEASE = "it was compiled for another release of TensorFlow, whose functions this one does not have"
 
 
-@PACKAGE_CONFLICT.sign(conclusive=False)
 def library_cannot_be_loaded(
     context: Context,
     failing_files: tuple[FailingFile, ...],
@@ -79,7 +77,6 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     )
 
 
-@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
     """A library beside TensorFlow asks it for a function that it does not have."""
     seen = messages.all("addon-mismatch")

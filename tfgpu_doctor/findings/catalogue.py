@@ -12,7 +12,6 @@ from types import ModuleType
 
 from tfgpu_doctor.findings import (
     abi,
-    addons,
     build,
     communication,
     compute,
@@ -52,7 +51,6 @@ FILES: tuple[ModuleType, ...] = (
     packages,
     shadowing,
     dependencies,
-    addons,
     abi,
     installation,
     system_libraries,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from packaging.requirements import InvalidRequirement, Requirement
 
 from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.addons import addon_asks_for_a_function, library_cannot_be_loaded
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.installed_requirements import bounds_of, first_of_each, refused_versions
@@ -180,6 +181,10 @@ def requirement_refused(
         ),
         severity=None if import_fails(phases) else Severity.WARNING,
     )
+
+
+PACKAGE_CONFLICT.sign(conclusive=False)(library_cannot_be_loaded)
+PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for_a_function)
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))

@@ -6,9 +6,9 @@ import re
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named
-from tfgpu_doctor.findings.system_libraries import CONDA_TENSORFLOW
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import LibraryFile, Phase

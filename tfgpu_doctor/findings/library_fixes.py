@@ -15,6 +15,7 @@ from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
 
 _SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
+CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
     text="Add the folders of pip's nvidia packages to the loader path before Python starts",
     commands=(

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.library_fixes import off_library_path
+from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
-CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
 
 GLIBC_TOO_OLD = finding(
     "tf.glibc-too-old",
