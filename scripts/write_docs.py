@@ -143,11 +143,11 @@ def generation(words: list[str]) -> str:
         answers = [_newest(matrix, words[0], str(branch), python) for python in PYTHONS]
         if not rows or rows[-1][1] != answers:
             rows.append((branch, answers))
-    lines = [f"| driver | {' | '.join(PYTHONS)} |", "| --- |" + " --- |" * len(PYTHONS)]
+    lines = [f"| driver | Python {' | '.join(PYTHONS)} |", "| --- |" + " --- |" * len(PYTHONS)]
     for number, (branch, answers) in enumerate(rows):
         if any(answers):
             until = "and newer" if last == 1000 else f"to {last}"
-            until = f"to before {rows[number + 1][0]}" if number + 1 < len(rows) else until
+            until = f"to {rows[number + 1][0] - 1}" if number + 1 < len(rows) else until
             lines.append(f"| {branch} {until} | {' | '.join(one or '–' for one in answers)} |")
     return "\n".join(lines)
 

@@ -1,7 +1,11 @@
-"""Write docs/findings.md from the pages and the rules: python scripts/write_findings.py"""
+"""Write docs/findings/, a page for each finding: python scripts/write_findings.py
+
+The site's navigation in mkdocs.yml lists them, too.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +15,11 @@ from tfgpu_doctor.findings.pages.headline import further_links, headline_of
 from tfgpu_doctor.findings.pages.records import Page, Remedy
 from tfgpu_doctor.render.markdown.parts import escape, fenced
 
-FILE = Path(__file__).parent.parent / "docs" / "findings.md"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "findings"
+SITE = ROOT / "mkdocs.yml"
+_NAVIGATION = re.compile(r"(?<=  - Findings:\n)( {6}[^\n]*\n)*")
+_FOR_GITHUB_ONLY = re.compile(r"\\([^\w\s\\`*{}\[\]()>#+.!-])")  # the site would print the backslash
 _LONGEST = 4000  # characters of one text; no page has a longer one
 _SHELLS = {"Windows": "bat"}
 _INTRODUCTION = """\
@@ -23,32 +31,34 @@ and confirm it, and how to fix it on each platform. `tfgpu explain ID` prints on
 With an **error**, TensorFlow cannot use the GPU or cannot run at all; with a **warning**, it runs, but incorrectly,
 slowly, or only for now; a **note** is harmless. The severity of some findings depends on the machine.
 
-This file is generated from `tfgpu_doctor/findings/pages/` and the findings by `python scripts/write_findings.py`.
+These pages are generated from `tfgpu_doctor/findings/pages/` and the findings by `python scripts/write_findings.py`.
 """
 
 
-def document() -> str:
-    """The whole file."""
+def documents() -> dict[str, str]:
+    """The pages by the name of their file."""
     layers = [(title, pages_of(name)) for name, title in LAYERS.items()]
-    blocks = [_INTRODUCTION.rstrip(), "\n\n".join(_contents(title, pages) for title, pages in layers)]
-    for title, pages in layers:
-        blocks.append(f"## {escape(title)}")
-        blocks += ["\n\n".join(_page(page)) for page in pages]
-    return "\n\n".join(blocks) + "\n"
+    blocks = [_INTRODUCTION.rstrip(), *(_contents(title, pages) for title, pages in layers)]
+    pages = {f"{page.id}.md": "\n\n".join(_page(page)) + "\n" for _, pages in layers for page in pages}
+    return {"index.md": "\n\n".join(blocks) + "\n", **pages}
 
 
-def anchor(finding_id: str) -> str:
-    """The name that links point to: "cuda-missing"."""
-    return finding_id.replace(".", "-")
+def with_navigation(site: str) -> str:
+    """The site's configuration, with the pages of today below "Findings"."""
+    lines = ["      - findings/index.md\n"]
+    for name, title in LAYERS.items():
+        lines.append(f"      - {title}:\n")
+        lines += [f"          - {page.id}: findings/{page.id}.md\n" for page in pages_of(name)]
+    return _NAVIGATION.sub("".join(lines), site, count=1)
 
 
 def _contents(title: str, pages: tuple[Page, ...]) -> str:
     lines = [f"- {_link(page.id)} ({_severity(page.id)}): {escape(headline_of(page.id).titles[0])}" for page in pages]
-    return "\n".join([f"**{escape(title)}**", "", *lines])
+    return "\n".join([f"## {escape(title)}", "", *lines])
 
 
 def _link(finding_id: str) -> str:
-    return f"[{finding_id}](#{anchor(finding_id)})"
+    return f"[{finding_id}]({finding_id}.md)"
 
 
 def _severity(finding_id: str) -> str:
@@ -56,22 +66,22 @@ def _severity(finding_id: str) -> str:
 
 
 def _page(page: Page) -> Iterator[str]:
-    headline = headline_of(page.id)
-    yield f'<a id="{anchor(page.id)}"></a>'
-    yield f"### {page.id}"
-    titles = "  \n".join(f"**{escape(title)}**" for title in headline.titles)
-    yield f"{titles}  \n{_severity(page.id)}"
+    first, *others = headline_of(page.id).titles
+    yield f"# {escape(first)}"
+    if others:
+        yield "or: " + "  \nor: ".join(map(escape, others))
+    yield f"`{page.id}`, {_severity(page.id)}"
     yield _text(page.what)
-    yield "#### How to recognise it"
+    yield "## How to recognise it"
     yield from _signs(page)
     if page.checks:
-        yield "#### How to confirm it"
+        yield "## How to confirm it"
         yield from _checks(page)
-    yield "#### How to fix it"
+    yield "## How to fix it"
     yield from _remedies(page.fixes)
-    yield "#### Sources"
+    yield "## Sources"
     named = [f"- [{escape(source.title)}]({source.url})" for source in page.sources]
-    yield "\n".join(named + [f"- See also {link}" for link in further_links(page)])
+    yield "\n".join(named + [f"- See also [{escape(link)}]({link})" for link in further_links(page)])
 
 
 def _signs(page: Page) -> Iterator[str]:
@@ -94,7 +104,7 @@ def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
     before: str | None = None
     for remedy in remedies:
         if remedy.platform != before:
-            yield f"##### {escape(remedy.platform)}"
+            yield f"### {escape(remedy.platform)}"
         before = remedy.platform
         yield _text(remedy.text)
         if remedy.example:
@@ -104,13 +114,19 @@ def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return escape(text, _LONGEST)
+    return _FOR_GITHUB_ONLY.sub(lambda found: f"&#{ord(found[1])};", escape(text, _LONGEST))
 
 
 def main() -> int:
-    """Write the file."""
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(document(), encoding="utf-8")
+    """Write the files, and remove pages of findings that are gone."""
+    FOLDER.mkdir(exist_ok=True)
+    pages = documents()
+    for path in FOLDER.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    SITE.write_text(with_navigation(SITE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

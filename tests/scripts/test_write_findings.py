@@ -1,4 +1,4 @@
-"""docs/findings.md: as the pages and rules have it today, and valid Markdown whose links lead somewhere."""
+"""docs/findings/: as the pages and rules have them today, and valid Markdown."""
 
 from __future__ import annotations
 
@@ -7,41 +7,46 @@ import re
 from scripts import write_findings
 from tfgpu_doctor.findings.pages import all_ids
 
+DOCUMENTS = write_findings.documents()
+
 
 def outside_of_code(text: str) -> str:
     """The document without its fenced blocks."""
     return re.sub(r"^(`{3,})[^\n]*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def test_the_committed_file_is_up_to_date() -> None:
-    written = write_findings.FILE.read_text(encoding="utf-8")
-    assert written == write_findings.document(), "python scripts/write_findings.py, and read the difference"
+def test_the_committed_files_are_up_to_date() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in write_findings.FOLDER.iterdir()}
+    assert written == DOCUMENTS, "python scripts/write_findings.py, and read the difference"
 
 
-def test_each_finding_has_one_anchor_and_one_heading() -> None:
-    text = outside_of_code(write_findings.document())
-    anchors = re.findall(r'<a id="([^"]+)"></a>', text)
-    assert anchors == [finding_id.replace(".", "-") for finding_id in all_ids()]
-    assert re.findall(r"^### (.+)$", text, re.MULTILINE) == list(all_ids())
+def test_the_site_lists_every_page() -> None:
+    site = write_findings.SITE.read_text(encoding="utf-8")
+    assert site == write_findings.with_navigation(site), "python scripts/write_findings.py"
+    assert re.findall(r" findings/(.+)\.md$", site, re.MULTILINE) == ["index", *all_ids()]
 
 
-def test_links_within_lead_to_an_anchor() -> None:
-    text = outside_of_code(write_findings.document())
-    targets = set(re.findall(r"\]\(#([^)]+)\)", text))
-    assert targets == set(re.findall(r'<a id="([^"]+)"></a>', text))
+def test_each_finding_has_a_page_and_a_place_on_the_first_one() -> None:
+    assert set(DOCUMENTS) == {"index.md", *(f"{finding_id}.md" for finding_id in all_ids())}
+    assert re.findall(r"^- \[([^]]+)\]", DOCUMENTS["index.md"], re.MULTILINE) == list(all_ids())
+
+
+def test_links_within_lead_to_a_page() -> None:
+    for name, text in DOCUMENTS.items():
+        assert set(re.findall(r"\]\((?!https?:)([^)]+)\)", outside_of_code(text))) <= set(DOCUMENTS), name
 
 
 def test_blocks_of_code_are_closed_and_apart() -> None:
-    text = write_findings.document()
-    fences = [line for line in text.splitlines() if line.startswith("```")]
-    assert len(fences) % 2 == 0
-    assert all(fence == "```" for fence in fences[1::2])
-    assert all(re.fullmatch(r"```(?:text|sh|bat)", fence) for fence in fences[::2])
-    assert "```" not in outside_of_code(text)
+    for text in DOCUMENTS.values():
+        fences = [line for line in text.splitlines() if line.startswith("```")]
+        assert len(fences) % 2 == 0
+        assert all(fence == "```" for fence in fences[1::2])
+        assert all(re.fullmatch(r"```(?:text|sh|bat)", fence) for fence in fences[::2])
+        assert "```" not in outside_of_code(text)
 
 
 def test_no_markup_stands_in_the_prose_by_accident() -> None:
-    text = outside_of_code(write_findings.document())
-    assert not re.search(r"(?<!\\)<(?!a id=|/a>|!-- -->)", text)
-    headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert all(re.match(r"#{1,5} \S", line) for line in headings)
+    for text in map(outside_of_code, DOCUMENTS.values()):
+        assert not re.search(r"(?<!\\)<(?!!-- -->)", text)
+        headings = [line for line in text.splitlines() if line.startswith("#")]
+        assert all(re.match(r"#{1,3} \S", line) for line in headings)
