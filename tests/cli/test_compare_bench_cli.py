@@ -137,7 +137,7 @@ def test_a_narrow_ascii_pipe(folder: Path) -> None:
         ),
         (("report.json", "report.json", "--factor", "1.1"), "--factor: only for bench results"),
         (("report.json", "report.json", "--across", "driver"), "--across: only for bench results"),
-        (("report.json", "report.json", "--format", "markdown"), "--format markdown: only for bench results"),
+        (("report.json", "report.json", "--format", "prometheus"), "--format prometheus: only for bench results"),
     ],
 )
 def test_wrong_usage(folder: Path, arguments: tuple[str, ...], message: str) -> None:
