@@ -151,7 +151,7 @@ def _program(file: Path, output: str, errors: str = "") -> None:
     """A program that prints a text; it is a shell script, since the tests run on a POSIX system."""
     file.parent.mkdir(parents=True, exist_ok=True)
     for stream, text in (("out", output), ("err", errors)):
-        Path(f"{file}.{stream}").write_text(text)
+        Path(f"{file}.{stream}").write_text(text.lstrip())
     file.write_text(f"#!/bin/sh\n/bin/cat '{file}.err' >&2\nexec /bin/cat '{file}.out'\n")
     file.chmod(0o755)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.systems.recorded import CAPABILITIES, MACHINES, WITH_GPU, stand
+from tests.systems.recorded import CAPABILITIES, MACHINES, TOOLKIT, WITH_GPU, stand
 from tests.systems.shells import posix
 from tfgpu_doctor.cli import COMMANDS
 
@@ -66,6 +66,10 @@ def test_doctor(report: tuple[str, Any]) -> None:
         assert found["facts"][section][field].get("value") == value, path
     reasons = [reason for reason in _reasons(found["facts"]) if "probe" in reason and "failed" in reason]
     assert reasons == [], "a probe ended with an error"
+    if name == "CUDA off PATH":
+        (path,) = [one for one in found["findings"] if one["id"] == "cuda.lib-path"]
+        bin_folder = f"{TOOLKIT}v11.2\\bin"
+        assert path["fixes"][-1]["commands"] == [f'set "PATH={bin_folder};%PATH%"']
     if name != "Mac":
         commands = [command for one in found["findings"] for fix in one["fixes"] for command in posix(fix)]
         assert commands == []

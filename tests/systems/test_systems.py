@@ -67,7 +67,7 @@ def test_an_adapter_that_was_removed_is_not_listed(tmp_path: Path) -> None:
 def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on(WITH_GPU, tmp_path, monkeypatch)
     (kit,) = value_or(cuda.examine(environ=WITH_GPU.environ).toolkits, ())
-    assert (kit.path, kit.via) == (f"{TOOLKIT}v12.6", "CUDA_PATH")
+    assert (kit.path, kit.via, kit.version) == (f"{TOOLKIT}v12.6", "CUDA_PATH", "12.6")
     (kit,) = value_or(cuda.examine(environ={}).toolkits, ())
     assert (kit.path, kit.via) == (f"{TOOLKIT}v12.6", "Program Files")
     assert programs.find("nvidia-smi", {"PATH": f'relative;"{SYSTEM32}"'}) == str(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
@@ -101,7 +102,8 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     good = [one for one in map(good_candidate, libraries) if one]
     first = [file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem]
     off = off_library_path(context, on_library_path(first)) if all(one.reachable for one in good) else ()
-    folders = dict.fromkeys(posixpath.dirname(one.path) for one in good)
+    paths = ntpath if context.remedies.os == "windows" else posixpath
+    folders = dict.fromkeys(paths.dirname(one.path) for one in good)
     lasting = (*off, *_linked(context, good, folders, release))
     if release and any(map(forgets_folders, release.known_issues)):
         lasting = _beside_another_release(context, release, lasting)
@@ -137,6 +139,12 @@ def _linked(
 
 
 def _exported(context: Context, folders: Iterable[str]) -> Fix:
+    if context.remedies.os == "windows":
+        return Fix(
+            text="Add their folders to PATH before Python starts: here for this shell, for every other one in Windows' "
+            "settings, Environment variables",
+            commands=(f'set "PATH={";".join(folders)};%PATH%"',),
+        )
     path = context.remedies.quote(":".join(folders))
     return Fix(
         text="Add their folders to the loader path before Python starts (inside Python it is too late); this holds in "

@@ -36,6 +36,7 @@ MARKS = (
     "lib/libcudart.so.*",
     "bin/cudart64_*.dll",
 )
+OF_WINDOWS = re.compile(r"v(\d+\.\d+)")  # the folder of NVIDIA's installer
 NVCC_TIMEOUT = 5.0  # seconds; it needs some milliseconds
 CONDA_NAME = re.compile(
     r"(cuda|cudnn|cudatoolkit|tensorflow|libcu|libnv|nvidia|nccl|tensorrt|_tflow)[\w.-]*|numpy|keras"
@@ -64,6 +65,8 @@ def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact
         if real in seen or not any(glob.glob(os.path.join(glob.escape(folder), mark)) for mark in MARKS):
             continue
         version, source = toolkit_version(real)
+        if version is None and (named := OF_WINDOWS.fullmatch(os.path.basename(real))):
+            version = named[1]
         seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
     return Known(
         tuple(seen.values()), "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"

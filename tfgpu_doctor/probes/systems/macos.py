@@ -1,4 +1,4 @@
-"""macOS: no NVIDIA driver since 10.13, and TensorFlow has had no CUDA there since 1.2."""
+"""macOS: NVIDIA's last driver was for 10.13, and TensorFlow has had no CUDA there since 1.2."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class MacOs(System):
             distribution_version=Known(version, "platform.mac_ver"),
             cpu_model=Known(brand, BRAND) if brand else Unknown(f"sysctl has no {BRAND}"),
             cpu_flags=self._flags(),
+            pci_gpus=Unknown("GPUs of a Mac are Apple's, Intel's or AMD's; NVIDIA's last driver was for macOS 10.13"),
             container=Known("none", "containers of macOS run in a Linux of their own"),
         )
         return msgspec.structs.replace(host, machine=Known(machine, "hw.machine")) if machine else host
