@@ -72,7 +72,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_network_no_shell_and_nothing_written_but_what_was_asked_for(name: str, folder: Path) -> None:
+def test_no_network_no_shell_and_nothing_written_but_what_was_asked_for(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # modules that no test has imported before
     before = sorted(folder.iterdir())
     patient = str(Path(__file__).parent / "patients" / "import_error")
     for arguments in CALLS[name]:
