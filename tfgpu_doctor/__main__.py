@@ -28,7 +28,7 @@ def main() -> None:
             if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         arguments = sys.argv[1:]
-        page = _help_page() if arguments in (["--help"], ["-h"]) else None
+        page = _help_page() if arguments in (["--help"], ["-h"], ["help"]) else None
         if page is None:
             code = run(arguments)
         else:
@@ -101,6 +101,10 @@ def run(arguments: list[str]) -> int:
     _catch_signals()
     stdout = sys.stdout
     try:
+        if instruction := os.environ.get("_TFGPU_COMPLETE"):
+            from tfgpu_doctor.cli.completion import answer
+
+            return answer(cli, instruction)
         code = cli.main(arguments, prog_name="tfgpu", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import click
 import pytest
@@ -220,3 +223,65 @@ def test_did_you_mean(arguments: list[str], meant: str) -> None:
     assert done.returncode == 2
     assert meant in done.stderr.split("Error:")[1]
     assert "ean" in done.stderr or "nearest" in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- help and completion
+
+
+@pytest.mark.parametrize("words", ["", "plan", "bench matpow", "matrix gpu"])
+def test_help_is_what_the_option_prints(words: str) -> None:
+    assert tfgpu("help", *words.split()).stdout == tfgpu(*words.split(), "--help").stdout
+
+
+def test_help_of_what_is_no_command() -> None:
+    assert "Did you mean doctor?" in tfgpu("help", "dcotor").stderr
+    assert "tfgpu plan has no commands: gpu" in tfgpu("help", "plan", "gpu").stderr
+
+
+def test_the_version_in_one_letter() -> None:
+    assert tfgpu("-V").stdout == tfgpu("--version").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_script(shell: str) -> None:
+    done = tfgpu("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"_TFGPU_COMPLETE={shell}_complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("plan\n--gpu\nRTX\\ 508", "plain,RTX 5080"),
+        ("plan\n--gpu\nA100,rtx\\ 508", "plain,A100,RTX 5080"),
+        ("plan\n--gp", "plain,--gpu"),
+        ("explain\ngpu.not-v", "plain,gpu.not-visible"),
+        ("explain\n./", "file,./"),
+        ("doctor\n--only\ngpu.*", "plain,gpu.*"),
+        ("doctor\n--format\ntext,ju", "plain,text,junit"),
+        ("matrix\ndriver\n47", "plain,470"),
+        ("matrix\npython\n3.11", "plain,3.11"),
+        ("matrix\ncuda\n12.5", "plain,12.5"),
+        ("bench\ntr", "plain,transfer"),
+    ],
+)
+def test_what_a_shell_completes(line: str, completed: str) -> None:
+    words = {"COMP_WORDS": f"tfgpu\n{line}", "COMP_CWORD": str(line.count("\n") + 1)}
+    done = tfgpu(environ={"_TFGPU_COMPLETE": "bash_complete", **words})
+    assert completed in done.stdout.splitlines()
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_takes_the_script_and_quotes_what_has_a_space(tmp_path: Path) -> None:
+    (tmp_path / "tfgpu").write_text("printf 'plain,%s\\n' 'RTX 4090' \"$_TFGPU_COMPLETE $COMP_CWORD\"\n")
+    (tmp_path / "tfgpu").chmod(0o755)
+    script = f"""{tfgpu("completion", "bash").stdout}
+        COMP_WORDS=(tfgpu plan --gpu 'RTX\\ 4') COMP_CWORD=3
+        compopt() {{ echo "compopt $*"; }}
+        _tfgpu_completion {tmp_path}/tfgpu
+        printf '<%s>' "${{COMPREPLY[@]}}"; complete -p tfgpu"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert "<RTX 4090><bash_complete 3>" in done.stdout
+    assert "compopt -o filenames" in done.stdout
+    assert "complete -F _tfgpu_completion tfgpu" in done.stdout

@@ -31,17 +31,23 @@ COMMANDS = {
     ),
     "compare": LazyCommand("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
 }
+ABOUT_ITSELF = {
+    "completion": LazyCommand("tfgpu_doctor.cli.completion", "Print the script for completion in bash, zsh or fish."),
+    "help": LazyCommand("tfgpu_doctor.cli.help", "Show the help page of a command."),
+}
 
 
 @click.group(
     cls=LazyGroup,
-    table=COMMANDS,
+    table={**COMMANDS, **ABOUT_ITSELF},
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
 )
-@click.version_option(__version__, prog_name="tfgpu")
+@click.version_option(__version__, "-V", "--version", prog_name="tfgpu")
 def cli() -> None:
     """Diagnose and benchmark TensorFlow on NVIDIA GPUs.
 
     Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
+
+    A variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
     """

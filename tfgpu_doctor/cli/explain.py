@@ -24,6 +24,7 @@ from tfgpu_doctor.cli.output import (
     redact_option,
 )
 from tfgpu_doctor.cli.reading import read_ends
+from tfgpu_doctor.cli.values import PageOrFile
 from tfgpu_doctor.files.reading import in_mib, shown
 from tfgpu_doctor.render.streams import say
 
@@ -60,7 +61,7 @@ _NOT_TEXT = (
     short_help="Diagnose a pasted log, traceback or nvidia-smi output.",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
 )
-@click.argument("source", metavar="[FILE|-|ID]", required=False, type=click.Path())
+@click.argument("source", metavar="[FILE|-|ID]", required=False, type=PageOrFile())
 @matrix_option
 @checks_options
 @fail_on_option

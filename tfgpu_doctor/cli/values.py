@@ -118,16 +118,23 @@ class Seconds(_Type):
 class Name(_Type):
     """A word that the command looks up itself; `known` gives those that a shell completes it to."""
 
-    def __init__(self, name: str, known: Callable[[], Iterable[str]], *, files: bool = False) -> None:
-        """Take what the words are; `files` where it may also be the path of a file."""
-        self.name, self.known, self.files = name, known, files
+    def __init__(self, name: str, known: Callable[[], Iterable[str]]) -> None:
+        """Take what the words are."""
+        self.name, self.known = name, known
 
     def shell_complete(self, _context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem[str]]:
         """The known words that begin like this."""
         found = [one for one in self.known() if one.lower().startswith(incomplete.lower())]
-        if self.files and (not incomplete or not found):
-            return [CompletionItem(incomplete, type="file")]
         return [CompletionItem(one) for one in dict.fromkeys(found)]
+
+
+class PageOrFile(click.Path):
+    """A file, or the id of a finding."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """The ids that begin like this; files where none does."""
+        ids = PAGE.shell_complete(ctx, param, incomplete) if incomplete else []
+        return ids or super().shell_complete(ctx, param, incomplete)
 
 
 def _gpu_names() -> Iterable[str]:
@@ -175,7 +182,7 @@ def _pythons() -> Iterable[str]:
 
 GPU_NAME = Name("gpu", _gpu_names)
 FINDING_ID = Name("id", _patterns)
-PAGE_OR_FILE = Name("file or id", _finding_ids, files=True)
+PAGE = Name("id", _finding_ids)
 TENSORFLOW_VERSION = Name("version", _versions("tensorflow"))
 CUDA_VERSION = Name("version", _versions("cuda"))
 CUDNN_VERSION = Name("version", _versions("cudnn"))
