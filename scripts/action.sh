@@ -33,21 +33,16 @@ tell() {
 
 # Sets the array `tfgpu` to the command; installs it first, unless it is there.
 install_tfgpu() {
-  local version="${INPUT_VERSION:-}" source
-  case "$version" in
-    installed)
-      tfgpu=(tfgpu)
-      command -v tfgpu > /dev/null || fail "version is 'installed', and there is no tfgpu on PATH"
-      return
-      ;;
-    "") source="$GITHUB_ACTION_PATH" ;;
-    *[!0-9A-Za-z.+!]*) fail "version is no version number" ;;
-    *) source="tfgpu-doctor==$version" ;;
-  esac
+  local source="${INPUT_SOURCE:-$GITHUB_ACTION_PATH}"
+  if [[ "$source" == installed ]]; then
+    tfgpu=(tfgpu)
+    command -v tfgpu > /dev/null || fail "source is 'installed', but there is no tfgpu on PATH"
+    return
+  fi
   "${INPUT_HOST_PYTHON:-python3}" -I -m venv "$work/env" 2>&1 | quoted \
     || fail "the environment for tfgpu could not be made: host-python needs the module venv"
-  "$work/env/bin/python" -I -m pip install --quiet --disable-pip-version-check "$source" 2>&1 | quoted \
-    || fail "tfgpu could not be installed: it needs Python 3.10 or later (host-python)"
+  "$work/env/bin/python" -I -m pip install --quiet --disable-pip-version-check -- "$source" 2>&1 | quoted \
+    || fail "tfgpu could not be installed (the log shows why): it needs Python 3.10 or later (host-python)"
   tfgpu=("$work/env/bin/tfgpu")
 }
 

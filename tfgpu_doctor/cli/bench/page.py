@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.matrix.loader import Matrix
 
-NEEDS = "--html needs Matplotlib for its charts: python -m pip install 'tfgpu-doctor[html]'"
+NEEDS = "--html needs Matplotlib for its charts: python -m pip install 'matplotlib>=3.8'"
 OLDEST = (3, 8)  # what pyproject.toml asks for
 
 
