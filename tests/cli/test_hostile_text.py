@@ -139,6 +139,11 @@ def test_bench_comparisons(folder: Path, form: str) -> None:
     assert "PWN" in harmless(folder, "compare", "bench.json", f"{BOMB}.bench", "--format", form)
 
 
+@pytest.mark.parametrize("form", [form for form in choices("bench") if form != "text"])
+def test_bench_results_in_other_formats(folder: Path, form: str) -> None:
+    assert "PWN" in harmless(folder, "bench", "show", "bench.json", "--format", form)
+
+
 def test_bench_results(folder: Path) -> None:
     assert "PWN" in harmless(folder, "bench", "show", "bench.json")
     swept = json.loads(hostile_result())
@@ -318,4 +323,4 @@ def test_a_command_in_pieces_is_none(size: int, capsys: pytest.CaptureFixture[st
 
 
 def test_every_format_is_tried() -> None:
-    assert set(KINDS) == {"report", "check", "report comparison", "bench comparison", "smoke"}
+    assert set(KINDS) == {"report", "check", "report comparison", "bench", "bench comparison", "smoke", "plan"}

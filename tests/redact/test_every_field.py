@@ -37,6 +37,8 @@ KINDS = {
     "Smoke": "smoke",
     "Comparison": "report comparison",
     "BenchComparison": "bench comparison",
+    "BenchResult": "bench",
+    "Plan": "plan",
 }
 
 

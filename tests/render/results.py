@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.bench.large_samples import failures, four
 from tests.bench.test_bench_compare_text import COMPARISONS
 from tests.cli.hostile import BOMB
 from tests.findings.rows_over_facts import FIRES
@@ -22,9 +23,13 @@ from tests.render.pages import Page
 from tests.render.test_check_formats import BROKEN, FINE
 from tests.render.test_compare_text import CASES
 from tests.render.test_junit import valid
+from tests.render.test_plan_text import SITUATIONS
 from tests.render.test_smoke_text import SMOKES
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
+from tfgpu_doctor.plan.ranking import make_plan
+from tfgpu_doctor.plan.records import Plan
+from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report
 
 TYPES = {
@@ -32,7 +37,9 @@ TYPES = {
     "check": "Checked",
     "smoke": "Smoke",
     "report comparison": "Comparison",
+    "bench": "BenchResult",
     "bench comparison": "BenchComparison",
+    "plan": "Plan",
 }
 STATES = ("healthy", "broken", "hostile")
 
@@ -45,6 +52,8 @@ def results(kind: str) -> dict[str, Any]:
         "check": lambda: (FINE, BROKEN),
         "smoke": lambda: (SMOKES["two-gpus"], SMOKES["no-tensorflow"]),
         "report comparison": lambda: (_compared("nothing"), _compared("numpy")),
+        "bench": lambda: (four(), failures()),
+        "plan": lambda: (_plan("a-blackwell-card"), _plan("a-fermi-card")),
         "bench comparison": lambda: (COMPARISONS["compare-across"], COMPARISONS["compare-all"]),
     }
     document = next(one for one in DOCUMENTS if one.__name__ == TYPES[kind])
@@ -61,6 +70,10 @@ def _with_ids(result: Any) -> Any:
 def _compared(name: str) -> Comparison:
     before, after = (report(changes) for changes in CASES[name])
     return compare(before, after, MATRIX, "2026-11-21T12:00:00Z", names=("good.json", "bad.json"))
+
+
+def _plan(name: str) -> Plan:
+    return make_plan(MATRIX, describe(MATRIX, **SITUATIONS[name]))
 
 
 _VALUE = r"(?:[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[-+]Inf|NaN)"

@@ -9,7 +9,7 @@ import click
 
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs
+from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs, redact_option, write
 from tfgpu_doctor.cli.target import read_target, target_options
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine", "platform")
 @detail_options
 @option("--lock", is_flag=True, help="Name exact versions of NVIDIA's packages: those of TensorFlow's own build.")
 @matrix_option
-@output_options()
+@redact_option
+@output_options("plan")
 @click.pass_context
 def command(
     context: click.Context,
@@ -51,6 +52,7 @@ def command(
     lock: bool,
     saved: str | None,
     matrix_file: str | None,
+    redact: bool | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
     **machine: Any,
@@ -62,7 +64,7 @@ def command(
 
     Exit codes: 0 a release was found, 1 no release is suitable, or there is no GPU, 2 wrong usage.
     """
-    targets = pair_outputs(formats, outputs)
+    targets = pair_outputs(formats, outputs, "plan")
     other_machine = any(machine[name] for name in HARDWARE)
     if saved and other_machine:
         raise click.UsageError(
@@ -81,13 +83,7 @@ def command(
         plan = make_plan(matrix, target, specifier=wanted, state=state, lock=lock)
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
-    for output in targets:
-        if output.format == "json":
-            output.write_json(plan.to_json())
-        else:
-            from tfgpu_doctor.render.terminal.plan import render
-
-            output.print_with(lambda console: render(plan, console, detail or "normal"))
+    write(plan, "plan", targets, redact=redact, detail=detail or "normal")
     context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
 
 

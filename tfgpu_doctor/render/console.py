@@ -32,7 +32,7 @@ MARKS = {
     "warning": Mark("!", "!", "⚠", "yellow", "warning", "warn"),
     "note": Mark("i", "i", "ℹ", "cyan", "note", ""),
     "unknown": Mark("?", "?", "?", "magenta", "unknown", ""),
-    "absent": Mark("–", "-", "–", "dim", "none", ""),
+    "absent": Mark("–", "-", "–", "dim", "–", ""),
 }
 STYLES = {name: mark.style for name, mark in MARKS.items()}
 _SYMBOLS = {"from": "←", "bar": "━", **{name: mark.symbol for name, mark in MARKS.items()}}

@@ -24,7 +24,9 @@ KINDS: dict[str, tuple[Shape, ...]] = {
     "check": ("page", "checks"),
     "smoke": ("page", "checks", "metrics"),
     "report comparison": ("page", "checks"),
+    "bench": ("page", "checks", "metrics"),
     "bench comparison": ("page", "checks", "metrics"),
+    "plan": ("page",),
 }
 
 
@@ -50,7 +52,9 @@ _ROWS = (
             "check": "terminal.check",
             "smoke": "terminal.smoke",
             "report comparison": "terminal.compare",
+            "bench": "terminal.bench_sweep",
             "bench comparison": "terminal.bench_compare",
+            "plan": "terminal.plan",
         },
         changes=True,
     ),
@@ -59,7 +63,7 @@ _ROWS = (
     Format("junit", "checks", "ci.junit", shared=True, ending=".xml"),
     Format("github", "checks", "ci.github", shared=True, is_commands=True, summary="markdown"),
     Format("sarif", own={"check": "ci.check_sarif"}, shared=True, ending=".sarif"),
-    Format("html", "page", "html.page", shared=True, ending=".html", changes=True),
+    Format("html", "page", "html.page", {"bench": "html.bench"}, shared=True, ending=".html", changes=True),
     Format("prometheus", "metrics", "prometheus", shared=True, ending=".prom"),
 )
 FORMATS = {row.name: row for row in _ROWS}

@@ -63,6 +63,8 @@ def has_content(part: Part) -> bool:
     match part:
         case Table():
             return bool(part.rows)
+        case Detail():
+            return bool(part.rows or part.lines)
         case Items() | Code():
             return bool(part.lines)
     return True

@@ -17,8 +17,9 @@ from tfgpu_doctor.cli.bench.history import history_option
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.output import Output, check_executable, write_file
+from tfgpu_doctor.cli.output import Output, check_executable, write, write_file
 from tfgpu_doctor.cli.values import Listed, OneOf, Seconds
+from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.bench.session import Plan
-    from tfgpu_doctor.matrix.loader import Matrix
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -72,7 +72,7 @@ _OPTIONS = (
         "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
     ),
     matrix_option,
-    option("--format", "output_format", type=OneOf(["text", "json"]), default="text", show_default=True),
+    option("--format", "output_format", type=OneOf(choices("bench")), default="text", show_default=True),
     option(
         "--output",
         metavar="FILE.json",
@@ -163,6 +163,8 @@ class Measuring:
         check_executable(self.executable)
         if self.html:
             page.check(self.html)
+        if self.output_format == "html":
+            page.check_charts()
         for name, folder in (("--profile", self.profile), ("--history", self.history)):
             try:
                 Path(folder or ".").mkdir(parents=True, exist_ok=True)
@@ -243,7 +245,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
             return cannot_measure(executable, error)
     if comparison is not None:
         save(result)  # all rounds, not the last alone
-    return _conclude(result, comparison, measuring, matrix)
+    return _conclude(result, comparison, measuring)
 
 
 def _interrupted(file: Path | None) -> None:
@@ -251,18 +253,15 @@ def _interrupted(file: Path | None) -> None:
         say(f"tfgpu: {file} has what was measured so far, and says that it is unfinished")
 
 
-def _conclude(result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, matrix: Matrix) -> int:
+def _conclude(result: BenchResult, comparison: BenchComparison | None, measuring: Measuring) -> int:
     """Keep and show what was measured; returns the exit code."""
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
     if measuring.history:
         write_file(history.place_for(measuring.history, result), result.to_json())
-    if measuring.output_format == "json":
-        Output("json", None).write_json(result.to_json())
-    else:
-        show(result)
-    if measuring.html:
-        page.write(result, matrix, measuring.html)
+    targets = [Output(measuring.output_format, None)]
+    targets += [Output("html", Path(measuring.html))] if measuring.html else []
+    write(result, "bench", targets, diagnose=page.diagnosis(measuring.matrix_file))
     if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
     return EXIT_OK if comparison is None else against.conclude(comparison, measuring.output_format)
@@ -276,12 +275,3 @@ def cannot_measure(executable: str, error: Exception) -> int:
     named = f'"{executable}"' if " " in executable else executable
     say(f"Next: tfgpu doctor --python {named}")
     return EXIT_UNKNOWN
-
-
-def show(result: BenchResult) -> None:
-    """Print a result for people."""
-    from tfgpu_doctor.render.console import console_for
-    from tfgpu_doctor.render.terminal.bench import render
-    from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
-
-    (render_sweep if "sweep" in result.parameters else render)(result, console_for())

@@ -1,23 +1,22 @@
-"""`--html FILE`: what has to be there before anything is measured, and the page afterwards."""
+"""The page of a bench result: what has to be there before anything is measured, and what it shows beside the result."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tfgpu_doctor.cli.output import check_writable, write_file
-from tfgpu_doctor.render.streams import harmless
+from tfgpu_doctor.cli.layers import load_matrix
+from tfgpu_doctor.cli.output import check_writable
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.records.facts import Facts
+    from tfgpu_doctor.records.report import Report
 
 NEEDS = "--html needs Matplotlib for its charts: python -m pip install 'matplotlib>=3.8'"
 OLDEST = (3, 8)  # what pyproject.toml asks for
@@ -28,13 +27,13 @@ def check(name: str) -> None:
 
     Raises click.UsageError: no Matplotlib, no such folder, or no permission.
     """
-    _check_charts()
+    check_charts()
     if name == "-":
         raise click.UsageError("--html needs a file name; standard output gets the text")
     check_writable("--html", name)
 
 
-def _check_charts() -> None:
+def check_charts() -> None:
     """Whether the charts can be drawn: Matplotlib is there, works, and is not too old.
 
     Raises click.UsageError: one of these is not so.
@@ -68,15 +67,12 @@ def _elsewhere() -> Iterator[None]:
             os.chdir(here)
 
 
-def write(result: BenchResult, matrix: Matrix, name: str) -> None:
-    """Write the page, with the doctor's verdict over the facts that the result carries, and nothing private in it.
+def diagnosis(matrix_file: str | None) -> Callable[[Facts], Report]:
+    """What gives the doctor's verdict over the facts that a result carries, which its page shows."""
 
-    Raises click.ClickException: it cannot be written.
-    """
-    from tfgpu_doctor.diagnosis.reports import make_report
-    from tfgpu_doctor.redact.redaction import redact
-    from tfgpu_doctor.render.html.bench import render
+    def diagnose(facts: Facts) -> Report:
+        from tfgpu_doctor.diagnosis.reports import make_report
 
-    report = make_report(result.environment, matrix, source="live", timings={})
-    result, report = redact((result, report))
-    write_file(Path(name), harmless(render(result, report)).encode("utf-8", "replace"))
+        return make_report(facts, load_matrix(matrix_file), source="live", timings={})
+
+    return diagnose

@@ -1,41 +1,55 @@
-"""`tfgpu bench show`: a saved result, printed or as a page, on a machine that need not be the one that measured."""
+"""`tfgpu bench show`: a saved result in any format, on a machine that need not be the one that measured."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from tfgpu_doctor.cli.bench import page
-from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.layers import matrix_option
 from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, redact_option, write
 
 
 @define_command(
     "show",
-    epilog="Example: tfgpu bench show result.json --html result.html",
+    epilog="Examples: tfgpu bench show result.json --format markdown; tfgpu bench show r.json --output r.html",
 )
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
 @matrix_option
+@redact_option
+@output_options("bench")
 @option(
     "--html",
     metavar="FILE.html",
     type=click.Path(dir_okay=False),
+    hidden=True,
     help="Also write an HTML page with charts to share: no private data, self-contained.",
 )
 @click.pass_context
-def command(context: click.Context, file: str, matrix_file: str | None, html: str | None) -> None:
-    """Print a result saved with --output, or make an HTML page from it; nothing is measured.
+def command(
+    context: click.Context,
+    file: str,
+    matrix_file: str | None,
+    redact: bool | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    html: str | None,
+) -> None:
+    """Print a result saved with --output, or make an HTML page with charts of it; nothing is measured.
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
     """
-    from tfgpu_doctor.cli.bench.measuring import show
     from tfgpu_doctor.cli.saved import load_bench
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
+    targets = pair_outputs(formats, outputs, "bench") if formats or outputs or not html else []
     if html:
         page.check(html)
+        targets.append(Output("html", Path(html)))
+    if any(target.format == "html" for target in targets):
+        page.check_charts()
     result = load_bench(file, "tfgpu bench show")
-    if html:
-        page.write(result, load_matrix(matrix_file), html)
-    else:
-        show(result)
+    write(result, "bench", targets, redact=redact, diagnose=page.diagnosis(matrix_file))
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)

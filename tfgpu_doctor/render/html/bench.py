@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.statistics import percent
+from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
@@ -36,8 +37,9 @@ _READ = (
 )
 
 
-def render(result: BenchResult, report: Report | None = None) -> str:
-    """The whole page; `report` is the doctor's of the facts that the result carries."""
+def render(result: BenchResult, report: Report | None = None, diagnose: Callable[[Facts], Report] | None = None) -> str:
+    """The whole page; `report` is the doctor's of the facts that the result carries, or `diagnose` makes it."""
+    report = diagnose(result.environment) if diagnose else report
     title = f"tfgpu bench {result.workload}: {result.title}"
     doctor = body(doctor_outline.found(report)) if report else ""
     sections = [

@@ -109,6 +109,7 @@ pre { background: var(--card); padding: .6rem .8rem; overflow-x: auto; font-size
 code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 ul.plain { padding-left: 1.1rem; margin: .5rem 0; }
 article { border-left: .25rem solid var(--grid); padding-left: .8rem; margin: 1rem 0; break-inside: avoid; }
+article.good { border-color: var(--good); }
 article.bad { border-color: var(--bad); }
 article.warn { border-color: var(--warn); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .8rem; margin: .5rem 0; }

@@ -25,7 +25,8 @@ def page(checked: Checked) -> Page:
     """The files, the findings, what is open, and the changes that --fix makes or made."""
     report, titles = checked.report, titles_of(checked.report.findings)
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
-    reasons = tuple(dict.fromkeys((*(item.reason for item in report.undetermined), *checked.not_changed)))
+    left = (f"Not changed by --fix: {one}" for one in checked.not_changed)
+    reasons = tuple(dict.fromkeys((*(item.reason for item in report.undetermined), *left)))
     title = "Changed" if checked.fixed else "tfgpu check --fix would change"
     found = (block(finding, titles) for finding in report.findings)
     changes = Code(title, tuple(checked.difference), "diff")

@@ -17,6 +17,7 @@ from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render.bench_words import others, shared_advice, value_of
 from tfgpu_doctor.render.console import marks
+from tfgpu_doctor.render.terminal.bench import render as render_runs
 from tfgpu_doctor.render.terminal.bench import show_end, show_head
 from tfgpu_doctor.render.terminal.layout import hanging, marked
 
@@ -25,6 +26,11 @@ BROADEST = 34
 GAP = 2
 LONGEST = 400  # characters of a failure; TensorFlow's messages hold tracebacks
 Column = dict[object, Run]  # by point
+
+
+def render(result: BenchResult, console: Console) -> None:
+    """Print all of a result, as a sweep where it is one."""
+    (render_sweep if "sweep" in result.parameters else render_runs)(result, console)
 
 
 def render_sweep(result: BenchResult, console: Console) -> None:

@@ -19,21 +19,17 @@ def show_ruled_out(plan: Plan, console: Console, *, most: int | None) -> None:
     Args:
         most: lines, with one reason each; the others are counted. None: all of it.
     """
-    together: list[tuple[list[str], tuple[Violation, ...]]] = []
-    for reasons, found in itertools.groupby(
-        plan.ruled_out, lambda group: _decisive(group)[: None if most is None else 1]
-    ):
-        together.append(([version for group in found for version in group.versions], reasons))
+    together = neighbours(plan, None if most is None else 1)
     shown = together[:most]
-    width = max(len(_versions(versions)) for versions, _ in shown)
+    width = max(len(span_of(versions)) for versions, _ in shown)
     head = Text("Ruled out  ", "bold")
     for versions, reasons in shown:
         text = Text()
         for index, violation in enumerate(reasons):
-            text.append(("; " if index else "") + _clause(violation))
+            text.append(("; " if index else "") + clause(violation))
             if violation.constraint == "known-issue" and violation.source.startswith("https:"):
                 text.append(f" {marks(console)['from']} {violation.source}", "dim")
-        hanging(Text.assemble(head, f"{_versions(versions):{width}}  "), text, console)
+        hanging(Text.assemble(head, f"{span_of(versions):{width}}  "), text, console)
         head = Text(" " * len(head))
     rest = [version for versions, _ in together[len(shown) :] for version in versions]
     if rest:
@@ -41,7 +37,14 @@ def show_ruled_out(plan: Plan, console: Console, *, most: int | None) -> None:
         hanging(head, Text(older), console)
 
 
-def _versions(versions: list[str]) -> str:
+def neighbours(plan: Plan, reasons: int | None) -> list[tuple[list[str], tuple[Violation, ...]]]:
+    """Neighbouring releases with the same decisive reasons; at most so many `reasons` of each."""
+    groups = itertools.groupby(plan.ruled_out, lambda group: _decisive(group)[:reasons])
+    return [([version for group in found for version in group.versions], why) for why, found in groups]
+
+
+def span_of(versions: list[str]) -> str:
+    """The first and the last of some versions."""
     return versions[0] if len(versions) == 1 else f"{versions[-1]} to {versions[0]}"
 
 
@@ -52,7 +55,8 @@ def _decisive(group: RuledOut) -> tuple[Violation, ...]:
     return alone or tuple(sorted(found, key=lambda one: one.constraint in ("driver", "python")))
 
 
-def _clause(violation: Violation) -> str:
+def clause(violation: Violation) -> str:
+    """A reason in a few words."""
     match violation.constraint:
         case "gpu":
             return f"no {violation.need}"
