@@ -167,7 +167,8 @@ class Measuring:
             page.check_charts()
         for name, folder in (("--profile", self.profile), ("--history", self.history)):
             try:
-                Path(folder or ".").mkdir(parents=True, exist_ok=True)
+                if folder:
+                    Path(folder).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise click.UsageError(f"{name} {folder}: {error.strerror or error}") from error
 
