@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.runner import HERE, in_process, tfgpu
 from tests.guard import guarded
+from tfgpu_doctor.render.formats import choices
 
 EXPLAIN = [sys.executable, "-m", "tfgpu_doctor", "explain"]
 NO_DEVICE = (
@@ -188,6 +189,13 @@ def test_a_notebook(indent: int | None) -> None:
     assert found and found == ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))
     if indent:  # one that is cut off is read as far as it goes
         assert set(found) <= set(ids(explain(text[: text.index('"markdown"')], "--format", "json")))
+
+
+@pytest.mark.parametrize("form", [form for form in choices("report") if form not in choices()])
+def test_a_page_has_no_format_of_reports(form: str) -> None:
+    done = tfgpu("explain", "cuda.missing", "--format", form)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--format {form}: the page of a finding has text and json only" in done.stderr
 
 
 def test_a_page_whatever_the_capitals() -> None:

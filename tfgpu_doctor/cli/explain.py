@@ -26,6 +26,7 @@ from tfgpu_doctor.cli.output import (
 from tfgpu_doctor.cli.reading import read_ends
 from tfgpu_doctor.cli.values import PageOrFile
 from tfgpu_doctor.files.reading import in_mib, shown
+from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -188,7 +189,10 @@ def _refuse_prefix(word: str) -> None:
 
 
 def _page(finding_id: str, targets: list[Output]) -> None:
-    """Print the page of a finding. Raises click.UsageError: there is neither such a finding nor such a file."""
+    """Print the page of a finding.
+
+    Raises click.UsageError: there is neither such a finding nor such a file, or a page has no such format.
+    """
     from tfgpu_doctor.findings import pages
 
     page = pages.page_of(finding_id)
@@ -196,6 +200,8 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         similar = pages.nearest(finding_id)
         hint = f" Did you mean {' or '.join(similar)}?" if similar else " All ids: tfgpu doctor --list-checks."
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
+    if others := [target.format for target in targets if target.format not in choices()]:
+        raise click.UsageError(f"--format {others[0]}: the page of a finding has {' and '.join(choices())} only")
     for target in targets:
         if target.format == "json":
             from tfgpu_doctor.findings.pages.headline import page_json
