@@ -22,6 +22,7 @@ from tfgpu_doctor.render.formats import FORMATS
 
 FOLDER = Path(__file__).parent.parent / "docs"
 _BLOCK = re.compile(r"^(<!-- generated: ([^\n]+) -->\n).*?^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
+_CHOICE = re.compile(r" \[([^]|]+\|[^]]+)\](,\.\.\.)?$")
 _CODES = re.compile(r"^Exit codes: (.*)\.$", re.DOTALL)
 PYTHONS = tuple(f"3.{minor}" for minor in range(6, 14))
 # drivers from which an answer can be another one: those that a CUDA needs at least, and the first ones of a GPU
@@ -82,11 +83,22 @@ def _usage(command: click.Command, path: list[str]) -> str:
 def _rows(command: click.Command) -> list[tuple[str, str]]:
     context = click.Context(command, max_content_width=10_000)
     records = [parameter.get_help_record(context) for parameter in command.params]
-    return [record for record in records if record is not None]
+    return [record for record in records if record is not None and record[1]]
 
 
 def _table(rows: list[tuple[str, str]]) -> list[str]:
-    return ["| option | |", "| --- | --- |", *(f"| {_code(name)} | {_plain(text)} |" for name, text in rows)]
+    return ["| option | |", "| --- | --- |", *(_row(name, text) for name, text in rows)]
+
+
+def _row(name: str, text: str) -> str:
+    """An option; what it can be stands beside what it does: the names of a choice are too long for the first column."""
+    choice = _CHOICE.search(name)
+    text, default, rest = _plain(re.sub(r"  +", " ", text)).partition(" [default")
+    if choice:
+        name = name.removesuffix(choice[0])
+        values = ", ".join(f"`{value}`" for value in choice[1].split("|"))
+        text += f" {'One or several' if choice[2] else 'One'} of {values}."
+    return f"| {_code(name)} | {text}{default}{rest} |"
 
 
 def _help(command: click.Command) -> list[str]:
@@ -128,8 +140,10 @@ def _offered(command: click.Command) -> set[str]:
         context = click.Context(command)
         commands = [command.get_command(context, name) for name in command.list_commands(context)]
         return {name for found in commands if found for name in _offered(found)}
-    named = next((name for name, _ in _rows(command) if name.startswith("--format ")), "")
-    return set(re.findall(r"\w+", named.removeprefix("--format ")))
+    choice = next(
+        (found for name, _ in _rows(command) if name[:9] == "--format " and (found := _CHOICE.search(name))), None
+    )
+    return set(choice[1].split("|")) if choice else set()
 
 
 def generation(words: list[str]) -> str:
