@@ -286,3 +286,30 @@ def test_bash_takes_the_script_and_quotes_what_has_a_space(tmp_path: Path) -> No
     assert "<RTX 4090><bash_complete 3>" in done.stdout
     assert "compopt -o filenames" in done.stdout
     assert "complete -F _tfgpu_completion tfgpu" in done.stdout
+
+
+# ------------------------------------------------------------------------------------- what is written, and how much
+
+
+def test_a_file_that_is_written_is_named_on_standard_error(tmp_path: Path) -> None:
+    file = tmp_path / "cuda.json"
+    done = tfgpu("matrix", "cuda", "12.5", "--output", str(file))
+    assert (done.stdout, done.stderr) == ("", f"tfgpu: wrote {file}\n")
+    assert tfgpu("plan", "-q", "--gpu", "T4", "--output", str(file)).stderr == ""
+    for name in ("-", "/dev/null"):
+        assert tfgpu("matrix", "cuda", "12.5", "--output", name).stderr == ""
+
+
+def test_every_text_has_less_and_more() -> None:
+    """Those that show facts of the matrix or measurements have one text."""
+    both = {path for path, name, one in options() if name == "--quiet"}
+    assert both == {path for path, name, one in options() if name == "--verbose"}
+    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare"}
+
+
+def test_quiet_is_shorter(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("tensorflow==2.15.1\nkeras==3.5\nnumpy==2.0\n")
+    for command in (["check", "requirements.txt"], ["plan", "--gpu", "T4"]):
+        whole, least = (tfgpu(*command, *more, cwd=tmp_path) for more in ([], ["-q"]))
+        assert least.returncode == whole.returncode
+        assert 0 < len(least.stdout.splitlines()) < len(whole.stdout.splitlines())

@@ -10,6 +10,7 @@ import click
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
+    detail_options,
     fail_on_option,
     output_options,
     pair_outputs,
@@ -24,6 +25,7 @@ from tfgpu_doctor.manifests import KINDS
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests import Kind
     from tfgpu_doctor.records.report import FailOn
+    from tfgpu_doctor.render.formats import Detail
 
 _HELP = """Check the versions, base images and GPU requests in these files against the compatibility matrix.
 
@@ -58,6 +60,7 @@ nothing was wrong so far and --resolve got no answer.
 @option("--resolve", is_flag=True, help="Ask uv, or pip without it, for the versions. Uses the network.")
 @fail_on_option
 @redact_option
+@detail_options
 @output_options("check")
 @click.pass_context
 def command(
@@ -71,6 +74,7 @@ def command(
     resolve: bool,
     fail_on: FailOn,
     redact: bool | None,
+    detail: Detail | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
     **machine: Any,
@@ -96,5 +100,5 @@ def command(
         checked = check.run(changes=fix or shows_changes(targets), fix=fix)
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
-    write(checked, "check", targets, redact=redact, fail_on=fail_on)
+    write(checked, "check", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")
     context.exit(exit_code(checked.report, fail_on))

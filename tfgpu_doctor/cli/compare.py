@@ -11,7 +11,7 @@ import click
 from tfgpu_doctor.cli.bench.history import history_option, last_two
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, redact_option, write
+from tfgpu_doctor.cli.output import Output, detail_options, output_options, pair_outputs, redact_option, write
 from tfgpu_doctor.cli.saved import load_pair
 from tfgpu_doctor.cli.values import Listed, OneOf
 from tfgpu_doctor.records.similar import did_you_mean
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.comparing.records import FailOnSpeed
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.records.report import FailOn, Report
+    from tfgpu_doctor.render.formats import Detail
 
 _KINDS = ("report comparison", "bench comparison")
 FAIL_ON_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
@@ -38,6 +39,7 @@ class CompareOptions(NamedTuple):
     fail_on: str | None
     redact: bool | None
     formats: tuple[str, ...]
+    detail: Detail
 
     def report_options(self) -> list[str]:
         """The given options that do not apply to bench results."""
@@ -96,6 +98,7 @@ class CompareOptions(NamedTuple):
     help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
 @redact_option
+@detail_options
 @output_options(*_KINDS)
 @click.pass_context
 def command(
@@ -110,6 +113,7 @@ def command(
     matrix_file: str | None,
     fail_on: str | None,
     redact: bool | None,
+    detail: Detail | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
@@ -131,7 +135,9 @@ def command(
     base, new = _files(base, new, history)
     if base == new == "-":
         raise click.UsageError("only one of the two files can be standard input (-)")
-    options = CompareOptions(everything, require_gpus, matrix_file, factor, across, fail_on, redact, formats)
+    options = CompareOptions(
+        everything, require_gpus, matrix_file, factor, across, fail_on, redact, formats, detail or "normal"
+    )
     names = (_name(base), _name(new))
     names = names if names[0] != names[1] else (base, new)
     pair = load_pair(base, new)
@@ -167,7 +173,15 @@ def _reports(base: Report, new: Report, names: tuple[str, str], options: Compare
     comparison = compare(base, new, matrix, now(), names=names, require_gpus=options.require_gpus)
     fail_on = FAIL_ON_REPORTS[options.fail_on or "error"]
     shown = comparison if options.everything else without_noise(comparison)
-    write(shown, "report comparison", targets, redact=options.redact, everything=options.everything, fail_on=fail_on)
+    write(
+        shown,
+        "report comparison",
+        targets,
+        redact=options.redact,
+        everything=options.everything,
+        fail_on=fail_on,
+        detail=options.detail,
+    )
     return exit_code(comparison, fail_on)
 
 
@@ -185,7 +199,7 @@ def _benches(
     across = _across(options.across)
     comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
     fail_on = FAIL_ON_BENCHES[options.fail_on or "slower"]
-    write(comparison, "bench comparison", targets, redact=options.redact, fail_on=fail_on)
+    write(comparison, "bench comparison", targets, redact=options.redact, fail_on=fail_on, detail=options.detail)
     return exit_code(comparison, fail_on)
 
 

@@ -96,6 +96,7 @@ class Output(NamedTuple):
             guarded(sys.stdout).write_document(text)
         else:
             write_file(self.path, text.encode("utf-8", "replace"))
+            report_written(self.path)
 
     def print_with(self, render: Callable[[Console], None]) -> None:
         """Let `render` print on a console for this target."""
@@ -107,6 +108,7 @@ class Output(NamedTuple):
         page = io.StringIO()
         render(console_for(page))
         write_file(self.path, page.getvalue().encode("utf-8"))
+        report_written(self.path)
 
 
 def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
@@ -184,6 +186,14 @@ def write_file(path: Path, data: bytes) -> None:
         writing.replace(str(path), data)
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {why(error)}") from error
+
+
+def report_written(path: Path) -> None:
+    """Say which file has the result, on standard error; not with --quiet, nor of a pipe or a device."""
+    context = click.get_current_context(silent=True)
+    is_quiet = context is not None and context.params.get("detail") == "least"
+    if not is_quiet and path.is_file():
+        say(f"tfgpu: wrote {path}")
 
 
 def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:

@@ -13,6 +13,7 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
     check_executable,
+    detail_options,
     output_options,
     pair_outputs,
     redact_option,
@@ -23,6 +24,7 @@ from tfgpu_doctor.cli.values import OneOf, Seconds
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.render.formats import Detail
     from tfgpu_doctor.smoke.baseline import Baseline
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
@@ -97,6 +99,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @option("--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]")
 @matrix_option
 @redact_option
+@detail_options
 @output_options("smoke")
 @click.pass_context
 def command(
@@ -113,6 +116,7 @@ def command(
     executable: str | None,
     matrix_file: str | None,
     redact: bool | None,
+    detail: Detail | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
@@ -140,7 +144,7 @@ def command(
         virtual=virtual,
     )
     smoke = _run(options, executable or sys.executable, matrix_file, saved)
-    write(smoke, "smoke", targets, redact=redact)
+    write(smoke, "smoke", targets, detail=detail or "normal", redact=redact)
     context.exit(exit_code(smoke.verdict))
 
 

@@ -17,7 +17,7 @@ from tfgpu_doctor.cli.bench.history import history_option
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.output import Output, check_executable, write, write_file
+from tfgpu_doctor.cli.output import Output, check_executable, report_written, write, write_file
 from tfgpu_doctor.cli.values import Listed, OneOf, Seconds
 from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
@@ -246,6 +246,8 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
             return cannot_measure(executable, error)
     if comparison is not None:
         save(result)  # all rounds, not the last alone
+    if file is not None:
+        report_written(file)
     return _conclude(result, comparison, measuring)
 
 

@@ -8,13 +8,17 @@ from rich.text import Text
 from tfgpu_doctor.bench.comparing.records import BenchComparison, RunChange
 from tfgpu_doctor.render import bench_compare_words as words
 from tfgpu_doctor.render.console import STYLES, marks
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked
 
 _MANY = 8  # runs; of more, those that are the same have one line
 
 
-def render(comparison: BenchComparison, console: Console) -> None:
-    """Print all of it."""
+def render(comparison: BenchComparison, console: Console, detail: Detail = "normal") -> None:
+    """Print all of it, or the verdict alone."""
+    if detail == "least":
+        conclude(words.worst(comparison), Text(words.summary(comparison), "bold"), console, first=True)
+        return
     head = f" {comparison.tool.version}, {words.about(comparison)}"
     hanging(Text(""), Text.assemble(("tfgpu compare", "bold"), (head, "dim")), console)
     for label, side in (("base", comparison.base), ("new", comparison.new)):

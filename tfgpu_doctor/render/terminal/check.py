@@ -7,16 +7,20 @@ from rich.text import Text
 
 from tfgpu_doctor.records.checked import Checked
 from tfgpu_doctor.render.check_words import meaning
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.terminal.layout import hanging, marked, show_block
-from tfgpu_doctor.render.terminal.report import show_verdict
+from tfgpu_doctor.render.terminal.report import show_least, show_verdict
 
 _COLOURS = {"+": "green", "-": "red", "@": "dim"}
 
 
-def render(checked: Checked, console: Console) -> None:
-    """Print the whole report, and the changes that --fix makes or made."""
+def render(checked: Checked, console: Console, detail: Detail = "normal") -> None:
+    """Print the whole report, and the changes that --fix makes or made; or the verdict and the first fix."""
     report = checked.report
+    if detail == "least":
+        show_least(report, meaning(report), console)
+        return
     revision = Text(f" {report.tool.version}, matrix of {report.matrix.revision}", "dim")
     console.print(Text.assemble(("tfgpu check", "bold"), revision))
     hanging(Text("for  ", "dim"), Text(checked.target, "bold"), console)

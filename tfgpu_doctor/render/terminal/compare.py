@@ -8,14 +8,19 @@ from rich.text import Text
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.render import compare_words as words
 from tfgpu_doctor.render.console import STYLES, marks
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
 
 
-def render(comparison: Comparison, console: Console, *, everything: bool = False) -> None:
-    """Print the comparison; `everything` includes what differs from minute to minute."""
-    _head(comparison, console)
+def render(comparison: Comparison, console: Console, *, everything: bool = False, detail: Detail = "normal") -> None:
+    """Print the comparison, or its verdict alone; `everything` includes what differs from minute to minute."""
     shown = words.what_differs(comparison, everything)
+    if detail == "least":
+        mark, summary = words.summary(comparison, shown)
+        conclude(mark, Text(summary, "bold"), console, first=True)
+        return
+    _head(comparison, console)
     _changes(comparison, list(words.layers(shown, everything)), console)
     for sentence in words.not_examined(comparison, shown):
         console.print()

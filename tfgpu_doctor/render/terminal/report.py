@@ -18,7 +18,7 @@ from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_
 def render(report: Report, console: Console, detail: Detail = "normal") -> None:
     """Print the whole report; with less detail one screen of it, or the verdict and the first fix."""
     if detail == "least":
-        _show_least(report, console)
+        show_least(report, verdict_sentence(report), console)
         return
     command = "tfgpu explain" if report.source == "text" else "tfgpu doctor"
     about = f" {report.tool.version}, matrix of {report.matrix.revision}"
@@ -39,9 +39,9 @@ def render(report: Report, console: Console, detail: Detail = "normal") -> None:
     show_verdict(report, verdict_sentence(report), console)
 
 
-def _show_least(report: Report, console: Console) -> None:
-    """The verdict, the first problem and its first fix."""
-    show_verdict(report, verdict_sentence(report), console, first=True)
+def show_least(report: Report, sentence: str, console: Console) -> None:
+    """Print the verdict, the first problem and its first fix."""
+    show_verdict(report, sentence, console, first=True)
     first = next(iter(blocks(report)), None)
     if first is not None and first.mark != "note":
         show_block(
