@@ -31,7 +31,7 @@ def test_junit_on_standard_output(saved: Path, command: tuple[str, ...]) -> None
 def test_junit_follows_the_ending_and_the_threshold(saved: Path, tmp_path: Path) -> None:
     file = tmp_path / "tfgpu.xml"
     done = tfgpu("doctor", "--from", str(saved), "--output", str(file), "--fail-on", "never")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {file}\n")
     assert ElementTree.parse(file).getroot().attrib["failures"] == "0"
     only = tfgpu("doctor", "--from", str(saved), "--only", "cuda.*", "--format", "junit")
     assert {case.get("classname") for case in ElementTree.fromstring(only.stdout).iter("testcase")} == {
