@@ -72,7 +72,7 @@ def test_gates(folder: Path, new: str, options: tuple[str, ...], code: int, last
 def test_json_fits_its_schema_and_markdown_goes_to_its_file(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     done = compared(folder, "base.json", "slower.json", "--format", "json", "--output", "-", "--output", str(page))
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (1, f"tfgpu: wrote {page}\n")
     answer = json.loads(done.stdout)
     jsonschema.validate(answer, json.loads((FOLDER / "bench-compare-1.json").read_text(encoding="utf-8")))
     assert answer["schema"] == "tfgpu.bench-compare/1"
