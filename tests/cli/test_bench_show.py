@@ -28,7 +28,7 @@ def test_text(saved: Path) -> None:
 def test_page(saved: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = tfgpu("bench", "show", str(saved), "--html", str(page))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {page}\n")
     read = Page(page.read_text(encoding="utf-8"))
     assert verdict(four()) in read.text
     assert len(read.all("svg")) == 7  # speed, scaling, samples, three of telemetry, cold start
