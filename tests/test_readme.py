@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,28 @@ def test_two_set_up_commands() -> None:
     assert len(commands()) == 2
     assert commands()[0].endswith(".venv/bin/tfgpu doctor")
     assert commands()[1].endswith(".venv/bin/pytest")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize("sudo", [True, False], ids=["with sudo", "root without sudo"])
+def test_set_up_installs_what_a_fresh_debian_lacks(sudo: bool, tmp_path: Path) -> None:
+    """venv fails until apt-get has installed python3-venv, for which a fresh image has no package lists."""
+    programs = {
+        "python3": "test -e installed && echo venv >> log",
+        "apt-get": 'echo "apt-get $1" >> log; case $1 in update) touch lists;; *) test -e lists && touch installed;; esac',
+        "sudo": 'echo sudo >> log; exec "$@"',
+    }
+    for name, script in programs.items():
+        if sudo or name != "sudo":
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+            (tmp_path / name).chmod(0o755)
+    for name in ("sh", "touch"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    command = commands()[0].partition(" && .venv/bin/pip")[0]
+    bash = shutil.which("bash") or ""
+    subprocess.run([bash, "-euc", command], cwd=tmp_path, env={"PATH": str(tmp_path)}, check=True, timeout=30)
+    log = (tmp_path / "log").read_text(encoding="utf-8").split("\n")
+    assert log[:-1] == [*(["sudo"] if sudo else []), "apt-get update", "apt-get install", "venv"]
 
 
 def test_ci_runs_exactly_the_test_command() -> None:
