@@ -53,7 +53,7 @@ def test_set_up_installs_what_a_fresh_debian_lacks(sudo: bool, tmp_path: Path) -
     """venv fails until apt-get has installed python3-venv, for which a fresh image has no package lists."""
     programs = {
         "python3": "test -e installed && echo venv >> log",
-        "apt-get": 'echo "apt-get $1" >> log; case $1 in update) touch lists;; *) test -e lists && touch installed;; esac',
+        "apt-get": 'echo "apt-get $1" >> log; test $1 = update && touch lists || { test -e lists && touch installed; }',
         "sudo": 'echo sudo >> log; exec "$@"',
     }
     for name, script in programs.items():
