@@ -102,3 +102,34 @@ def test_names_that_numpy_1_24_removed_need_an_older_numpy_than_2() -> None:
     found = diagnose(facts, MATRIX).findings[0]
     assert (found.id, found.evidence[0].need) == ("tf.abi-numpy", "numpy<1.24")
     assert "numpy<1.24" in found.fixes[0].commands[0]
+
+
+@pytest.mark.parametrize(
+    ("library", "version"),
+    [("libstdc++.so.6", "GLIBCXX_3.4.19"), ("libstdc++.so.6", "CXXABI_1.3.7"), ("libc.so.6", "GLIBC_2.17")],
+)
+def test_an_older_library_on_ld_library_path_is_taken_off(library: str, version: str) -> None:
+    """Not conda and not a newer distribution: the system has what TensorFlow needs."""
+    raised = f"ImportError: /old/lib/{library}: version `{version}' not found (required by {_PYWRAP})"
+    path = known({"LD_LIBRARY_PATH": "/opt/mine:/old/lib/"})
+    (found,) = (one for one in diagnose(machine(raised, variables=path), MATRIX).findings if one.root_cause)
+    assert found.title == f"LD_LIBRARY_PATH puts an older {library} before the one of the system"
+    assert [one.commands for one in found.fixes] == [("export LD_LIBRARY_PATH=/opt/mine",)]
+    elsewhere = known({"LD_LIBRARY_PATH": "/env/lib/python3.12/site-packages/tensorflow/python:/lib"})
+    found = diagnose(machine(raised, variables=elsewhere), MATRIX).findings[0]
+    assert "LD_LIBRARY_PATH" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("tensorflow_text/python/ops/_x.so", "python3 -m pip uninstall -y tensorflow-text"),
+        ("horovod/tensorflow/mpi_lib.so", "python3 -m pip uninstall -y horovod"),
+        ("tensorflow-plugins/libmetal_plugin.dylib", "python3 -m pip uninstall -y tensorflow-metal"),
+        ("tensorflow-plugins/libitex.so", "grep -l tensorflow-plugins/libitex.so /env/*.dist-info/RECORD"),
+    ],
+)
+def test_a_library_for_another_tensorflow_is_named_by_its_package(file: str, command: str) -> None:
+    pasted = f"tensorflow.python.framework.errors_impl.NotFoundError: /env/{file}: undefined symbol: TF_X"
+    found = diagnose(text_to_facts.read(lines.read([pasted.encode()]), MATRIX), MATRIX).findings[0]
+    assert (found.id, found.fixes[0].commands) == ("tf.package-conflict", (command,))

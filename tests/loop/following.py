@@ -43,8 +43,8 @@ class Outcome:
         return not self.found if row.finding is None else bool(self.rank) or any(map(row.expects, self.notes))
 
     def as_expected(self, row: Row) -> bool:
-        """Whether the fault was named first of all, and its advice led to a working environment in time."""
-        first = self.rank == 1 and len(self.found) <= row.problems
+        """Whether the fault was named first (or both of two were), and its advice repaired the environment in time."""
+        first = self.rank is not None and self.rank <= row.problems and len(self.found) <= row.problems
         named = first or (not self.found and self.is_named(row))
         return named and self.cured and len(self.rounds) <= row.rounds
 

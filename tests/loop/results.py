@@ -31,9 +31,13 @@ def read() -> dict[str, Outcome]:
 
 
 def revision() -> str | None:
-    """The commit of the tool."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or None
+    """The commit of the tool; with a plus sign where its files have been changed since."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    return f"{commit}{'+' if _git('status', '--porcelain', 'tfgpu_doctor') else ''}" if commit else None
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def about() -> dict[str, Any]:
@@ -43,10 +47,11 @@ def about() -> dict[str, Any]:
 
 def write(outcomes: dict[str, Outcome]) -> None:
     """Write JSON, and with it the tables of the page."""
+    revisions = {one.revision for one in outcomes.values()}
     made = {
         "schema": "tfgpu.advice-loop/1",
         "tool": tfgpu_doctor.__version__,
-        "revision": revision(),
+        "revision": revisions.pop() if len(revisions) == 1 else None,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "processors": os.cpu_count(),
     }
@@ -59,18 +64,18 @@ def write(outcomes: dict[str, Outcome]) -> None:
 
 def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
     """The score, and a table of each group of rows."""
-    text = [f"tfgpu {made['tool']}, revision {made['revision']}, {made['date']}, {made['processors']} CPUs"]
+    when = f"revision {made['revision']}" if made["revision"] else "of the revisions in the last column"
+    text = [f"tfgpu {made['tool']}, {when}, {made['date']}, {made['processors']} CPUs"]
     for title, rows in (
         ("The environments of the review", REVIEWED),
         ("Environments that no rule was written for", NEW),
     ):
-        ran = [outcomes[row.name] for row in rows if row.name in outcomes]
-        named = sum(outcomes[row.name].is_named(row) for row in rows if row.name in outcomes)
-        text += ["", f"### {title}", ""]
-        cured = sum(
-            outcomes[row.name].cured and outcomes[row.name].is_named(row) for row in rows if row.name in outcomes
-        )
-        text += [f"{len(ran)} environments: {named} named, {cured} named and cured."]
+        ran = [(row, outcomes[row.name]) for row in rows if row.name in outcomes]
+        named = sum(one.is_named(row) for row, one in ran)
+        cured = sum(one.cured and one.is_named(row) for row, one in ran)
+        failed = [row.name for row, one in ran if not one.as_expected(row)]
+        text += ["", f"### {title}", "", f"{len(ran)} environments: {named} named, {cured} named and cured."]
+        text += [f"{len(ran) - len(failed)} pass{_failing(failed)}."]
         columns = [
             "row",
             "TensorFlow, Python",
@@ -80,13 +85,17 @@ def tables(outcomes: dict[str, Outcome], made: dict[str, Any]) -> str:
             "rounds",
             "first fix",
             "cured",
-            "s",
+            "seconds",
             "revision",
         ]
         text += ["", f"| {' | '.join(columns)} |"]
         text += ["|" + " --- |" * 10]
         text += [_line(row, outcomes[row.name]) for row in rows if row.name in outcomes]
     return "\n".join(text)
+
+
+def _failing(names: list[str]) -> str:
+    return f"; {', '.join(names)} {'fails' if len(names) == 1 else 'fail'}" if names else ""
 
 
 def _line(row: Row, outcome: Outcome) -> str:
