@@ -12,7 +12,11 @@ _INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
 _TENSORFLOW = re.compile(
     r"""(?<![\w.-])(?:tensorflow|tensorflow-gpu|tensorflow-cpu)(?:\[[\w,-]+\])?(?![\w.\[-])([^'"\s]*)"""
 )
-_SEARCH_PATH = re.compile(r"""(?<![\w$#{])(LD_LIBRARY_PATH|PYTHONPATH|PATH)["']?[=:]\s*["']?([^\s=]*)""")
+# variables that take a list, set in a shell, a file, Python or cmd
+_LISTS = re.compile(
+    r"""(?<![\w$#{%])(LD_LIBRARY_PATH|PYTHONPATH|PATH|TF_XLA_FLAGS|XLA_FLAGS|NVCC_APPEND_FLAGS)"""
+    r"""(?:["']?\]?\s?[=:]\s*|(?<=setx PATH) |(?<=setx XLA_FLAGS) )["']?([^\s=]*)"""
+)
 _ASKED = re.compile(r"\$\([^\n]*\)")  # a version that the command asks of the interpreter
 
 
@@ -29,11 +33,12 @@ def pins(command: str) -> list[str]:
 
 
 def overwritten(command: str, before: Mapping[str, str] = {}) -> list[str]:
-    """The values of search paths that a command sets: it neither adds to those `before` nor removes a part of them."""
+    """The values of lists that a command sets: it neither adds to those `before` nor removes a part of them."""
     return [
         value
-        for name, value in _SEARCH_PATH.findall(command)
-        if f"${name}" not in command[command.index(value) :].replace("{", "")
+        for name, value in _LISTS.findall(command)
+        if not re.search(rf"\$\{{?{name}\b|%{name}%", command[command.index(value) :])
+        and f"not defined {name} " not in command
         and not {one.strip("'\"") for one in value.split(":")} <= {*before.get(name, "").split(":"), ""}
     ]
 

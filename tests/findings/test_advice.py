@@ -63,6 +63,12 @@ def test_an_overwritten_search_path_is_seen() -> None:
         "export LD_LIBRARY_PATH=/usr/lib/wsl/lib",
         '"env": {"LD_LIBRARY_PATH": "/folder"}',
         "ENV PATH=/opt/bin",
+        "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
+        'set XLA_FLAGS=--xla_gpu_cuda_data_dir="%CUDA_PATH%"',
+        'setx XLA_FLAGS "--xla_gpu_cuda_data_dir=C:/cuda"',
+        'os.environ["XLA_FLAGS"] = "--xla_gpu_cuda_data_dir=/usr/local/cuda"',
+        "export TF_XLA_FLAGS=--tf_xla_auto_jit=2",
+        'setx PATH "%CUDA_PATH%\\bin"',
     )
     assert all(map(overwritten, bad))
     good = (
@@ -72,6 +78,10 @@ def test_an_overwritten_search_path_is_seen() -> None:
         "unset LD_LIBRARY_PATH",
         'setx PATH "%PATH%;%CUDA_PATH%\\bin"',
         "ENV PATH=/opt/bin:$PATH",
+        'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir=/usr/local/cuda"',
+        'if not defined XLA_FLAGS setx XLA_FLAGS "--xla_gpu_cuda_data_dir=C:/cuda"',
+        "set XLA_FLAGS=",
+        """echo 'import os; os.environ.setdefault("XLA_FLAGS", "--x=y")' > /env/_tfgpu_xla_flags.pth""",
     )
     assert not any(map(overwritten, good))
     assert not overwritten("export LD_LIBRARY_PATH=/a:/b", {"LD_LIBRARY_PATH": "/a:/stubs:/b"})

@@ -15,8 +15,8 @@ from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
 
-_SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
+SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
     text="Add the folders of pip's nvidia packages to the loader path before Python starts",
     commands=(
@@ -55,7 +55,7 @@ def _made_visible(context: Context, release: Release) -> tuple[str, ...]:
         return ()
     own, managed = _own_folder(context), value_or(context.facts.python.externally_managed, False)
     python = "~/tensorflow/bin/python" if managed else context.remedies.python  # of Fixes.pip_install
-    site = context.remedies.quote(posixpath.dirname(own)) if own and not managed else _SITE.format(python=python)
+    site = context.remedies.quote(posixpath.dirname(own)) if own and not managed else SITE.format(python=python)
     return link_commands(release, site, cuda_from_pip=True)
 
 

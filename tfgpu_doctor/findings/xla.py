@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.findings.library_fixes import SITE
 from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
-from tfgpu_doctor.plan.library_links import XLA_READS_PACKAGES_SINCE
+from tfgpu_doctor.plan.library_links import (
+    COMPILER,
+    XLA_LINE,
+    XLA_READS_PACKAGES_SINCE,
+    StartLine,
+    start_line_command,
+    xla_line,
+)
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.records.report import Fix, Severity
@@ -56,14 +65,12 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
 
 def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
     """Releases before 2.14 do not look into pip's packages, but where XLA_FLAGS tells them to."""
-    code = 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cuda_nvcc")'
-    folder = f"$({context.remedies.python} -c '{code}')"
     return Fix(
         text=f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
         "does not look there by itself",
         commands=(
             *context.remedies.pip_install("nvidia-cuda-nvcc-cu11"),
-            f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={folder}",
+            _tell_xla(context, XLA_LINE, f"{_site(context)}/{COMPILER}"),
         ),
     )
 
@@ -71,9 +78,21 @@ def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
 def _data_dir(context: Context, text: str, folder: str | None = None) -> Fix:
     """Tell XLA where to look."""
     if context.remedies.os == "windows":
-        return Fix(text=text, commands=(f'set XLA_FLAGS=--xla_gpu_cuda_data_dir="{folder or "%CUDA_PATH%"}"',))
-    flag = context.remedies.quote(f"--xla_gpu_cuda_data_dir={folder or '/usr/local/cuda'}")
-    return Fix(text=text, commands=(f"export XLA_FLAGS={flag}",))
+        option = f'--xla_gpu_cuda_data_dir=\\"{folder or "%CUDA_PATH%"}\\"'
+        return Fix(text=text, commands=(f'if not defined XLA_FLAGS setx XLA_FLAGS "{option}"',))
+    folder = folder or "/usr/local/cuda"
+    return Fix(text=text, commands=(_tell_xla(context, xla_line(folder), shlex.quote(folder)),))
+
+
+def _tell_xla(context: Context, line: StartLine, folder: str) -> str:
+    """A line that Python executes lasts; where XLA_FLAGS is set, it is kept, and the last folder in it counts."""
+    if "XLA_FLAGS" in value_or(context.facts.variables, {}):
+        return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{folder}'
+    return start_line_command(line, _site(context))
+
+
+def _site(context: Context) -> str:
+    return SITE.format(python=context.remedies.python)
 
 
 # ------------------------------------------------------------------------------------- xla.libdevice-missing

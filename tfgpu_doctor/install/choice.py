@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 from packaging.version import Version
@@ -12,6 +13,7 @@ from packaging.version import Version
 from tfgpu_doctor.install.failures import RefusedError
 from tfgpu_doctor.install.records import Method
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
@@ -42,6 +44,7 @@ class Choice:
     conda: tuple[str, ...]  # what conda brings instead of pip: nothing, or TensorFlow itself
     methods: tuple[Method, ...]  # that can make it
     plan: Plan
+    source_only: Callable[[str], tuple[SourceOnly, ...]] = lambda _: ()  # what is built, for a Python
 
 
 def choose(
@@ -100,14 +103,16 @@ def _made_by(request: PlanRequest, option: Option, plan: Plan, preferred: tuple[
     pythons = tuple(_pythons(request, release, option, preferred))
 
     def requirements(python: str) -> tuple[str, ...]:
-        return Installation(matrix, target, release, python).requirements
+        pins = (f"{one.package}=={one.version}" for one in matrix.source_only(release, python))
+        return (*Installation(matrix, target, release, python).requirements, *pins)
 
     installation = Installation(matrix, target, release, pythons[0])
     if not (installation.self_contained or installation.cuda_from_pip):
         return f"CUDA {release.cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH"
     old = any(tuple(map(int, one.split("."))) < OLDEST_OF_UV for one in pythons)
     methods: tuple[Method, ...] = ("pip", "conda") if old else ("uv", "pip", "conda")
-    return Choice(option, release, pythons, requirements, (), methods, plan)
+    built = partial(matrix.source_only, release)
+    return Choice(option, release, pythons, requirements, (), methods, plan, built)
 
 
 def _pythons(request: PlanRequest, release: Release, option: Option, preferred: tuple[str, ...]) -> Iterator[str]:

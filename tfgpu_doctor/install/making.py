@@ -28,12 +28,13 @@ from tfgpu_doctor.install.interpreters import Interpreter, Interpreters
 from tfgpu_doctor.install.library_paths import add_library_paths
 from tfgpu_doctor.install.proof import prove
 from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, SCHEMA, Manifest, Method, Package, Proof
-from tfgpu_doctor.install.resolved import lock_text
+from tfgpu_doctor.install.resolved import lock_text, with_archives
 from tfgpu_doctor.install.variables import dropped, of_children
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.printable import clean_lines, without_commands
 from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import count
+from tfgpu_doctor.records.versions import minor
 
 # The phases and how far the whole has come at the begin of each, as measured with uv and an empty cache.
 PHASES = {"interpreter": 0.0, "environment": 0.02, "packages": 0.05, "installation": 0.1, "proof": 0.85}
@@ -170,7 +171,9 @@ class Making:
                 if found := _DOWNLOADING.match(line):
                     self.watcher.phase(label, PHASES["packages"], found[1])
 
-            packages = tool.resolve(self.commands, prefix, wanted, look)
+            built = self.choice.source_only(python)
+            chosen = tool.resolve(self.commands, prefix, wanted, look, built)
+            packages = tuple(with_archives(chosen, built))
         sizes = room.sizes_of(packages)
         room.require(prefix, sizes)
         path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
@@ -186,11 +189,12 @@ class Making:
             return packages
         what = count(len(packages), "package")
         platform = resolution.choice.release.platform
+        built = self.choice.source_only(minor(resolution.python))
         text = lock_text(packages, python=resolution.python, platform=platform)
         lock = self._write(LOCK, text.encode())
         self._installing(what, 0.0)
         counted = _Counted(packages, lambda done, name: self._installing(what, done, name))
-        tool.install(self.commands, prefix, lock, counted.look)
+        tool.install(self.commands, prefix, lock, counted.look, built)
         return packages
 
     def _installing(self, what: str, done: float, name: str = "") -> None:

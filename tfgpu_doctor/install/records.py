@@ -55,7 +55,9 @@ class Package(Record, frozen=True):
 
     name: str
     version: str
-    file: str | None = None  # name of the wheel; None: the resolver does not say
+    file: str | None = (
+        None  # name of the wheel, or of the archive that it was built from; None: the resolver does not say
+    )
     size: int | None = None  # bytes of the wheel; None: the resolver does not say
     hashes: tuple[str, ...] = ()  # "sha256:..."
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
+from msgspec import structs
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.install.records import Package
+from tfgpu_doctor.matrix.schema import SourceOnly
+
+_ARCHIVE = ".tar.gz"  # of source
 
 
 class UnreadableError(ValueError):
@@ -87,13 +91,26 @@ def of_pip_report(data: bytes) -> tuple[Package, ...]:
     return tuple(Package(canonicalize_name(row.metadata.name), row.metadata.version) for row in rows)
 
 
+def with_archives(packages: Iterable[Package], built: Iterable[SourceOnly]) -> Iterator[Package]:
+    """The packages, those that are built with the archive that they are built from, and its hash."""
+    archives = {one.package: one for one in built}
+    for package in packages:
+        if one := archives.get(package.name):
+            archive = f"{one.package}-{one.version}{_ARCHIVE}"
+            package = structs.replace(package, file=archive, hashes=(*package.hashes, f"sha256:{one.sha256}"))
+        yield package
+
+
 def lock_text(packages: tuple[Package, ...], *, python: str, platform: str) -> str:
     """The packages as a requirements file, with hashes where all of them have some."""
     hashed = all(package.hashes for package in packages)  # pip accepts them for all packages or for none
-    flags = " --require-hashes" if hashed else ""
+    names = ",".join(one.name for one in packages if one.file and one.file.endswith(_ARCHIVE))
+    flags = (
+        (" --require-hashes" if hashed else "") + " --only-binary :all:" + (f" --no-binary {names}" if names else "")
+    )
     lines = [
         f"# Made by tfgpu install for Python {python} on {platform}. The same packages again:",
-        f"#   python -m pip install --no-deps{flags} --only-binary :all: -r tfgpu-lock.txt",
+        f"#   python -m pip install --no-deps{flags} -r tfgpu-lock.txt",
     ]
     for package in packages:
         words = [f"{package.name}=={package.version}"]

@@ -19,6 +19,7 @@ from tfgpu_doctor.install.folder import TEMPORARY, python_of
 from tfgpu_doctor.install.interpreters import Interpreter
 from tfgpu_doctor.install.records import Method, Package
 from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pip_report, of_pylock
+from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.install_commands import PIP_OF_OLD_PYTHONS
 from tfgpu_doctor.probes import programs
 
@@ -28,6 +29,7 @@ _DOWNLOADED = "wheels"
 _LARGEST = 64 << 20  # bytes of what a resolver writes
 
 OnLine = Callable[[str], None]
+Built = Sequence[SourceOnly]
 
 
 class Tool(Protocol):
@@ -39,10 +41,12 @@ class Tool(Protocol):
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
         """Make an empty environment; conda brings its interpreter along, the others need one."""
 
-    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
-        """Choose the packages for a file of requirements."""
+    def resolve(
+        self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
+    ) -> tuple[Package, ...]:
+        """Choose the packages for a file of requirements; those of `built` have no wheel."""
 
-    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
         """Install exactly what the lock file names."""
 
 
@@ -62,9 +66,12 @@ class Uv:
         argv = [self._uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", interpreter.path]
         commands.run("making the environment", [*argv, str(prefix)])
 
-    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
+    def resolve(
+        self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
+    ) -> tuple[Package, ...]:
         """As a pylock.toml, in which the size of each wheel stands."""
-        return self.choose(commands, wanted, ["--python", python_of(prefix)], timeout=RESOLVE, on_line=on_line)
+        options = ["--python", python_of(prefix), *_to_build(built)]
+        return self.choose(commands, wanted, options, timeout=RESOLVE, on_line=on_line)
 
     def choose(
         self,
@@ -82,9 +89,9 @@ class Uv:
         commands.run("choosing the packages", argv, timeout=timeout, on_line=on_line)
         return _read(of_pylock_text, answer)
 
-    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
         """Install the lock file."""
-        argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS]
+        argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS, *_to_build(built)]
         argv += ["--requirements", str(lock)]  # whose hashes uv verifies
         commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
 
@@ -101,16 +108,19 @@ class Pip:
         commands.run("making the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
         _upgrade_pip(commands, prefix)
 
-    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
+    def resolve(
+        self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
+    ) -> tuple[Package, ...]:
         """By downloading them: pip does so for a trial run, too, and again for the installation if it has no cache."""
         folder = wanted.with_name(_DOWNLOADED)
-        argv = [*_pip(prefix), "download", "--dest", str(folder), *_WHEELS, "--progress-bar", "off"]
-        argv += ["--requirement", str(wanted)]
+        argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), *_WHEELS, *_to_build(built)]
+        argv += ["--use-pep517", "--requirement", str(wanted)]  # which builds in an environment of its own
         commands.run("choosing the packages", argv, timeout=INSTALL, on_line=on_line)
         return tuple(_downloaded(path) for path in sorted(folder.glob("*.whl")))
 
-    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
-        """Install what was downloaded."""
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
+        """Install what was downloaded, and built."""
+        del built
         folder = prefix / TEMPORARY / _DOWNLOADED
         argv = [*_pip(prefix), "install", "--no-index", "--find-links", str(folder), "--no-deps", "--require-hashes"]
         argv += ["--progress-bar", "off", "--requirement", str(lock)]
@@ -186,6 +196,11 @@ def require_tool(method: Method, specs: tuple[str, ...], python: str, environ: M
     if tool is None:
         raise ToolError(f"--method {method}: {programs.missing(method, environ)}")
     return tool
+
+
+def _to_build(built: Built) -> list[str]:
+    """Exceptions from _WHEELS."""
+    return ["--no-binary", ",".join(one.package for one in built)] if built else []
 
 
 def _pip(prefix: Path) -> list[str]:

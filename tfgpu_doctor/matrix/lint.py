@@ -25,7 +25,7 @@ from tfgpu_doctor.records.versions import major, minor, numbers
 
 _SOURCED = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
-    "conda_forge", "nvidia", "packages", "tensorflow",
+    "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
 )  # fmt: skip
 
 Linter = Callable[[MatrixFile], Iterator[str]]
@@ -80,6 +80,7 @@ def _keys(data: MatrixFile) -> dict[str, list[str]]:
         "libraries": [row.id for row in data.libraries],
         "known_issues": [row.id for row in data.known_issues],
         "nvidia": [row.package for row in data.nvidia],
+        "source_only": [f"{row.package} {row.version}" for row in data.source_only],
         "packages": [*(row.package for row in data.packages), *(row.package for row in data.nvidia)],
         "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
     }

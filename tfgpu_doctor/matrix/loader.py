@@ -30,6 +30,7 @@ from tfgpu_doctor.matrix.schema import (
     PackageRow,
     Peak,
     ReleaseRow,
+    SourceOnly,
 )
 from tfgpu_doctor.records.versions import at_least, minor
 from tfgpu_doctor.records.yaml_nodes import shortened
@@ -221,6 +222,14 @@ class Matrix:
                 )
                 models[name] = (*models.get(name, ()), model)
         return models
+
+    def source_only(self, release: Release, python: str) -> tuple[SourceOnly, ...]:
+        """What a release requires that has no wheel for this Python, so that it must be built."""
+        return tuple(
+            row
+            for row in self.data.source_only
+            if within(release.version, row.tensorflow) and (row.python is None or within(python, row.python))
+        )
 
     @cached_property
     def packages(self) -> dict[str, PackageRow]:

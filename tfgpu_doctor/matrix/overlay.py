@@ -52,7 +52,7 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
     tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     merged = structs.replace(
-        below,
+        below,  # and its `source_only`: no other file says what may be built
         sources=below.sources | above.sources,
         **{name: tuple(rows) for name, rows in tables.items()},
     )

@@ -104,8 +104,18 @@ def _commands(paths: LibraryPaths, site: str, *, subshell: bool) -> Iterator[str
         files = " ".join(posixpath.relpath(pattern, links.folder) for pattern in links.files)
         command = f"cd {site}/{links.folder} && ln -sf {files} ."
         yield f"({command})" if subshell else command
-    for line in paths.lines:
-        yield f"echo {shlex.quote(line.text)} > {site}/{line.file}"
+    yield from (start_line_command(line, site) for line in paths.lines)
+
+
+def xla_line(folder: str) -> StartLine:
+    """The same for a toolkit in another folder."""
+    option = f"--xla_gpu_cuda_data_dir={folder}"
+    return StartLine(XLA_LINE.file, f'import os; os.environ.setdefault("XLA_FLAGS", "{option}")')
+
+
+def start_line_command(line: StartLine, site: str) -> str:
+    """The command that adds a line; `site` is the site-packages folder, as the shell can read it."""
+    return f"echo {shlex.quote(line.text)} > {site}/{line.file}"
 
 
 def conda_library_path(conda: str) -> tuple[str, ...]:

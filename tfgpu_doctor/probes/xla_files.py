@@ -91,10 +91,14 @@ def _roots(
 
 
 def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
-    """The folder that XLA_FLAGS names once Python has started in an environment with the line of `tfgpu install`."""
-    folder = os.path.join(site, *COMPILER.split("/"))
-    line = os.path.isfile(os.path.join(site, XLA_LINE.file))
-    return folder if "XLA_FLAGS" not in environ and line and os.path.isdir(folder) else None
+    """The folder that XLA_FLAGS names once Python has started in an environment with the line that tfgpu advises."""
+    try:
+        line = read_head(os.path.join(site, XLA_LINE.file), 4096).decode("utf-8", "replace")
+    except OSError:
+        return None
+    named = re.search(rf'{DATA_DIR}([^"]+)"', line)
+    folder = named[1] if named else os.path.join(site, *COMPILER.split("/"))
+    return folder if "XLA_FLAGS" not in environ and (named or os.path.isdir(folder)) else None
 
 
 def _why_no_toolkit(folder: str) -> str | None:
