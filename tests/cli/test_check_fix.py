@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -52,6 +53,49 @@ def test_what_cannot_be_changed_is_said(tmp_path: Path) -> None:
     os.symlink(file, away / "requirements.txt")
     assert "not changed" in " ".join(tfgpu("check", str(away / "requirements.txt"), "--fix").stdout.split())
     assert tfgpu("check", "-", "--kind", "requirements", "--fix").returncode == 2
+
+
+WORKFLOW = """jobs:
+  test:
+    runs-on: ubuntu-22.04
+    strategy: {matrix: {tf: ["2.15.1"], python: ["3.11", "3.12"]}}
+    steps:
+      - uses: actions/setup-python@v5
+        with:
+          python-version: ${{ matrix.python }}
+      - run: pip install "tensorflow==${{ matrix.tf }}"
+"""
+
+
+def test_a_value_of_the_matrix_of_a_workflow_is_not_changed_where_it_is_used(tmp_path: Path) -> None:
+    file = tmp_path / ".github" / "workflows" / "ci.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(WORKFLOW, encoding="utf-8")
+    done = tfgpu("check", str(file), "--fix")
+    assert done.returncode == 1 and file.read_text(encoding="utf-8") == WORKFLOW
+    assert "the value comes from matrix.python: change it there" in " ".join(done.stdout.split())
+
+
+def test_a_notebook_stays_one_and_a_definition_keeps_its_other_lines(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    source = ['# \u00e4 "quoted"\n', "!pip install tensorflow-gpu\n", "import tensorflow\n"]
+    book = {"cells": [{**cell, "source": source}], "metadata": {"x": 1}, "nbformat": 4, "nbformat_minor": 5}
+    texts = {
+        "train.ipynb": json.dumps(book, indent=1, ensure_ascii=False) + "\n",
+        "image.def": "Bootstrap: docker\nFrom: python:3.11\n\n%post\n    pip install tensorflow-gpu\n    true\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        done = tfgpu("check", name, "--fix", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, f"tfgpu: changed {name}\n"), done.stdout
+        after = (tmp_path / name).read_text(encoding="utf-8")
+        pairs = zip(text.splitlines(), after.splitlines(), strict=True)
+        ((old, new),) = [pair for pair in pairs if pair[0] != pair[1]]
+        assert "tensorflow-gpu" in old and "tensorflow[and-cuda]==2.20.0" in new
+        if name.endswith("ipynb"):
+            changed = json.loads(after)
+            changed["cells"][0]["source"][1] = source[1]
+            assert changed == book
 
 
 def test_a_path_below_the_current_directory_is_named_from_there(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ FIRES: dict[str, dict[str, str]] = {
             "nvcc --version reports 11.8 while nvidia-smi reports CUDA Version: 12.4. Which is used?",
             "Why does nvidia-smi say CUDA 12.4 and nvcc -V say 11.2?",
             "My nvidia-smi output says CUDA Version 12.0, however nvcc gives release 10.1. Is this a problem?",
+            "nvidia-smi: CUDA 12.2\nnvcc: 11.5\nwhich one counts?",
+            "- nvcc --version: release 11.8\n- nvidia-smi shows 12.4",
             "Different CUDA versions shown by nvcc and NVIDIA-SMI (11.5 vs 12.2)",
             "According to nvidia-smi I have cuda 12.6, but when I run nvcc --version I get 12.1",
             "nvidia-smi and nvcc show different CUDA versions: 12.2 and 11.5. Which CUDA does TF use?",
@@ -201,6 +203,7 @@ FIRES: dict[str, dict[str, str]] = {
 LOOK_ALIKES: dict[str, dict[str, str]] = {
     "cuda.versions-differ": {
         "they are equal": "nvcc is 12.4 and nvidia-smi is 12.4",
+        "they are equal, on two lines": "nvidia-smi: CUDA 12.4\nnvcc: 12.4",
         "nvcc alone": "nvcc says 11.5, and tensorflow 2.15 finds no GPU",
         "both outputs, of one version": text(smi(cuda="12.4"), "Cuda compilation tools, release 12.4, V12.4.131"),
         "a toolkit of conda": text(smi(cuda="12.4"), "cudatoolkit     11.8.0    h4ba93d1_13    conda-forge"),

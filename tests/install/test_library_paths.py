@@ -20,6 +20,7 @@ FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"
 NEEDED = {"cusolver": "cublas", "cublas": "cublasLt"}
 # release → RUNPATH of libtensorflow_framework.so.2, as the wheel has it
 RUNPATHS = {
+    "2.6.5": "$ORIGIN/",  # an RPATH
     "2.13.1": "$ORIGIN/../../_solib_local:$ORIGIN/",
     "2.16.1": "$ORIGIN/:$ORIGIN/../nvidia/cuda_runtime/lib",
     "2.21.0": ":".join(
@@ -49,7 +50,8 @@ class Made:
             needed = (opened[NEEDED[component]],) if component in NEEDED else ()
             forge.library(self.wheel(folder) / soname, needed=needed, runpath="$ORIGIN:$ORIGIN/../../cublas/lib")
         self.caller = self.site / "tensorflow" / "libtensorflow_framework.so.2"
-        forge.library(self.caller, code=CALLER, runpath=RUNPATHS[version])
+        kind = "rpath" if version == "2.6.5" else "runpath"
+        forge.library(self.caller, code=CALLER, **{kind: RUNPATHS[version]})
         (self.site / "tensorflow" / "libtensorflow_cc.so.2").touch()
         self.record = self.site / f"tensorflow-{version}.dist-info" / "RECORD"
         self.record.parent.mkdir()

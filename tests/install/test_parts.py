@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from tfgpu_doctor.install import resolved, room
+from tfgpu_doctor.install import resolved, room, tools
 from tfgpu_doctor.install.choice import Choice, choose, host_target
+from tfgpu_doctor.install.commands import Commands
 from tfgpu_doctor.install.failures import CommandError, RefusedError
 from tfgpu_doctor.install.folder import python_of
 from tfgpu_doctor.install.interpreters import Interpreters
@@ -21,6 +23,7 @@ from tfgpu_doctor.install.resolved import UnreadableError
 from tfgpu_doctor.install.tools import of_pylock_text
 from tfgpu_doctor.install.variables import OURS, dropped, of_children
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.parsing import MatrixError
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.library_links import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
@@ -248,3 +251,42 @@ def test_where_the_interpreter_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert python_of(tmp_path) == f"{tmp_path}/Scripts/python.exe"
     (tmp_path / "python.exe").touch()  # of conda
     assert python_of(tmp_path) == f"{tmp_path}/python.exe"
+
+
+def test_nothing_is_built_but_what_the_matrix_names(tmp_path: Path) -> None:
+    """TensorFlow 2.6 requires three packages without a wheel; no file of --matrix adds one."""
+    old, new = (MATRIX.tensorflow(version, "linux_x86_64") for version in ("2.6.5", "2.17.1"))
+    assert old and new and MATRIX.source_only(new, "3.11") == ()
+    built = MATRIX.source_only(old, "3.8")
+    assert [f"{one.package}=={one.version}" for one in built] == ["clang==5.0", "termcolor==1.1.0", "wrapt==1.12.1"]
+    ran: list[list[str]] = []
+
+    class Noted:
+        def run(self, label: str, argv: list[str], **_: object) -> str:
+            ran.append(argv)
+            return ""
+
+    (tmp_path / "pylock.toml").write_text(
+        'lock-version = "1.0"\n[[packages]]\nname = "wrapt"\nversion = "1.12.1"\n', encoding="utf-8"
+    )
+    wanted, commands = tmp_path / "requirements.txt", cast(Commands, Noted())
+    (tmp_path / "wheels").mkdir()
+    tools.Pip().resolve(commands, tmp_path, wanted, print, built)
+    chosen = tools.Uv("uv").resolve(commands, tmp_path, wanted, print, built)
+    for argv in ran:
+        after = argv[argv.index("--only-binary") :]
+        assert after[:4] == ["--only-binary", ":all:", "--no-binary", "clang,termcolor,wrapt"] or "compile" in argv
+        assert {":all:", "clang,termcolor,wrapt"} <= {*argv}
+    text = resolved.lock_text(tuple(resolved.with_archives(chosen, built)), python="3.8.18", platform="linux_x86_64")
+    assert "--require-hashes --only-binary :all: --no-binary wrapt -r" in text and built[2].sha256 in text
+    ran.clear()
+    tools.Pip().resolve(commands, tmp_path, wanted, print)
+    assert all("--no-binary" not in argv for argv in ran)
+    other = tmp_path / "matrix.yaml"
+    row = f'{{package: evil, version: "1", tensorflow: ">=2", sha256: {"0" * 64}, source: mine}}'
+    other.write_text(
+        f'schema: tfgpu.matrix/1\nrevision: "2026-01-01"\nsources: {{mine: {{title: x}}}}\nsource_only: [{row}]\n',
+        encoding="utf-8",
+    )
+    with suppress(MatrixError):
+        assert Matrix.load(str(other)).data.source_only == MATRIX.data.source_only

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, numpy_bound, runs_on
+from tfgpu_doctor.matrix import compatibility
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, drives, numpy_bound, runs_on
 from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.fixes import Fixes
 
@@ -101,3 +102,17 @@ def test_bounds() -> None:
     assert cudnn_bound(MATRIX, new, ["8.0", "7.0"]) == "nvidia-cudnn-cu12<9.11"
     assert numpy_bound(old) == f"{old.numpy},<2"
     assert numpy_bound(new) == new.numpy
+
+
+@pytest.mark.parametrize(
+    ("driver", "last", "expected"),
+    [("472.12", "470", True), ("475.14", "470", True), ("496.13", "470", False), ("470.256.02", "470", True),
+     ("582.28", "580", True), ("590.48.01", "580", False), ("391.35", "390", True), ("397.31", "390", False)],
+)  # fmt: skip
+def test_numbers_of_windows_belong_to_the_branch_below_them(driver: str, last: str, expected: bool) -> None:
+    assert drives(driver, None, last) is expected
+
+
+def test_the_branch_after_each_last_one_is_known() -> None:
+    rows = (*MATRIX.data.architectures, *MATRIX.data.gpus)
+    assert {row.last_driver_branch for row in rows} - {None} <= compatibility._NEXT_BRANCH.keys()

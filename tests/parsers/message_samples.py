@@ -27,6 +27,8 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
     ("no-cuda-device", "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected", {}),
     ("windows-build", "Microsoft Windows [Version 10.0.19042.1052]", {"build": "19042"}),
     ("cuda-versions-compared", "nvidia-smi shows CUDA 12.2 but nvcc says 11.5", {"smi": "12.2", "nvcc": "11.5"}),
+    ("smi-cuda-noted", "- nvidia-smi: CUDA 12.2", {"cuda": "12.2"}),
+    ("nvcc-cuda-noted", "nvcc --version: 11.5", {"cuda": "11.5"}),
     ("cuda-versions-compared", "nvcc -V is 11.5, nvidia-smi 12.2", {"nvcc_first": "11.5", "smi_then": "12.2"}),
     ("nvml-version", "NVML library version: 550.107", {"version": "550.107"}),
     ("linux-driver-in-wsl", "inside WSL: GPU driver and cudatoolkit installed too", {}),

@@ -497,3 +497,11 @@ def test_a_pip_that_does_not_know_the_wheels_is_updated_first() -> None:
 )
 def test_a_release_is_checked_with_what_it_has(version: str, call: str) -> None:
     assert call in list_gpus(version)
+
+
+def test_what_spares_a_change_of_the_driver_comes_first() -> None:
+    """conda-forge's build of 2.15 runs on driver 470; a newer release is worth an update of the driver."""
+    target = describe(MATRIX, gpu=("RTX A6000",), driver="470")
+    found = make_plan(MATRIX, target, specifier=read_specifier("2.15"))
+    assert [one.kind for one in found.options[:2]] == ["conda-forge", "driver"]
+    assert make_plan(MATRIX, target, specifier=read_specifier("2.20")).options[0].kind == "driver"

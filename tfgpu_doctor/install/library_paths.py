@@ -76,7 +76,8 @@ def sites(prefix: Path) -> list[Path]:
 def _links(site: Path, release: Release, described: Iterable[Links]) -> Iterator[_Lacking]:
     """The links to what the RUNPATH does not lead to, if TensorFlow opens any of that."""
     caller = caller_of(str(site / "tensorflow"))
-    searched = {os.path.realpath(folder) for folder in caller.runpath} if isinstance(caller, Elf) else set[str]()
+    folders = caller.runpath or caller.rpath if isinstance(caller, Elf) else ()  # up to 2.6 it is an RPATH
+    searched = set(map(os.path.realpath, folders))
     opened = {one.soname for one in release.libraries if one.component not in OPTIONAL_COMPONENTS}
     for links in described:
         folder = site / links.folder

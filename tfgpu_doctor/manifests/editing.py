@@ -16,7 +16,8 @@ from tfgpu_doctor.records.report import Edit
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
 _NEXT_COMMAND = re.compile(r"&&|[;|]")
 _LOCKS = re.compile(r"(?:.*\.lock|Pipfile\.lock|conda-lock\.ya?ml|.*-lock\.txt|pylock(?:\..*)?\.toml)")
-_ABSENT = "it is not written there in this form; a variable or another file may bring it"
+_EXPRESSION = re.compile(r"\$\{\{\s{0,9}([\w.-]{1,80})\s{0,9}\}\}")  # of a workflow of GitHub
+_NOT_HERE = "it is not written there in this form; a variable or another file may bring it"
 
 
 class Refused(NamedTuple):
@@ -28,6 +29,12 @@ class Refused(NamedTuple):
 
 class _RefusedError(Exception):
     """Why an edit cannot be made."""
+
+
+def _absent(line: str) -> _RefusedError:
+    """The error about a text that does not stand on a line, with the place where it comes from if the line names it."""
+    names = " and ".join(dict.fromkeys(_EXPRESSION.findall(line)))
+    return _RefusedError(f"the value comes from {names}: change it there" if names else _NOT_HERE)
 
 
 class _Spot(NamedTuple):
@@ -135,7 +142,7 @@ def _beside(line: str, edit: Edit, in_shell: bool) -> list[str]:
     if spot is None:
         if _key(edit.old) and _table_of(line, edit.old):
             return [line, _indentation(line) + edit.new]
-        raise _RefusedError(_ABSENT)
+        raise _absent(line)
     if _key(edit.old):
         return [line, spot.head + edit.new]
     new = _written(edit.new, spot, in_shell)
@@ -202,7 +209,7 @@ def _without_setting(lines: list[str], index: int, name: str) -> list[str]:
     if re.match(r"\s*value:", line) and re.fullmatch(rf"\s*-\s+name:\s*{re.escape(name)}\s*", before):
         lines[index - 1] = ""
         return []
-    raise _RefusedError(_ABSENT)
+    raise _absent(line)
 
 
 # ------------------------------------------------------------------------------------------- TOML's keys
@@ -232,7 +239,7 @@ def _replaced_key(line: str, edit: Edit) -> str:
     """The version and the extras of an inline table; its other keys stay."""
     table, name = _table_of(line, edit.old), _key(edit.new)
     if table is None or name is None:
-        raise _RefusedError(_ABSENT)
+        raise _absent(line)
     value = next(iter(loads(edit.new).values()))
     table.update(value if isinstance(value, dict) else {"version": value})
     return f"{_indentation(line)}{name} = {{ {', '.join(f'{key} = {_toml(one)}' for key, one in table.items())} }}"

@@ -72,11 +72,16 @@ def driver_reaches(driver: str, minimum: str) -> bool:
     return have >= numbers(minimum)[: len(have)]
 
 
+# The branch after each that is the last of some GPU. In between are numbers of Windows: branch 470 has 471 to 475 there
+# (NVIDIA's driver archives; tags of open-gpu-kernel-modules from 515 on).
+_NEXT_BRANCH = {"367": 370, "390": 396, "470": 495, "580": 590}
+
+
 def drives(driver: str, first: str | None, last: str | None) -> bool:
     """Whether a driver is of the branches from `first` to `last`; an unknown edge excludes nothing."""
     if first is not None and not driver_reaches(driver, first):
         return False
-    return last is None or numbers(driver)[0] <= numbers(last)[0]
+    return last is None or numbers(driver)[0] < _NEXT_BRANCH.get(last, numbers(last)[0] + 1)
 
 
 def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple[str | None, str | None]:

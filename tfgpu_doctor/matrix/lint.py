@@ -80,7 +80,6 @@ def _keys(data: MatrixFile) -> dict[str, list[str]]:
         "libraries": [row.id for row in data.libraries],
         "known_issues": [row.id for row in data.known_issues],
         "nvidia": [row.package for row in data.nvidia],
-        "source_only": [f"{row.package} {row.version}" for row in data.source_only],
         "packages": [*(row.package for row in data.packages), *(row.package for row in data.nvidia)],
         "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -46,6 +46,13 @@ _WSL = Fix(
     "Install WSL2 and continue in its terminal; install no driver in it",
     ("wsl --install",),
 )
+
+
+def _is_spared(option: Option, ways: Sequence[Option]) -> bool:
+    """Whether it is conda-forge's build of the release that the first option would update the driver for."""
+    first = ways[0]
+    same = minor(option.tensorflow) == minor(first.tensorflow)
+    return "driver" in first.kind and option.kind == "conda-forge" and same
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,8 @@ class Planner:
         ways = tuple(self._ways())
         if self.request.specifier and not any(one.kind in (*_FROM_PIP, "wsl2") for one in ways):
             ways = tuple(self._with_links()._ways())
-        return tuple(sorted(ways, key=self._rank))
+        ways = tuple(sorted(ways, key=self._rank))
+        return tuple(sorted(ways, key=lambda one: _is_spared(one, ways), reverse=True))
 
     def is_dead_end(self, options: tuple[Option, ...]) -> bool:
         """Whether there is no way to use a GPU, although there may be one."""

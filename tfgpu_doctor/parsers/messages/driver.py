@@ -82,6 +82,21 @@ TEMPLATES = (
         rf"{_CUDA.format('smi_of_two')}",
         role="context",
     ),
+    # the same on two lines: "nvidia-smi: CUDA 12.2", "nvcc: 11.5"
+    template(
+        "smi-cuda-noted",
+        "nvidia",
+        rf"(?<![\w./-])nvidia[- ]?smi\W{{1,4}}(?:(?:says|shows|reports)\s)?(?:CUDA\s)?(?:version\W{{1,3}})?"
+        rf"{_CUDA.format('cuda')}\W{{0,9}}$",
+        role="context",
+    ),
+    template(
+        "nvcc-cuda-noted",
+        "nvcc",
+        rf"(?<![\w./-])nvcc\b(?:\s--version|\s-V)?\W{{1,4}}(?:(?:says|shows|reports)\s)?(?:CUDA\s|release\s)?"
+        rf"(?:version\W{{1,3}})?{_CUDA.format('cuda')}\W{{0,9}}$",
+        role="context",
+    ),
     template(
         "smi-version",
         "nvidia-smi",
