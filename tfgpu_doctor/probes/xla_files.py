@@ -23,6 +23,7 @@ from tfgpu_doctor.records.versions import at_least
 
 HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="
+_NAMED = re.compile(r'--xla_gpu_cuda_data_dir=([^"]+)"')  # in a line of Python
 PTXAS_TIMEOUT = 5.0  # seconds; it needs some milliseconds
 PTXAS_ASKED = 4  # versions that are asked for; what lies behind them is not in use
 
@@ -96,7 +97,7 @@ def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
         line = read_head(os.path.join(site, XLA_LINE.file), 4096).decode("utf-8", "replace")
     except OSError:
         return None
-    named = re.search(rf'{DATA_DIR}([^"]+)"', line)
+    named = _NAMED.search(line)
     folder = named[1] if named else os.path.join(site, *COMPILER.split("/"))
     return folder if "XLA_FLAGS" not in environ and (named or os.path.isdir(folder)) else None
 
