@@ -193,4 +193,4 @@ def test_an_interrupt_leaves_the_terminal_as_it_was() -> None:
     os.close(master)
     assert b"Traceback" not in shown
     assert shown.rstrip().endswith(b"tfgpu: interrupted")
-    assert shown.count(b"\x1b[?25l") == shown.count(b"\x1b[?25h")  # the cursor is hidden as often as it is shown again
+    assert shown.rfind(b"\x1b[?25l") <= shown.rfind(b"\x1b[?25h")  # the cursor is shown again, if it was hidden

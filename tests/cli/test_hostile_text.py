@@ -56,6 +56,8 @@ BASES: dict[str, tuple[str, ...]] = {
     "bench show": ("bench.json",),
     "smoke": ("--python", "/nowhere/python"),
     "compare": ("report.json", "other.json"),
+    "completion": ("bash",),
+    "help": ("doctor",),
 }
 
 

@@ -57,12 +57,12 @@ def test_the_guard_stops_an_expression() -> None:
 def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     """A renderer that lets escapes and tags through is found out."""
     from tfgpu_doctor.render import streams
-    from tfgpu_doctor.render.markdown import page as markdown
+    from tfgpu_doctor.render.markdown import parts
 
     told = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> GTX 1080\nCould not find cuda drivers"
     way.walk(told)
     with monkeypatch.context() as patched:
-        patched.setattr(markdown, "escape", lambda text, longest=0: text)
+        patched.setattr(parts, "escape", lambda text, longest=0: text)
         with pytest.raises(AssertionError, match="no tag from outside"):
             way.walk(told)
     with monkeypatch.context() as patched:

@@ -76,7 +76,7 @@ def holds(report: Report, *, validate: bool = True) -> None:
 
 def _plain_text(report: Report) -> None:
     out = io.StringIO()
-    text.render(report, console_for(out))
+    text.render(report, console_for(out), "full")
     shown = out.getvalue()
     assert shown.replace("\n", "").isprintable(), "no control character, no escape sequence"
     shown.encode("utf-8")

@@ -56,7 +56,7 @@ def test_distribution_of_tensorflow(tmp_path: Path) -> None:
 def test_distribution_of_setuptools_and_distutils(tmp_path: Path, name: str) -> None:
     file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
     found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
-    assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", [])
+    assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
 
 
 def test_distribution_whose_metadata_is_gone(tmp_path: Path) -> None:

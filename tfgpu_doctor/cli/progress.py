@@ -6,9 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tfgpu_doctor.render.streams import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EVERY = 10.0  # seconds between two lines where there is no terminal; what is over before the first prints none
 
@@ -54,8 +57,19 @@ def spinner(message: str) -> Iterator[None]:
         return
     from tfgpu_doctor.render.console import console_for
 
-    with console_for(sys.stderr).status(message, spinner="line"):
+    console = console_for(sys.stderr)
+    with _cursor_at_the_end(console), console.status(message, spinner="line"):
         yield
+
+
+@contextmanager
+def _cursor_at_the_end(console: Console) -> Iterator[None]:
+    """Show the cursor again, also when Rich is interrupted between hiding it and entering its own block."""
+    try:
+        yield
+    except BaseException:  # raised again: Ctrl-C above all
+        console.show_cursor(True)
+        raise
 
 
 @contextmanager
@@ -70,7 +84,8 @@ def bar() -> Iterator[Reporter]:
     from tfgpu_doctor.render.console import console_for
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console_for(sys.stderr), transient=True) as progress:
+    console = console_for(sys.stderr)
+    with _cursor_at_the_end(console), Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=1.0)
 
         class Bar:
