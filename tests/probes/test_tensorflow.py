@@ -549,7 +549,8 @@ def test_a_worker_that_measures_dies_with_its_parent(sample: str, wrapper: bool,
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     code = WORKER.replace("sys.argv[1]", repr(str(python if wrapper else sys.executable)))
-    dies_with_its_parent(code.replace("sys.argv[2]", repr(str(script))), {})
+    # a parent that is killed cannot remove the temporary folder of its worker
+    dies_with_its_parent(code.replace("sys.argv[2]", repr(str(script))), {"TMPDIR": str(tmp_path)})
 
 
 def test_a_tether_that_a_wrapper_has_closed_is_none() -> None:
