@@ -77,6 +77,9 @@ def judge(
 def facts_of(one: PlannedEnvironment) -> Facts:
     """The facts that hold once the environment is installed on the described machine."""
     facts = to_facts(one.target)
+    if isinstance(facts.python.version, Known):  # that of a file stands in the target, too
+        version = replace(facts.python.version, source=one.python_place)
+        facts = replace(facts, python=replace(facts.python, version=version))
     where = str(one.environment.place)
     variables = {
         s.name: s.value for s in one.environment.settings if s.name.isupper() and s.name not in _ABOUT_VISIBILITY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import NamedTuple
 
 from tfgpu_doctor.manifests import ManifestError
@@ -47,8 +47,10 @@ def repair(
             rounds, read = rounds + 1, read + sum(map(len, made.values()))
             if not reasons:
                 try:
-                    report, texts = judge(made), made
-                    break
+                    after = judge(made)
+                    if not (reasons := [*_useless(several, report, after)]):
+                        report, texts = after, made
+                        break
                 except ManifestError as error:
                     reasons = [Refused(edits[0], f"with this change the file cannot be read: {error}")]
         else:
@@ -64,6 +66,14 @@ def _open(report: Report, tried: Container[tuple[Edit, ...]]) -> Iterator[Fix]:
             first = finding.fixes[0]
             if first.edits and first.edits not in tried:
                 yield first
+
+
+def _useless(fixes: Collection[Fix], before: Report, after: Report) -> Iterator[Refused]:
+    """The edits of fixes after which their finding is the same as before."""
+    left = {(one.id, one.title, one.evidence) for one in after.findings}
+    for one in before.findings:
+        if one.fixes and one.fixes[0] in fixes and (one.id, one.title, one.evidence) in left:
+            yield Refused(one.fixes[0].edits[0], f"{one.id} would remain")
 
 
 def _made(

@@ -66,6 +66,8 @@ def python_without_wheels(
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
     if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
         return None  # a person can install into another Python than the one that a text names: pip's answer decides
+    if context.planned and context.planned.tensorflow:
+        return None  # its line and that of its Python are judged together, in no_wheel_for_required_python
     if libc and libc.startswith("musl"):
         return on_musl(context, evidence(libc, context.source("host.libc"), "glibc"))
     # unknown for a Python that is too old to be examined

@@ -50,6 +50,8 @@ def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: 
     if not better:
         return (use,)
     other = write_release(view, tensorflow, better)
+    if len(view.pythons or ()) > 1:
+        return (other,)  # bounds of a project are narrowed, not moved
     without_cuda = view.wants_gpu and not newest.extra and not view.cudas
     return (other, use) if without_cuda else (use, other)
 

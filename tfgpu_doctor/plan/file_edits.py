@@ -17,7 +17,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.base_images import Base, with_cudnn
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.plan.pythons import fitting
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
@@ -122,12 +122,13 @@ def remove_setting(setting: Setting) -> Fix:
 
 
 def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = "") -> Fix:
-    """Allow only some Pythons, ascending, where the files say which one is used."""
+    """Allow only some Pythons, ascending, where the files say which one is used; of these, those that they allow."""
+    pythons = [one for one in pythons if one in (view.pythons or ())] or pythons
     first, last = pythons[0], pythons[-1]
     reason = f": {why}" if why else ""
     if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
-        bounds = f">={first},<{_next(last)}"
+        bounds = _bounds(one.specifier, first, last)
         old = one.text
         if " = " in old:
             new = f'python = "{bounds}"'
@@ -143,6 +144,17 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
             fix = write_image(view.base.image, f"{view.base.image.name}:{better}")
             return Fix(f"{fix.text}{reason}", edits=fix.edits)
     return Fix(f"Use Python {last}{reason}")
+
+
+def _bounds(written: str, first: str, last: str) -> str:
+    """From one Python to another; what is written already of patches of these two stays."""
+    clauses = sorted(specifier(written) or (), key=str)
+    of_patches = [one for one in clauses if one.version.count(".") > 1 and "*" not in one.version]
+    low = [one for one in of_patches if one.operator in (">", ">=") and minor(one.version) == first]
+    high = [one for one in of_patches if one.operator in ("<", "<=") and minor(one.version) == last]
+    gaps = [one for one in clauses if one.operator == "!="]
+    ends = (*map(str, low), *([] if low else [f">={first}"]), *map(str, high), *([] if high else [f"<{_next(last)}"]))
+    return ",".join((*ends, *map(str, gaps)))
 
 
 def _next(python: str) -> str:

@@ -197,6 +197,9 @@ class PlannedEnvironment:
         """Where the Python comes from."""
         if self.environment.python:
             return str(self.environment.python[0].place)
+        maker = read_base(self.environment.packages_of, self.matrix)
+        if maker and maker.python:
+            return str(maker.image.place)
         if self.base and self.base.python:
             return str(self.base.image.place)
         return "--python"
