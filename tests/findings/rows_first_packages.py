@@ -114,17 +114,17 @@ FIRST: dict[str, tuple[str, ...]] = {
         ),
     ),
     "tf.import-avx": (
-        text("ImportError: DLL load failed with error code -1073741795"),
+        text("import tensorflow as tf", "ImportError: DLL load failed with error code -1073741795"),
         text(
-            "$ python3 t.py",
+            "$ python3 -c 'import tensorflow'",
             "Ungültiger Maschinenbefehl (Speicherabzug geschrieben)",
         ),
-        text("app_1 exited with code 132"),
+        text("import tensorflow as tf", "app_1 exited with code 132"),
         text(
             "[ 12.1] traps: python[999] trap invalid opcode ip:7f19 sp:7ffc error:0 in "
             "_pywrap_tensorflow_internal.so[7f2]"
         ),
-        text("qemu: uncaught target signal 4 (Illegal instruction) - core dumped"),
+        text("import tensorflow as tf", "qemu: uncaught target signal 4 (Illegal instruction) - core dumped"),
     ),
     "tf.import-dll": (
         text(

@@ -57,7 +57,7 @@ FIRES: dict[str, dict[str, str]] = {
             "Aborted (core dumped)",
         ),
         "Linux": text('$ python -c "import tensorflow"', "Illegal instruction (core dumped)"),
-        "macOS": "zsh: illegal hardware instruction  python3 train.py",
+        "macOS": "zsh: illegal hardware instruction  python3 -c 'import tensorflow'",
         "Docker": "The command '/bin/sh -c python3 -c \"import tensorflow\"' returned a non-zero code, exit code: 132",
     },
     "tf.import-dll": {

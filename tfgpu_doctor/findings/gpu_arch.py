@@ -12,6 +12,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.no_kernels import TOO_NEW, of_program, undecided
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
@@ -165,7 +166,6 @@ def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Probl
 
 
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
-_TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")
 
 
 @ARCH_TOO_OLD.sign
@@ -176,9 +176,9 @@ def left_out_message(
     ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
     mismatch = [m for m in messages.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
     known = capabilities_of(messages, cards)
-    old = known and not messages.has(*_TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
+    old = known and not messages.has(*TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
     if not (ignored or mismatch or (no_kernel and old)):
-        return None
+        return undecided(messages, no_kernel, known, "older")
     required = required_by(ignored)
     if messages.has("gpu-created") and one_suffices(known, required):
         return None  # another GPU is used
@@ -186,13 +186,8 @@ def left_out_message(
     gap = (
         "the build contains no kernel that this GPU can run; it may have a gap between two architectures, as 2.3 at 5.0"
     )
-    return Problem(
-        cause=None if ignored else gap,
-        evidence=(
-            *message_evidence(*ignored, *no_kernel, *mismatch, need=expected),
-            *of_card(messages, cards),
-        ),
-    )
+    found = (*message_evidence(*ignored, *no_kernel, *mismatch, need=expected), *of_card(messages, cards))
+    return of_program(messages, Problem(cause=None if ignored else gap, evidence=found), "older")
 
 
 def _is_newer(gpu: str, release: Release | None) -> bool:
@@ -268,14 +263,14 @@ def no_kernels_message(
     if messages.has("ptx-too-new-for-driver") and not messages.has("no-kernels-for-gpu"):
         return None
     known = capabilities_of(messages, cards)
-    reported, no_kernel = messages.all(*_TOO_NEW), messages.all(*_NO_KERNEL)
+    reported, no_kernel = messages.all(*TOO_NEW), messages.all(*_NO_KERNEL)
     rejected = (*no_kernel, *messages.all("invalid-handle"))  # an invalid handle alone is evidence for a new GPU only
     newer = any(_is_newer(one, gpu_release) for one in known)
     compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
-    if not (reported or compiled or (rejected and newer) or (no_kernel and not known)):
-        return None
+    if not (reported or compiled or (rejected and newer)):
+        return undecided(messages, no_kernel, known, "newer")
     found = message_evidence(*reported, *rejected, compiled)
-    return Problem(evidence=(*found, *of_card(messages, cards)))
+    return of_program(messages, Problem(evidence=(*found, *of_card(messages, cards))), "newer")
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:

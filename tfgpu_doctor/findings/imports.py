@@ -85,6 +85,9 @@ def killed_by_sigill(
     )
 
 
+_SEE_AVX = Fix(text="To decide, see whether the CPU has AVX", commands=("grep -o -m 1 -w avx /proc/cpuinfo",))
+
+
 @IMPORT_AVX.sign
 def illegal_instruction_message(
     context: Context,
@@ -109,6 +112,14 @@ def illegal_instruction_message(
         native = ("python3 -c 'import platform; print(platform.machine())'", install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text=text, commands=native), *fixes)
+    if messages.has("another-program") and not messages.has("cpu-instructions-missing", "emulated"):
+        return Problem(
+            possible=True,
+            severity=Severity.WARNING,
+            cause=f"any program can end like this, and the text does not name TensorFlow; if it is: {cause}",
+            evidence=message_evidence(*seen),
+            fixes=(_SEE_AVX, *fixes),
+        )
     return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
 
 

@@ -33,6 +33,10 @@ _BUILT_BY_USER = re.compile(
     r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
     re.IGNORECASE,
 )
+_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
+_PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
+# failures that every program prints in these words
+_OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = re.compile(r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b", re.IGNORECASE)
 _TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
 _OF_USER = re.compile(
@@ -70,7 +74,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
-        _no_gpu_listed,
+        *(_no_gpu_listed, _of_another_program),
     ):
         yield from read(text)
 
@@ -137,6 +141,14 @@ def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
         line = re.match(r"line (\d+)", listed.source)
         if line:
             yield _message(text, "no-gpu-listed", int(line[1]))
+
+
+def _of_another_program(text: ParsedText) -> Iterator[Message]:
+    """A failure that need not be TensorFlow's, in a text that does not name TensorFlow."""
+    failed = text.messages_of(*_OF_ANY_PROGRAM)
+    if failed and not text.find(_TENSORFLOW):
+        program = "PyTorch" if text.find(_PYTORCH) else ""
+        yield _message(text, "another-program", failed[0].line, program=program)
 
 
 def _of_installers(text: ParsedText) -> Iterator[Message]:

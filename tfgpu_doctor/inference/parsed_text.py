@@ -29,7 +29,8 @@ _IN_PASSING = {
         r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla ){0,3}(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
         r"(?: ?Ti| ?SUPER| Ada| Laptop){0,4}|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
         r"|(?<=GPU )[2-5]0[5-9]0"
-        r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40|K80|K40|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
+        r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40"
+        r"|K80|K[24]0(?:st|[cdmst])?|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
     ),
 }
 # lines of programs, and what others say of other machines

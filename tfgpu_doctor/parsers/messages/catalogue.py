@@ -15,6 +15,7 @@ ROLES: dict[str, template.Role] = {
     "text-cut": "context",  # a large text, in which parts of long lines were not examined
     **dict.fromkeys(
         (
+            "another-program",
             "conda-tensorflow",
             "container-start",
             "gpu-created",

@@ -1,0 +1,41 @@
+"""Failures that every program prints in the same words: certain where TensorFlow is named, else possible."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.findings.test_signs_over_messages import findings
+from tfgpu_doctor.inference.derived_messages import _OF_ANY_PROGRAM
+
+NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"
+LINES = {
+    "illegal-instruction": "Illegal instruction (core dumped)",
+    "no-kernel-image": NO_KERNEL,
+    "kernel-image-invalid": "device kernel image is invalid",
+    "invalid-device-function": "CUDA error: invalid device function",
+}
+AGES = ["gpu.arch-too-new", "gpu.arch-too-old"]
+
+
+def test_every_such_line_is_here() -> None:
+    assert set(LINES) == set(_OF_ANY_PROGRAM)
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_without_the_name_of_tensorflow_it_is_possible(kind: str) -> None:
+    found = findings(LINES[kind])
+    assert found and all(one.possible and one.fixes for one in found)
+    assert not any("Install TensorFlow" in fix.text for one in found for fix in one.fixes)
+
+
+def test_without_a_gpu_it_may_be_too_old_or_too_new() -> None:
+    for pasted in (NO_KERNEL, f"tensorflow 2.10\n{NO_KERNEL}"):
+        found = findings(pasted)
+        assert sorted(one.id for one in found) == AGES and all(one.possible for one in found)
+
+
+@pytest.mark.parametrize(("gpu", "finding"), [("Tesla K40c", AGES[1]), ("RTX 5090", AGES[0])])
+def test_a_failure_of_pytorch_is_told_to_be_its_own(gpu: str, finding: str) -> None:
+    (found,) = findings(f"{gpu}, Pytorch 1.7 {NO_KERNEL}")
+    assert (found.id, found.possible) == (finding, False)
+    assert "PyTorch" in found.title and "tensorflow" not in repr(found.fixes).lower()
