@@ -12,6 +12,7 @@ import click
 import pytest
 
 from tests.cli.runner import tfgpu
+from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.cli.options import Command, Option
 from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
@@ -23,7 +24,7 @@ ALIASES = {
     ("bench matpow", "--sweep"): "--size",
     ("bench inference", "--batch-sizes"): "--batch-size",
     ("bench transfer", "--sizes"): "--size",
-    ("bench show", "--html"): "HIDDEN",
+    **{(f"bench {name}", "--html"): "HIDDEN" for name in (*WORKLOADS, "show")},
     **{(f"matrix {table}", "--version"): "HIDDEN" for table in ("tensorflow", "cuda", "cudnn", "driver", "python")},
 }
 # options of one name that differ, and why; each pair of (what differs, the name)
@@ -32,8 +33,6 @@ DIFFERENT = {
     "--size": "rows of matrices, of which a list may name the first and the last; or bytes",
     "--batch-size": "one, or a list where each is measured",
     "--dtype": "one or several; workloads compute in different types",
-    "--format": "each result has its formats",
-    "--output": "what bench writes is also updated while it measures",
     "--fail-on": "benches compare speed, reports severity",
     "--gpu": "a machine may have several; the matrix is asked for one",
     "--compute-capability": "as --gpu",
@@ -301,10 +300,11 @@ def test_a_file_that_is_written_is_named_on_standard_error(tmp_path: Path) -> No
 
 
 def test_every_text_has_less_and_more() -> None:
-    """Those that show facts of the matrix or measurements have one text."""
+    """Those that show facts of the matrix have one text."""
     both = {path for path, name, one in options() if name == "--quiet"}
     assert both == {path for path, name, one in options() if name == "--verbose"}
-    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare"}
+    benches = {f"bench {name}" for name in (*WORKLOADS, "show")}
+    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare", *benches}
 
 
 def test_quiet_is_shorter(tmp_path: Path) -> None:

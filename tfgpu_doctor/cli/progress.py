@@ -62,6 +62,16 @@ def spinner(message: str) -> Iterator[None]:
         yield
 
 
+class Silent:
+    """Where nothing but the result is wanted."""
+
+    def __call__(self, label: str, done: float) -> None:
+        """Show nothing."""
+
+    def announce(self, text: str) -> None:
+        """Show nothing."""
+
+
 @contextmanager
 def _cursor_at_the_end(console: Console) -> Iterator[None]:
     """Show the cursor again, also when Rich is interrupted between hiding it and entering its own block."""
@@ -73,8 +83,11 @@ def _cursor_at_the_end(console: Console) -> Iterator[None]:
 
 
 @contextmanager
-def bar() -> Iterator[Reporter]:
+def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
     """Show the progress of the block, which gets what takes a label and the progress, from 0 to 1."""
+    if is_quiet:
+        yield Silent()
+        return
     if not sys.stderr.isatty():
         yield Lines()
         return

@@ -53,13 +53,14 @@ class _Console(Console):
 
 
 def console_for(stream: IO[str] | None = None) -> Console:
-    """A console on `stream` (standard output by default): colours only on a terminal without NO_COLOR."""
+    """A console on `stream` (standard output by default): colours and bold only on a terminal without NO_COLOR."""
     file = guarded(stream or sys.stdout).styled
     # with both sizes given, rich does not read COLUMNS and LINES, whose nonsense it takes for numbers
     return _Console(
         file=cast(IO[str], file),
         width=columns(file),
         height=25,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",  # rich would leave bold and dim
         highlight=False,
         markup=False,
         emoji=False,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.comparing.records import BenchComparison
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.session import Plan
+    from tfgpu_doctor.cli.output import Output
 
 LEAST_ROUNDS = 5  # of one process each: with so many the gate holds its promise (benchmarks/compare_gate.py)
 
@@ -75,11 +76,11 @@ def load(path: str, within: float) -> Against:
     return Against(load_bench(path, "--against"), PurePath(path).name, within)
 
 
-def conclude(comparison: BenchComparison, output_format: str) -> int:
+def conclude(comparison: BenchComparison, targets: list[Output]) -> int:
     """Show the comparison, on standard error where the result is the document; returns the exit code."""
     from tfgpu_doctor.bench.comparing.comparison import exit_code
 
-    if output_format == "text":
+    if any(target == ("text", None) for target in targets):
         from tfgpu_doctor.render.console import console_for
         from tfgpu_doctor.render.terminal.bench_compare import render
 

@@ -17,9 +17,16 @@ from tfgpu_doctor.cli.bench.history import history_option
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.output import Output, check_executable, report_written, write, write_file
-from tfgpu_doctor.cli.values import Listed, OneOf, Seconds
-from tfgpu_doctor.render.formats import choices
+from tfgpu_doctor.cli.output import (
+    Output,
+    check_executable,
+    detail_options,
+    output_options,
+    pair_outputs,
+    write,
+    write_file,
+)
+from tfgpu_doctor.cli.values import Listed, Seconds
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.bench.session import Plan
+    from tfgpu_doctor.render.formats import Detail
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -72,19 +80,9 @@ _OPTIONS = (
         "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
     ),
     matrix_option,
-    option("--format", "output_format", type=OneOf(choices("bench")), default="text", show_default=True),
-    option(
-        "--output",
-        metavar="FILE.json",
-        type=click.Path(dir_okay=False),
-        help="Also save the result to this file; it is updated while measuring.",
-    ),
-    option(
-        "--html",
-        metavar="FILE.html",
-        type=click.Path(dir_okay=False),
-        help="Also write an HTML page with charts to share: no private data, self-contained.",
-    ),
+    detail_options,
+    output_options("bench"),
+    page.html_option,
     history_option,
     option(
         "--against",
@@ -122,9 +120,10 @@ class Measuring:
     processes: int
     executable: str | None
     matrix_file: str | None
-    output_format: str
-    output: str | None
+    formats: tuple[str, ...]
+    outputs: tuple[str, ...]
     html: str | None
+    detail: Detail | None = None
     history: str | None = None
     against: str | None = None
     within: float = 300.0
@@ -153,18 +152,22 @@ class Measuring:
         except DeviceSyntaxError as error:
             raise click.UsageError(str(error)) from error
 
+    def targets(self) -> list[Output]:
+        """Where the result goes; the text is printed, too, unless a format says what is.
+
+        Raises click.UsageError: two results for standard output, or a file that cannot be written.
+        """
+        targets = page.with_html(pair_outputs(self.formats, self.outputs, "bench"), self.html)
+        if self.formats or any(target.path is None for target in targets):
+            return targets
+        return [Output("text", None), *targets]
+
     def check(self) -> None:
         """Refuse what cannot work before anything is measured.
 
         Raises click.UsageError: no such interpreter, or no file to write to.
         """
-        if self.output == "-":
-            raise click.UsageError("--output needs a file name; use --format json to print to standard output")
         check_executable(self.executable)
-        if self.html:
-            page.check(self.html)
-        if self.output_format == "html":
-            page.check_charts()
         for name, folder in (("--profile", self.profile), ("--history", self.history)):
             try:
                 if folder:
@@ -197,7 +200,6 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session
     from tfgpu_doctor.bench.statistics import StoppingRule
-    from tfgpu_doctor.cli.output import pair_outputs
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.probes.examine import examine
     from tfgpu_doctor.records.report import EXIT_PROBLEM
@@ -206,7 +208,8 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     goal = against.load(measuring.against, measuring.within) if measuring.against else None
     if goal:
         goal.adopt(plan)
-    file = pair_outputs(("json",), (measuring.output,))[0].path if measuring.output else None
+    targets = measuring.targets()
+    file = next((target.path for target in targets if target.format == "json" and target.path), None)
     executable = measuring.executable or sys.executable
     matrix = load_matrix(measuring.matrix_file)
 
@@ -214,7 +217,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
         if file is not None:
             write_file(file, result.to_json())
 
-    with bar() as progress:
+    with bar(is_quiet=measuring.detail == "least") as progress:
         progress("examining this machine", 0.0)
         environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
 
@@ -244,11 +247,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
             return EXIT_PROBLEM
         except (NoTensorFlowError, WorkerError) as error:
             return cannot_measure(executable, error)
-    if comparison is not None:
-        save(result)  # all rounds, not the last alone
-    if file is not None:
-        report_written(file)
-    return _conclude(result, comparison, measuring)
+    return _conclude(result, comparison, measuring, targets)
 
 
 def _interrupted(file: Path | None) -> None:
@@ -256,18 +255,19 @@ def _interrupted(file: Path | None) -> None:
         say(f"tfgpu: {file} has what was measured so far, and says that it is unfinished")
 
 
-def _conclude(result: BenchResult, comparison: BenchComparison | None, measuring: Measuring) -> int:
+def _conclude(
+    result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, targets: list[Output]
+) -> int:
     """Keep and show what was measured; returns the exit code."""
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
     if measuring.history:
         write_file(history.place_for(measuring.history, result), result.to_json())
-    targets = [Output(measuring.output_format, None)]
-    targets += [Output("html", Path(measuring.html))] if measuring.html else []
-    write(result, "bench", targets, diagnose=page.diagnosis(measuring.matrix_file))
+    diagnose = page.diagnosis(measuring.matrix_file)
+    write(result, "bench", targets, diagnose=diagnose, detail=measuring.detail or "normal")
     if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
-    return EXIT_OK if comparison is None else against.conclude(comparison, measuring.output_format)
+    return EXIT_OK if comparison is None else against.conclude(comparison, targets)
 
 
 def cannot_measure(executable: str, error: Exception) -> int:

@@ -7,33 +7,49 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tfgpu_doctor.cli.layers import load_matrix
-from tfgpu_doctor.cli.output import check_writable
+from tfgpu_doctor.cli.options import option
+from tfgpu_doctor.cli.output import Output, check_writable
 
 if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Facts
     from tfgpu_doctor.records.report import Report
 
-NEEDS = "--html needs Matplotlib for its charts: python -m pip install 'matplotlib>=3.8'"
+NEEDS = "the page with charts needs Matplotlib: python -m pip install 'matplotlib>=3.8'"
 OLDEST = (3, 8)  # what pyproject.toml asks for
 
 
-def check(name: str) -> None:
-    """Refuse what could not be written after minutes of measuring.
+html_option = option(
+    "--html",
+    metavar="FILE.html",
+    type=click.Path(dir_okay=False),
+    hidden=True,
+    help="Also write an HTML page: what --format html --output FILE.html does.",
+)
+
+
+def with_html(targets: list[Output], name: str | None) -> list[Output]:
+    """These targets and the file of --html; refuses what could not be written after minutes of measuring.
 
     Raises click.UsageError: no Matplotlib, no such folder, or no permission.
     """
-    check_charts()
     if name == "-":
         raise click.UsageError("--html needs a file name; standard output gets the text")
-    check_writable("--html", name)
+    if name:
+        targets = [*targets, Output("html", Path(name))]
+    if any(target.format == "html" for target in targets):
+        _check_charts()
+    if name:
+        check_writable("--html", name)
+    return targets
 
 
-def check_charts() -> None:
+def _check_charts() -> None:
     """Whether the charts can be drawn: Matplotlib is there, works, and is not too old.
 
     Raises click.UsageError: one of these is not so.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tfgpu_doctor.cli.bench import page
 from tfgpu_doctor.cli.layers import matrix_option
-from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, redact_option, write
+from tfgpu_doctor.cli.options import define_command
+from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs, redact_option, write
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.render.formats import Detail
 
 
 @define_command(
@@ -19,20 +22,16 @@ from tfgpu_doctor.cli.output import Output, output_options, pair_outputs, redact
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
 @matrix_option
 @redact_option
+@detail_options
 @output_options("bench")
-@option(
-    "--html",
-    metavar="FILE.html",
-    type=click.Path(dir_okay=False),
-    hidden=True,
-    help="Also write an HTML page with charts to share: no private data, self-contained.",
-)
+@page.html_option
 @click.pass_context
 def command(
     context: click.Context,
     file: str,
     matrix_file: str | None,
     redact: bool | None,
+    detail: Detail | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
     html: str | None,
@@ -44,12 +43,7 @@ def command(
     from tfgpu_doctor.cli.saved import load_bench
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
 
-    targets = pair_outputs(formats, outputs, "bench") if formats or outputs or not html else []
-    if html:
-        page.check(html)
-        targets.append(Output("html", Path(html)))
-    if any(target.format == "html" for target in targets):
-        page.check_charts()
+    targets = page.with_html(pair_outputs(formats, outputs, "bench") if formats or outputs or not html else [], html)
     result = load_bench(file, "tfgpu bench show")
-    write(result, "bench", targets, redact=redact, diagnose=page.diagnosis(matrix_file))
+    write(result, "bench", targets, redact=redact, diagnose=page.diagnosis(matrix_file), detail=detail or "normal")
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)

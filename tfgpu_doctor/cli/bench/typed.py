@@ -10,7 +10,7 @@ from tfgpu_doctor.cli.options import is_given
 from tfgpu_doctor.cli.values import Listed
 
 LEFT_OUT = frozenset(
-    {"output_format", "output", "html", "history"}
+    {"formats", "outputs", "html", "history", "detail"}
 )  # where the result goes is not part of what was measured
 
 

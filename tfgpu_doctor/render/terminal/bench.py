@@ -11,19 +11,20 @@ from rich.text import Text
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import STYLES, marks
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.terminal.bench_table import show_runs
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
 
 
-def render(result: BenchResult, console: Console) -> None:
-    """Print all of it."""
+def render(result: BenchResult, console: Console, detail: Detail = "normal") -> None:
+    """Print it; of many runs, `full` shows the details of each."""
     show_head(result, console)
     if len(result.runs) > 1 and any(run.throughput for run in result.runs):
         console.print()
         show_runs(result.runs, console)
-    many = len(result.runs) > _MANY
+    many = len(result.runs) > _MANY and detail != "full"
     advised = words.shared_advice(result.runs)
     for run in result.runs:
         own = [advice for runs, advice in advised if runs == (run,)]
@@ -32,7 +33,11 @@ def render(result: BenchResult, console: Console) -> None:
             _run(run, own, many, console)
     if many:
         console.print()
-        hanging(Text(""), Text("For the details of each run: --html FILE, or --output FILE.json.", "dim"), console)
+        hanging(
+            Text(""),
+            Text("For the details of each run: -v, --output FILE.html, or --output FILE.json.", "dim"),
+            console,
+        )
     _shared(result.runs, advised, console)
     show_end(result, console)
 
@@ -66,8 +71,12 @@ def show_end(result: BenchResult, console: Console) -> None:
         console.print()
     for conclusion in others:
         hanging(Text(f"{marks(console)['bar']} ", "bold"), Text(conclusion), console)
-    last = words.verdict(replace(result, conclusions=first))
-    conclude(words.worst(result), Text(last, "bold"), console)
+    show_verdict(replace(result, conclusions=first), console)
+
+
+def show_verdict(result: BenchResult, console: Console) -> None:
+    """Print the last line, which is all that -q shows."""
+    conclude(words.worst(result), Text(words.verdict(result), "bold"), console)
 
 
 def _run(run: Run, advised: Sequence[str], short: bool, console: Console) -> None:

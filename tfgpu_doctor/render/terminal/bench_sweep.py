@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -17,8 +18,9 @@ from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render.bench_words import others, shared_advice, value_of
 from tfgpu_doctor.render.console import marks
+from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.terminal.bench import render as render_runs
-from tfgpu_doctor.render.terminal.bench import show_end, show_head
+from tfgpu_doctor.render.terminal.bench import show_end, show_head, show_verdict
 from tfgpu_doctor.render.terminal.layout import hanging, marked
 
 NARROWEST = 17  # characters of a column: a number, its mark, a blank, and a bar that still tells something
@@ -28,9 +30,14 @@ LONGEST = 400  # characters of a failure; TensorFlow's messages hold tracebacks
 Column = dict[object, Run]  # by point
 
 
-def render(result: BenchResult, console: Console) -> None:
-    """Print all of a result, as a sweep where it is one."""
-    (render_sweep if "sweep" in result.parameters else render_runs)(result, console)
+def render(result: BenchResult, console: Console, detail: Detail = "normal") -> None:
+    """Print a result, as a sweep where it is one; of the least detail, its last line alone."""
+    if detail == "least":
+        show_verdict(replace(result, conclusions=result.conclusions[:1]), console)
+    elif "sweep" in result.parameters:
+        render_sweep(result, console)
+    else:
+        render_runs(result, console, detail)
 
 
 def render_sweep(result: BenchResult, console: Console) -> None:
