@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.cli.options import Command, Option
 from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
+from tfgpu_doctor.cli.variables import warn_of_unknown
 
 # what may be given several times and is no list: pairs with --format by position; has commas in its value
 REPEATED = {"--output", "--shape"}
@@ -193,6 +195,38 @@ def test_a_wrong_variable_is_named(variable: str, value: str, arguments: list[st
     assert message in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("variable", "command", "meant"),
+    [
+        ("TFGPU_DOCTER_TIMEOUT", "matrix", "TFGPU_DOCTOR_TIMEOUT"),
+        ("TFGPU_FORMAT", "matrix", None),
+        ("TFGPU_FORMAT", "plan", "TFGPU_PLAN_FORMAT"),
+        ("TFGPU_BENCH_MATPOW_SIZES", "plan", "TFGPU_BENCH_MATPOW_SIZE"),
+    ],
+)
+def test_a_variable_that_nothing_reads_is_named_once(variable: str, command: str, meant: str | None) -> None:
+    arguments = {"matrix": ["matrix", "cuda", "12.5"], "plan": ["plan", "--gpu", "T4"]}[command]
+    done = tfgpu(*arguments, environ={variable: "json"})
+    assert done.returncode == 0
+    assert done.stderr.count(f"tfgpu: {variable} is not a variable of tfgpu.") == 1
+    assert len(done.stderr.splitlines()) == 1 and (meant is None or f"Did you mean {meant}?" in done.stderr)
+
+
+def test_every_variable_that_is_read_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of all options, and those that stand in the sources, in the recipes and in the documents."""
+    root = Path(__file__).parents[2]
+    files = [*root.glob("tfgpu_doctor/**/*.py"), *root.glob("docs/**/*.md"), root / "README.md", root / "action.yml"]
+    names = {name for file in files for name in re.findall(r"\bTFGPU_[A-Z_]+[A-Z]\b", file.read_text("utf-8"))}
+    placeholders = {"TFGPU_COMMAND_OPTION"}
+    warn_of_unknown(click.Context(cli, info_name="tfgpu"), dict.fromkeys([*names - placeholders, *variables()], "1"))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_variable_of_a_layer_is_named() -> None:
+    done = tfgpu("matrix", "cuda", "12.5", environ={"TFGPU_MATRIX": "/nope"})
+    assert (done.returncode, "TFGPU_MATRIX: /nope: No such file" in done.stderr) == (2, True)
+
+
 def test_variables_are_read_and_the_command_line_is_stronger() -> None:
     environ = {"TFGPU_PLAN_GPU": "RTX 4090,A100", "TFGPU_PLAN_FORMAT": "json", "TFGPU_PLAN_LOCK": "0"}
     assert '"GeForce RTX 4090"' in tfgpu("plan", environ=environ).stdout
@@ -309,7 +343,10 @@ def test_every_text_has_less_and_more() -> None:
 
 def test_quiet_is_shorter(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("tensorflow==2.15.1\nkeras==3.5\nnumpy==2.0\n")
+    assert tfgpu("plan", "--gpu", "T4", "-q").stdout.startswith("✓ recommended: option 1, TensorFlow 2.")
     for command in (["check", "requirements.txt"], ["plan", "--gpu", "T4"]):
+        of = {words: tfgpu(*command, *words.split(), cwd=tmp_path).stdout for words in ("-q", "-v", "-v -q", "-q -v")}
+        assert (of["-v -q"], of["-q -v"]) == (of["-q"], of["-v"]), "the last one wins"
         whole, least = (tfgpu(*command, *more, cwd=tmp_path) for more in ([], ["-q"]))
         assert least.returncode == whole.returncode
         assert 0 < len(least.stdout.splitlines()) < len(whole.stdout.splitlines())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from tfgpu_doctor import __version__
@@ -44,10 +46,15 @@ ABOUT_ITSELF = {
     epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="tfgpu")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Diagnose and benchmark TensorFlow on NVIDIA GPUs.
 
     Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
 
     A variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
     """
+    if any(name.startswith("TFGPU_") for name in os.environ) and "TFGPU_CHILD" not in os.environ:
+        from tfgpu_doctor.cli.variables import warn_of_unknown
+
+        warn_of_unknown(context)

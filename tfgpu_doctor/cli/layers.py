@@ -41,4 +41,5 @@ def load_matrix(path: str | None) -> Matrix:
     try:
         return Matrix.load(*layers, path)
     except MatrixError as error:
-        raise RefusedLayerError(error.args) from error
+        where = [("TFGPU_MATRIX: " if str(message).startswith(tuple(layers)) else "") for message in error.args]
+        raise RefusedLayerError(tuple(f"{name}{text}" for name, text in zip(where, error.args, strict=True))) from error

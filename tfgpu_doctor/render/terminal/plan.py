@@ -14,7 +14,7 @@ from tfgpu_doctor.records.versions import at_least
 from tfgpu_doctor.render.console import console_for, marks
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
-from tfgpu_doctor.render.terminal.plan_option import reason, show_brief, show_in_full
+from tfgpu_doctor.render.terminal.plan_option import reason, show_brief, show_commands, show_in_full
 from tfgpu_doctor.render.terminal.plan_ruled_out import show_ruled_out
 
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
@@ -40,16 +40,17 @@ _ROOMS = (
     _Room(managers=1, groups=1, notes=1),
     _Room(managers=1, groups=1, notes=0, others=2),
 )
-_LEAST = _Room(managers=1, notes=0, others=0, groups=0)
 _ALONE = _Room(groups=5)  # where there is no option
 
 
 def render(plan: Plan, console: Console, detail: Detail = "normal") -> None:
     """Print the first option and a line for each other one, on one screen; or all of it, or the first alone."""
-    if detail == "full" or not plan.options:
+    if detail == "least":
+        _answer(plan, console, "", first=True)
+        if plan.options:
+            show_commands(plan.options[0], console)
+    elif detail == "full" or not plan.options:
         _page(plan, console, None if detail == "full" else _ALONE)
-    elif detail == "least":
-        _page(plan, console, _LEAST)
     else:
         _page(plan, console, next((room for room in _ROOMS if _rows(plan, console, room) <= _ROWS), _ROOMS[-1]))
 
@@ -129,14 +130,19 @@ def _line(option: Option, plan: Plan) -> Text:
     return Text.assemble((title, "green"), f", {', '.join(more)}" if more else "")
 
 
-def _answer(plan: Plan, console: Console, more: str) -> None:
+def _answer(plan: Plan, console: Console, more: str, *, first: bool = False) -> None:
     if plan.lifts:
-        conclude("error", Text.assemble(("no match", "bold red"), ". What would help, one of:"), console)
+        conclude("error", Text.assemble(("no match", "bold red"), ". What would help, one of:"), console, first=first)
         for lift in plan.lifts:
             hanging(Text("   - "), Text(lift.text), console)
     elif plan.options and plan.options[0].kind != "cpu":
         title = "" if more else f", {plan.options[0].title}"
-        conclude("ok", Text.assemble(("recommended", "bold green"), f": option 1{title}", (more, "dim")), console)
+        conclude(
+            "ok",
+            Text.assemble(("recommended", "bold green"), f": option 1{title}", (more, "dim")),
+            console,
+            first=first,
+        )
     else:
         nothing = "No NVIDIA GPU to plan for" if plan.options else "no match"
-        conclude("error", Text.assemble((nothing, "bold red"), (more, "dim")), console)
+        conclude("error", Text.assemble((nothing, "bold red"), (more, "dim")), console, first=first)

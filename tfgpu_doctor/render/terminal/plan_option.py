@@ -43,6 +43,13 @@ def show_brief(option: Option, plan: Plan, console: Console, *, managers: int, n
         _see(option.see, console)
 
 
+def show_commands(option: Option, console: Console) -> None:
+    """What to do for an option: the steps before it, and the commands of the first package manager."""
+    _steps("first", option.first, console)
+    for manager in list(option.commands)[:1]:
+        _commands(manager, option.commands[manager], console)
+
+
 def show_in_full(number: int, option: Option, plan: Plan, console: Console, shown: set[str]) -> None:
     """An option with everything that does not stand above it already (`shown`); JSON has all of each."""
     _title(number, option, plan, console)
