@@ -77,8 +77,11 @@ def test_cases_that_take_turns_have_a_time_together() -> None:
     clock = Clock()
     restless = [FakeWorker(clock, [0.1, 0.2, 0.3]) for _ in range(4)]
     cases = [replace(CPU, label=f"CPU {number}") for number in range(4)]
-    found = runs(cases, restless, rule=replace(RULE, together=40.0))
+    shown: list[tuple[float, float]] = []
+    show = lambda _, done: shown.append((clock.now, done))  # noqa: E731 - with the time
+    found = runs(cases, restless, rule=replace(RULE, together=40.0), progress=show)
     assert 40 <= clock.now < 42
+    assert all(abs(done - now / 40) < 0.06 for now, done in shown), "the progress is by time"
     assert all(one.throughput and one.stopped and len(one.samples_s) > 20 for one in found)
 
 

@@ -219,6 +219,15 @@ def test_a_program_that_is_missing(tmp_path: Path, method: str, monkeypatch: pyt
     assert left_in(tmp_path) == []
 
 
+def test_what_only_conda_has_is_not_blamed_on_an_option(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path), "CONDA_EXE": ""}
+    done = tfgpu("install", str(tmp_path / "env"), "--gpu", "RTX 5090", "--dry-run", environ=environ)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 1 and "--method" not in said
+    assert "has kernels for compute capability 12.0; TensorFlow 2." in said and "conda-forge.org/download" in said
+    assert left_in(tmp_path) == []
+
+
 # ------------------------------------------------------------------------------------------------ interrupted
 
 

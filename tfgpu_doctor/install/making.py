@@ -118,6 +118,8 @@ class Making:
         pythons, specs = self.choice.pythons, self.choice.conda
         methods = (self.method,) if self.method else self.choice.methods
         found = [tool for one in methods if (tool := tools.find_tool(one, self.environ, specs, pythons[0]))]
+        if not found and not self.method:
+            raise RefusedError(_needs_conda(self.choice))
         if not found:
             tools.require_tool(methods[0], specs, pythons[0], self.environ)
         for tool in found:
@@ -263,6 +265,16 @@ class _Counted:
 def _unproven(proof: Proof) -> str:
     failed = [f"{step.name}: {step.text}" for step in proof.steps if step.state == "failed"]
     return f"the environment was made, but does not work ({'; '.join(failed)})"
+
+
+def _needs_conda(choice: Choice) -> str:
+    """Why nothing but conda will do, and how to get it."""
+    others = ", ".join(one.title for one in choice.plan.options if one is not choice.option)
+    return (
+        f"{'; '.join((*choice.plan.problems, choice.option.title))} is what can be made here, which takes conda, "
+        "mamba or micromamba, and none is on PATH. To get one: https://conda-forge.org/download/. "
+        f"Other options that tfgpu plan shows: {others or 'none'}"
+    )
 
 
 def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -72,6 +73,7 @@ def measure(
     )
     try:
         for start in range(processes):
+            first = clock()
             alive = [measurement for measurement in measurements if not measurement.failure]
             for measurement in alive:
                 measurement.begin(last=start == processes - 1)
@@ -83,7 +85,10 @@ def measure(
                 for measurement in alive:
                     if not measurement.done:
                         turns.take(measurement, end)
-                        progress(_name(measurement), (start + _share(measurement, turns.rule)) / processes)
+                        share = (
+                            _share(measurement, turns.rule) if math.isinf(end) else (clock() - first) / (end - first)
+                        )
+                        progress(_name(measurement), (start + min(share, 0.99)) / processes)
                 save(measurements)
     finally:
         for measurement in measurements:
