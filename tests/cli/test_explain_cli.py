@@ -73,6 +73,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("Performance", "Findings with that name: perf.input-bound"),
         ("nowhere", "cannot read nowhere: No such file or directory"),
         ("a" * 5000, "name too long"),
+        ("cuda.*", "Findings with that name: cuda.missing"),
+        ("no.txt", "To explain a text, pipe it: echo '...' | tfgpu explain -"),
+        ("no such log", "No such file or directory. To explain a text, pipe it"),
     ):
         done = tfgpu("explain", name, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
@@ -88,6 +91,18 @@ def test_without_permission(tmp_path: Path) -> None:
     done = tfgpu("explain", str(path))
     assert done.returncode == 2
     assert "Permission denied" in done.stderr
+
+
+def test_a_message_as_argument_is_explained(tmp_path: Path) -> None:
+    for message in ("CUDA_ERROR_OUT_OF_MEMORY", NO_DEVICE):
+        done = tfgpu("explain", message, "--format", "json", cwd=tmp_path)
+        assert done.returncode == 1 and done.stdout == tfgpu("explain", "--format", "json", input=message).stdout
+
+
+def test_of_a_release_without_cuda_on_windows_both_ways_are_shown() -> None:
+    shown = explain("tensorflow 2.11 on windows 10 does not use my GPU").stdout.decode()
+    assert "wsl --install" in shown and "tensorflow==2.10.1" in shown
+    assert "nvidia-cudnn-cu11" not in shown or "ln -sf" in shown  # the whole recipe, or one that is a single line
 
 
 def test_a_file_named_like_a_finding_is_read(tmp_path: Path) -> None:

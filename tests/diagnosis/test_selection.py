@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
@@ -71,10 +73,21 @@ def test_every_check_is_listed_once() -> None:
 
 
 def test_list_checks_from_the_command_line() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--list-checks"], capture_output=True, text=True, timeout=60
-    )
+    done = tfgpu("doctor", "--list-checks")
     assert done.returncode == 0 and "gpu.none" in done.stdout and not done.stderr
+
+
+def test_list_checks_has_the_formats_of_a_list() -> None:
+    listed = json.loads(tfgpu("doctor", "--list-checks", "--format", "json").stdout)
+    assert [one["id"] for one in listed] == sorted(DECLARATIONS)
+    assert set(listed[0]) == {"id", "layer", "severity", "title"}
+    refused = tfgpu("doctor", "--list-checks", "--format", "junit")
+    assert (refused.returncode, refused.stdout) == (2, "") and "text and json only" in refused.stderr
+
+
+def test_a_group_is_offered() -> None:
+    with pytest.raises(SelectionError, match=r"cuda\.\*"):
+        verify(("cuda",))
 
 
 def test_an_unknown_check_is_wrong_usage() -> None:

@@ -44,6 +44,11 @@ def test_without_a_gpu_there_is_one_problem(name: str) -> None:
             assert note.title.startswith("With a GPU: ") and not note.fixes  # no gigabytes for a machine without one
 
 
+def test_the_first_screen_says_how_to_require_none() -> None:
+    found = report(spoil(healthy(), NO_GPU)).findings[0]
+    assert any("--require-gpus 0" in command for fix in found.fixes[:2] for command in fix.commands)
+
+
 @pytest.mark.parametrize("name", WORSE)
 def test_where_no_gpu_is_required_there_is_none(name: str) -> None:
     found = report(spoil(healthy(), {**NO_GPU, **WORSE[name]}), require_gpus=0)

@@ -51,8 +51,12 @@ def _unpinned(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _releases(roots: list[Finding]) -> Iterator[str]:
-    """The first fixes of all root causes belong together; the others of a finding are alternatives."""
-    named = {pin: one.id for one in roots for fix in one.fixes[:1] for line in fix.commands for pin in pins(line)}
+    """The first fixes of all root causes belong together; the others of a finding are alternatives.
+
+    What is installed in WSL2 is in another system than the rest, and may be another release.
+    """
+    first = [(one.id, fix) for one in roots for fix in one.fixes[:1] if fix.commands[:1] != ("wsl --install",)]
+    named = {pin: finding for finding, fix in first for line in fix.commands for pin in pins(line)}
     if len(named) > 1:
         yield f"several releases are advised: {named}"
 

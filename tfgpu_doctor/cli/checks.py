@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.values import FINDING_ID, Listed
+from tfgpu_doctor.render.formats import choices
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tfgpu_doctor.cli.output import Output
+    from tfgpu_doctor.diagnosis.selection import Check
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -42,19 +50,26 @@ def verify(only: tuple[str, ...], skip: tuple[str, ...]) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def list_checks(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    """Print every finding and exit."""
-    if not value or context.resilient_parsing:
-        return
+def list_checks(targets: list[Output]) -> None:
+    """Show every finding. Raises click.UsageError: the list has no such format."""
+    from tfgpu_doctor.diagnosis.selection import checks, checks_json
+
+    if others := [target.format for target in targets if target.format not in choices()]:
+        raise click.UsageError(f"--format {others[0]}: the list of checks has {' and '.join(choices())} only")
+    for target in targets:
+        if target.format == "json":
+            target.write_json(checks_json())
+        else:
+            target.print_with(partial(_print, checks()))
+
+
+def _print(listed: tuple[Check, ...], console: Console) -> None:
     from rich.text import Text
 
-    from tfgpu_doctor.diagnosis.selection import checks
-    from tfgpu_doctor.render.console import STYLES, console_for
+    from tfgpu_doctor.render.console import STYLES
     from tfgpu_doctor.render.terminal.layout import hanging
 
-    console = console_for()
-    widest = max(len(check.id) for check in checks())
-    for check in checks():
+    widest = max(len(check.id) for check in listed)
+    for check in listed:
         head = Text.assemble((f"{check.severity:8} ", STYLES[check.severity]), (f"{check.id:{widest}}  ", "bold"))
         hanging(head, Text(check.title), console)
-    context.exit()

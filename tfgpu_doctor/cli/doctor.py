@@ -60,10 +60,8 @@ if TYPE_CHECKING:
 @checks_options
 @option(
     "--list-checks",
+    "lists_checks",
     is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=list_checks,
     help="List all findings with their ids, and exit.",
 )
 @fail_on_option
@@ -81,6 +79,7 @@ def command(
     require_gpus: int | None,
     only: tuple[str, ...],
     skip: tuple[str, ...],
+    lists_checks: bool,
     fail_on: FailOn,
     redact: bool | None,
     detail: Detail | None,
@@ -94,6 +93,9 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     targets = pair_outputs(formats, outputs, "report")
+    if lists_checks:
+        list_checks(targets)
+        return
     if saved and (executable or no_import or timeout):
         raise click.UsageError(
             "--python, --no-import and --timeout cannot be combined with --from, which reads a saved report"

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 30  # bytes of a log; it takes half a minute
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
-_WORD = re.compile(r"[A-Za-z0-9_]{2,20}")  # a layer, or the first part of ids
+_WORD = re.compile(r"(?P<name>[A-Za-z0-9_]{2,20})(?:\.\*?)?")  # a layer, or the first part of ids
+_NO_FILE_NAME = re.compile(
+    r".*\s.*|[A-Z]+(?:_[A-Z]+)+", re.DOTALL
+)  # what may be a message: words, CUDA_ERROR_NO_DEVICE
+_PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
 # first bytes of files that are not text, and how to extract their text
@@ -91,11 +95,12 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     targets = pair_outputs(formats, outputs, "report")
-    if source is not None and _ID.fullmatch(source.lower()) and not os.path.exists(source):
-        _page(source.lower(), targets)
-        return
-    if source is not None and _WORD.fullmatch(source) and not os.path.exists(source):
-        _refuse_prefix(source)
+    if source is not None and not os.path.exists(source):
+        if _ID.fullmatch(source.lower()):
+            _page(source.lower(), targets)
+            return
+        if word := _WORD.fullmatch(source):
+            _refuse_prefix(source, word["name"].lower())
     from tfgpu_doctor.cli.doctor import show
     from tfgpu_doctor.records.report import exit_code
 
@@ -117,7 +122,7 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
     if source == "-" and sys.stdin and sys.stdin.isatty():
         end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
         say(f"Paste the log or error message, then press {end} on an empty line.")
-    chunks = read_ends(source, _LARGEST)
+    chunks = _chunks(source)
     first = next(chunks, b"")
     if wrong := _not_text(first):
         advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
@@ -134,6 +139,30 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
         say(f"tfgpu: {excerpt.cut} lines are too long to be examined as a whole: parts of them were left out")
     matrix = load_matrix(matrix_file)
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
+
+
+def _chunks(source: str) -> Iterator[bytes]:
+    """What is to be read. Raises click.UsageError: a file that cannot be read."""
+    if _is_message(source):
+        yield source.encode("utf-8", "replace")
+        return
+    try:
+        yield from read_ends(source, _LARGEST)
+    except click.UsageError as error:
+        raise click.UsageError(
+            error.message if source == "-" or os.path.exists(source) else f"{error.message}. {_PIPE}"
+        ) from error
+
+
+def _is_message(source: str) -> bool:
+    """Whether the argument is no file, but itself a message of which the catalogue knows what it means."""
+    if not _NO_FILE_NAME.fullmatch(source) or os.path.exists(source):
+        return False
+    from tfgpu_doctor.parsers.messages import catalogue
+    from tfgpu_doctor.parsers.text import lines
+
+    read = lines.read([source.encode("utf-8", "replace")])
+    return any(catalogue.is_failure(message.kind) for message in catalogue.read(read.lines))
 
 
 def _not_text(first: bytes) -> str | None:
@@ -173,14 +202,13 @@ def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Rep
     )
 
 
-def _refuse_prefix(word: str) -> None:
+def _refuse_prefix(word: str, name: str) -> None:
     """List the findings of a layer or a prefix that was given instead of an id.
 
     Raises click.UsageError: the word is a layer, or the part of ids before the dot.
     """
     from tfgpu_doctor.findings import pages
 
-    name = word.lower()
     ids = [known for known in pages.all_ids() if known.startswith(f"{name}.")]
     if not ids and name in pages.LAYERS:
         ids = [page.id for page in pages.pages_of(name)]
@@ -198,7 +226,7 @@ def _page(finding_id: str, targets: list[Output]) -> None:
     page = pages.page_of(finding_id)
     if page is None:
         similar = pages.nearest(finding_id)
-        hint = f" Did you mean {' or '.join(similar)}?" if similar else " All ids: tfgpu doctor --list-checks."
+        hint = f" Did you mean {' or '.join(similar)}?" if similar else f" All ids: tfgpu doctor --list-checks. {_PIPE}"
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
     if others := [target.format for target in targets if target.format not in choices()]:
         raise click.UsageError(f"--format {others[0]}: the page of a finding has {' and '.join(choices())} only")

@@ -6,13 +6,13 @@ machine without a GPU does not turn "TensorFlow lists no GPU" into a riddle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from tfgpu_doctor.diagnosis.reports import works
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.records.fact import encode
+from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Finding, Report, judge
 from tfgpu_doctor.records.similar import did_you_mean
 
@@ -21,18 +21,23 @@ class SelectionError(ValueError):
     """No check has that id; the message names those that are near."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Record, frozen=True):
     """A check as the list of them shows it."""
 
     id: str
+    layer: str
     severity: str
     title: str
 
 
 def checks() -> tuple[Check, ...]:
     """Every id once, in alphabetical order, with the severity and the title that it has as a rule."""
-    return tuple(Check(one.id, one.severity.value, one.title) for _, one in sorted(DECLARATIONS.items()))
+    return tuple(Check(one.id, one.layer, one.severity.value, one.title) for _, one in sorted(DECLARATIONS.items()))
+
+
+def checks_json() -> bytes:
+    """The list as JSON."""
+    return encode(checks())
 
 
 def verify(patterns: tuple[str, ...]) -> None:
@@ -43,6 +48,9 @@ def verify(patterns: tuple[str, ...]) -> None:
     known = [one.id for one in checks()]
     for pattern in patterns:
         if not any(matches(one, (pattern,)) for one in known):
+            group = f"{pattern.rstrip('.')}.*"
+            if any(matches(one, (group,)) for one in known):
+                raise SelectionError(f"no finding has the id {pattern!r}. For all of that group: {group}")
             hint = did_you_mean(pattern, known) or " tfgpu doctor --list-checks shows all."
             raise SelectionError(f"no finding has the id {pattern!r}.{hint}")
 

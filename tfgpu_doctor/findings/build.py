@@ -95,11 +95,14 @@ def _for_python(context: Context, python: str | None, platform: str) -> str | No
 
 def _use_wsl(context: Context) -> Iterator[Fix]:
     wsl = context.remedies.in_wsl
-    yield Fix(text="Use WSL2: install it, and restart Windows", commands=("wsl --install",))
+    text, first = "Use WSL2: install it, and restart Windows", "wsl --install"
     if row := wsl.release:
-        installation = wsl.installation(row)
-        commands = wsl.new_environment(installation.python, *installation.requirements)
-        yield Fix(text="Then, in the terminal of WSL2", commands=commands)
+        # the recipe of the plan: for some releases it is more than one installation
+        ways = wsl.installation(row).commands
+        recipe = ways.get("pip") or next(iter(ways.values()), ())
+        yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
+    else:
+        yield Fix(text=text, commands=(first,))
 
 
 @in_manifests(WINDOWS_NATIVE)

@@ -10,8 +10,11 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu
 from tfgpu_doctor.records.report import Fix, Severity
 
+_NVIDIA_GPU = Fix(text="Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one")
+_CPU_ONLY = Fix(
+    text="If this machine is to run on the CPU only, require no GPU", commands=("tfgpu doctor --require-gpus 0",)
+)
 _OTHER_HARDWARE = (
-    Fix(text="Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
     Fix(text="In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
     Fix(
         text="For an AMD GPU use ROCm and tensorflow-rocm on Linux, for Apple's tensorflow-metal, for Intel's "
@@ -19,13 +22,20 @@ _OTHER_HARDWARE = (
     ),
 )
 
+
+def _fixes(context: Context) -> tuple[Fix, ...]:
+    """The second is shown on the first screen; a text is judged elsewhere, where no option applies."""
+    live = (_CPU_ONLY,) if context.probed and context.require_gpus is None else ()
+    return (_NVIDIA_GPU, *live, *_OTHER_HARDWARE)
+
+
 GPU_NONE = finding(
     "gpu.none",
     layer="GPU",
     severity=Severity.ERROR,
     title="This machine has no NVIDIA GPU",
     cause="TensorFlow's GPU builds use NVIDIA GPUs only; without one, TensorFlow runs on the CPU",
-    fixes=lambda _: _OTHER_HARDWARE,
+    fixes=_fixes,
     pointless_after=("wsl.setup", "driver.unresponsive"),
     symptoms=(symptoms.NO_DEVICE,),
     docs="https://developer.nvidia.com/cuda-gpus",
