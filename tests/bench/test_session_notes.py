@@ -9,9 +9,10 @@ import pytest
 
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 
@@ -37,6 +38,13 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
     (line,) = said
     assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s on an idle machine, sampling at most 30 s", line)
+
+
+def test_a_sample_longer_than_the_limit_is_said_beforehand() -> None:
+    session = Session(MatPow(size=512), MATRIX, healthy(), Workers(), StoppingRule(deadline=30.0, together=68.0))
+    slow = session._estimate(Group(((Case("CPU", ("/CPU:0",), ()), None),), expected=436.0), 3.0)  # type: ignore[arg-type]
+    assert slow.startswith("1 run (CPU): about 872 s on") and "at most" not in slow
+    assert slow.endswith("since one sample takes 436 s; less work: --size")
 
 
 def test_the_command_is_kept() -> None:

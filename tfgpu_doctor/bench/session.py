@@ -148,11 +148,16 @@ class Session:
         runs = len(group.entries)
         starts = start * (runs * self.processes - 1)
         slowest = group.expected or rule.min_seconds / rule.min_samples
-        about = starts + slowest * (rule.min_samples + WARM_UPS * self.processes) + rule.min_seconds * (runs - 1)
         most = min(rule.together, rule.deadline * runs)
+        sampling = min(slowest * rule.min_samples + rule.min_seconds * (runs - 1), max(most, slowest))
+        about = starts + slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes + sampling
         what = ", ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
-        took = f"about {seconds(about)} on an idle machine, sampling at most {seconds(most)}"
-        return f"{count(runs, 'run')} ({what}): {took}"
+        took = f"about {seconds(about)} on an idle machine"
+        if slowest > most:
+            return (
+                f"{count(runs, 'run')} ({what}): {took}, since one sample takes {seconds(slowest)}; less work: --size"
+            )
+        return f"{count(runs, 'run')} ({what}): {took}, sampling at most {seconds(most)}"
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
