@@ -53,8 +53,8 @@ def with_navigation(site: str) -> str:
 
 
 def _contents(title: str, pages: tuple[Page, ...]) -> str:
-    lines = [f"- {_link(page.id)} ({_severity(page.id)}): {escape(headline_of(page.id).titles[0])}" for page in pages]
-    return "\n".join([f"## {escape(title)}", "", *lines])
+    lines = [f"- {_link(page.id)} ({_severity(page.id)}): {_text(headline_of(page.id).titles[0])}" for page in pages]
+    return "\n".join([f"## {_text(title)}", "", *lines])
 
 
 def _link(finding_id: str) -> str:
@@ -67,9 +67,9 @@ def _severity(finding_id: str) -> str:
 
 def _page(page: Page) -> Iterator[str]:
     first, *others = headline_of(page.id).titles
-    yield f"# {escape(first)}"
+    yield f"# {_text(first)}"
     if others:
-        yield "or: " + "  \nor: ".join(map(escape, others))
+        yield "or: " + "  \nor: ".join(map(_text, others))
     yield f"`{page.id}`, {_severity(page.id)}"
     yield _text(page.what)
     yield "## How to recognise it"
@@ -80,8 +80,8 @@ def _page(page: Page) -> Iterator[str]:
     yield "## How to fix it"
     yield from _remedies(page.fixes)
     yield "## Sources"
-    named = [f"- [{escape(source.title)}]({source.url})" for source in page.sources]
-    yield "\n".join(named + [f"- See also [{escape(link)}]({link})" for link in further_links(page)])
+    named = [f"- [{_text(source.title)}]({source.url})" for source in page.sources]
+    yield "\n".join(named + [f"- See also [{_text(link)}]({link})" for link in further_links(page)])
 
 
 def _signs(page: Page) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
     before: str | None = None
     for remedy in remedies:
         if remedy.platform != before:
-            yield f"### {escape(remedy.platform)}"
+            yield f"### {_text(remedy.platform)}"
         before = remedy.platform
         yield _text(remedy.text)
         if remedy.example:

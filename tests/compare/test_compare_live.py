@@ -19,7 +19,8 @@ PATIENTS = Path(__file__).parents[1] / "patients"
 
 def examined(path: Path, environ: dict[str, str], *arguments: str) -> str:
     """Write a report of this machine under `environ`."""
-    done = tfgpu("doctor", "--no-import", "--output", str(path), "--fail-on", "never", *arguments, environ=environ)
+    quietly = ("--no-import", "-q", "--fail-on", "never")
+    done = tfgpu("doctor", *quietly, "--output", str(path), *arguments, environ=environ)
     assert (done.returncode, done.stderr) == (0, "")
     return str(path)
 
