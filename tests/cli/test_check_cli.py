@@ -88,6 +88,19 @@ def test_files_that_a_dockerfile_installs_from_are_followed(tmp_path: Path) -> N
     assert "requirements.txt:1" in found[0]["evidence"][0]["need_source"]
 
 
+def test_nothing_is_said_of_fix_about_standard_input() -> None:
+    done = tfgpu("check", "-", "--kind", "requirements", input="tensorflow[and-cuda]==2.15.0\nnumpy>=2\n")
+    assert done.returncode == 1
+    assert "--fix" not in done.stdout
+
+
+def test_one_number_says_which_driver_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("tensorflow==2.16.1\n", encoding="utf-8")
+    page = tfgpu("check", "requirements.txt", "--driver", "470", "--gpu", "T4", cwd=tmp_path).stdout
+    assert page.count("525.60.13") == 3  # expected, why, fix
+    assert "545.23" not in page
+
+
 def test_standard_input_needs_its_kind() -> None:
     command = [sys.executable, "-m", "tfgpu_doctor", "check", "-"]
     told = subprocess.run(

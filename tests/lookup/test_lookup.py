@@ -306,7 +306,7 @@ def test_cuda_answer() -> None:
     assert answer.driver_branch == "555"
     assert (answer.min_driver_linux, answer.minor_compat_min_windows) == ("555.42.02", "528.33")
     assert (answer.first_compute_capability, answer.last_compute_capability) == ("5.0", "9.0")
-    assert answer.tensorflow == ("2.19.0rc0", "2.18.0")
+    assert answer.tensorflow == ("2.18.0",)
     assert answer.cudnn == ("9.11", "9.3", "8.9")
     assert answer.sources["compute_capabilities"] == "https://example.org/table"
     old = cuda_answer(SMALL, find_cuda(SMALL, "10.0"))
@@ -337,7 +337,7 @@ def test_cudnn_answer() -> None:
     answer = cudnn_answer(SMALL, find_cudnn(SMALL, "9.3"))
     assert (answer.cuda_majors, answer.min_compute_capability) == (("11", "12"), "5.0")
     assert answer.last_for == ("Pascal",)
-    assert answer.tensorflow == ("2.19.0rc0", "2.18.0")
+    assert answer.tensorflow == ("2.18.0",)
     assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")).last_for == ("Kepler",)  # with CUDA 10
     assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.6")).last_for == ()
     assert cudnn_answer(SMALL, find_cudnn(SMALL, "9.11")).last_for == ()  # the newest is nobody's last

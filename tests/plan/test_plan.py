@@ -117,7 +117,7 @@ def test_a_card_of_conda_forge_only_with_a_driver_that_is_too_old(gpu: str, driv
 
 
 def test_a_release_that_does_not_exist() -> None:
-    with pytest.raises(TargetError, match=r"no release of TensorFlow matches ==2\.99\.\*; the newest .* is 2\."):
+    with pytest.raises(TargetError, match=r"no release of TensorFlow matches 2\.99; the newest .* is 2\."):
         plan("2.99", gpu="A100")
 
 

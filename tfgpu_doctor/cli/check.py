@@ -97,7 +97,7 @@ def command(
     sources = ManifestFiles(files, kind, stage)
     check = Check(sources, target, matrix, now(), Resolver(os.environ) if resolve else None)
     try:
-        checked = check.run(changes=fix or shows_changes(targets), fix=fix)
+        checked = check.run(changes=fix or (shows_changes(targets) and "-" not in files), fix=fix)
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
     write(checked, "check", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")

@@ -84,7 +84,7 @@ def command(
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
     write(plan, "plan", targets, redact=redact, detail=detail or "normal")
-    context.exit(0 if plan.options and plan.options[0].kind != "cpu" else 1)
+    context.exit(0 if plan.is_found else 1)
 
 
 def _real(matrix: Matrix, saved: str | None, python: str | None) -> tuple[Target, MachineState]:

@@ -49,16 +49,20 @@ def _is_older(driver: str | None, oldest: str | None) -> bool:
 
 
 def _problem(
-    context: Context, evidence: tuple[Evidence, ...], cuda: str | None, driver: str | None, *, used_by: str = ""
+    context: Context,
+    evidence: tuple[Evidence, ...],
+    cuda: str | None,
+    driver: str | None,
+    needed: str | None,
+    used_by: str = "",
 ) -> Problem:
     """A newer driver, or an older TensorFlow."""
-    oldest, published = _drivers(context, cuda)
     older = context.remedies.reinstall_best("the newest release that this driver supports") if driver else ()
     return Problem(
         title=f"Driver {driver} is too old for CUDA {cuda}{used_by}" if driver and cuda else None,
-        cause=f"CUDA {cuda}{used_by} requires driver {oldest} or newer" if oldest else None,
+        cause=f"CUDA {cuda}{used_by} requires driver {needed} or newer" if needed else None,
         evidence=evidence,
-        fixes=(context.remedies.install_driver(published), *older),
+        fixes=(context.remedies.install_driver(needed), *older),
     )
 
 
@@ -91,7 +95,9 @@ def below_minimum(
     expected = (f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits")
     if _is_older(driver_version, oldest):
         found = line(f"driver {driver_version}{supports}", context.source("driver.version"), *expected)
-        return _problem(context, (found,), cuda, driver_version, used_by=f" of TensorFlow {gpu_release.version}")
+        return _problem(
+            context, (found,), cuda, driver_version, oldest, used_by=f" of TensorFlow {gpu_release.version}"
+        )
     if cuda_init is None or cuda_init.code != answers.COMPATIBILITY_REFUSED or oldest is None:
         return None
     init = answers.returned("cuInit", cuda_init, "driver.cuda_init", context)
@@ -119,15 +125,16 @@ def insufficient_driver_message(
         certain += [*failed, *messages.all("kernel-version")]
     if not certain and not refused:
         return None
+    needed = published if messages.has("ptx-too-new-for-driver") else oldest  # compiling PTX takes the newer one
     evidence = message_evidence(
         *certain,
         *messages.all("possibly-old-driver"),  # not conclusive on its own
         *(failed if refused else ()),
-        need=f"{published} or newer for CUDA {cuda_in_use}" if published else None,
+        need=f"{needed} or newer for CUDA {cuda_in_use}" if needed else None,
     )
     if refused:
         return _compatibility_refused(context, evidence, cuda_in_use)
-    return _problem(context, evidence, cuda_in_use, driver_version)
+    return _problem(context, evidence, cuda_in_use, driver_version, needed)
 
 
 @in_manifests(TOO_OLD, unless=("tf.python-unsupported",))

@@ -31,6 +31,7 @@ class CudaAnswer(Record, frozen=True, kw_only=True):
     first_compute_capability: str | None
     last_compute_capability: str | None
     tensorflow: tuple[str, ...]  # published releases built for it, any package and platform, newest first
+    conda: tuple[str, ...]  # releases that conda-forge builds for it, newest first
     cudnn: tuple[str, ...]  # lines made for its major version, newest first
     sources: dict[str, str]  # field → where it was read
 
@@ -70,6 +71,7 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
         first_compute_capability=capabilities[0] if capabilities else None,
         last_compute_capability=capabilities[-1] if capabilities else None,
         tensorflow=_built_for(matrix, "cuda", row.version),
+        conda=_of_conda(matrix, row.version),
         cudnn=tuple(line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors),
         sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
     )
@@ -147,14 +149,20 @@ def _whole(architectures: Sequence[Architecture], capabilities: list[str]) -> tu
 
 
 def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
-    """The releases and candidates whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
+    """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
     found = {
         row.version
         for row in matrix.releases()
         if (built := getattr(row, name)) is not None
         and same_as_far_as_given(built, version)
-        and not Version(row.version).is_devrelease
+        and not Version(row.version).is_prerelease
     }
+    return tuple(sorted(found, key=Version, reverse=True))
+
+
+def _of_conda(matrix: Matrix, cuda: str) -> tuple[str, ...]:
+    """The releases that conda-forge builds for a CUDA, each once."""
+    found = {row.version for row in matrix.data.conda_forge if any(minor(one) == minor(cuda) for one in row.cuda)}
     return tuple(sorted(found, key=Version, reverse=True))
 
 
@@ -178,6 +186,10 @@ def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> st
 
 
 def _distance(one: str, other: str) -> tuple[int, ...]:
-    """Within the same major version first, then by minor, then by patch."""
+    """By major version, then minor, then patch; on the way to another major version, its end that is nearer counts."""
     here, there = (padded(version) for version in (one, other))
-    return tuple(abs(a - b) for a, b in zip(here, there, strict=True))
+    away = abs(here[0] - there[0])
+    if away:
+        sign = 1 if here[0] > there[0] else -1
+        return (away, *(sign * part for part in here[1:]))
+    return (0, *(abs(a - b) for a, b in zip(here[1:], there[1:], strict=True)))

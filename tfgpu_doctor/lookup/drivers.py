@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from tfgpu_doctor.lookup.releases import Filters, releases
-from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, is_tegra
+from tfgpu_doctor.lookup.working import newest_working
+from tfgpu_doctor.matrix.compatibility import beyond_the_known, driver_reaches, drives, is_tegra
 from tfgpu_doctor.matrix.loader import CudaToolkit, Matrix
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import GpuNames
+from tfgpu_doctor.plan.constraints import PlanRequest
+from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import major, numbers
 
@@ -23,7 +28,9 @@ class DriverAnswer(Record, frozen=True, kw_only=True):
     architectures: tuple[str, ...]  # oldest first
     gpus: tuple[str, ...]  # names
     newest_tensorflow: str | None  # that uses the GPU; what runs on one of these GPUs says `tfgpu matrix gpu`
+    passed_over: dict[str, str] = field(default_factory=dict)  # newer releases → their bug
     tensorflow: tuple[str, ...]  # newest first
+    judged_as: str | None = None  # the newest branch that is known, where this one is newer
     sources: dict[str, str]  # field → where it was read
 
 
@@ -34,6 +41,7 @@ def driver_answer(matrix: Matrix, driver: str, platform: str = "linux_x86_64") -
     capabilities = sorted({row.compute_capability for row in gpus}, key=numbers)
     whole, runs = _newest(matrix, driver, platform, minor=False), _newest(matrix, driver, platform, minor=True)
     rows = releases(matrix, Filters(platform=platform, driver=driver))
+    newest, bugs = newest_working(PlanRequest(matrix, Target(driver=driver)), rows)
     by_age = sorted(matrix.data.architectures, key=lambda row: numbers(row.compute_capability))
     return DriverAnswer(
         driver=driver,
@@ -44,8 +52,10 @@ def driver_answer(matrix: Matrix, driver: str, platform: str = "linux_x86_64") -
         compute_capabilities=tuple(capabilities),
         architectures=tuple(dict.fromkeys(row.name for row in by_age if row.compute_capability in capabilities)),
         gpus=tuple(name for row in gpus for name in row.names),
-        newest_tensorflow=next((row.version for row in rows if not row.yanked), None),
+        newest_tensorflow=newest,
+        passed_over=bugs,
         tensorflow=tuple(dict.fromkeys(row.version for row in rows)),
+        judged_as=beyond_the_known(matrix, driver),
         sources={
             name: spelled_out(matrix.data, row.source) for name, row in (("cuda", whole), ("cuda_minor", runs)) if row
         },

@@ -9,12 +9,13 @@ from packaging.version import Version
 
 from tfgpu_doctor.lookup.cuda_cudnn import last_cudnn
 from tfgpu_doctor.lookup.releases import Filters, QueryError, known_broken, only_with, releases
+from tfgpu_doctor.lookup.working import newest_working
 from tfgpu_doctor.matrix.compatibility import arm_only, driver_branches
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture, Peak
 from tfgpu_doctor.plan.alternatives import alternatives
-from tfgpu_doctor.plan.constraints import PlanRequest, violations
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.target import Target, TargetGpu
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import numbers
@@ -98,7 +99,7 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     fits = releases(matrix, asked)
     first, last = driver_branches(matrix, capability, name)
     peak = matrix.peak(capability, name)
-    bugs = dict(_passed_over(PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),))), fits))
+    newest, bugs = newest_working(PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),))), fits)
     alike = tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names)
     return GpuAnswer(
         name=name,
@@ -112,7 +113,7 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         last_cuda=architecture.max_cuda,
         last_cudnn=_last_cudnn(matrix, architecture),
         platform=platform,
-        newest_tensorflow=next((row.version for row in fits if not row.yanked and row.version not in bugs), None),
+        newest_tensorflow=newest,
         passed_over=bugs,
         tensorflow=_versions(row.version for row in fits),
         tensorflow_ptx=_versions(row.version for row in only_with(matrix, asked, ptx=True)),
@@ -121,15 +122,6 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         peak=_rates(peak) if peak else None,
         sources=_sources(matrix, architecture.source, peak, name),
     )
-
-
-def _passed_over(request: PlanRequest, rows: Iterable[Release]) -> Iterable[tuple[str, str]]:
-    """The newest releases, as long as they have a bug that keeps them from the GPU."""
-    for row in rows:
-        bug = next((one for one in violations(request, row) if one.constraint == "known-issue"), None)
-        if bug is None:
-            return
-        yield row.version, bug.saw
 
 
 def _elsewhere(matrix: Matrix, capability: str, name: str | None, platform: str) -> Iterable[str]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from tfgpu_doctor.lookup.releases import Filters, QueryError, releases
+from tfgpu_doctor.lookup.working import newest_working
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.constraints import PlanRequest
+from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import numbers
 
@@ -15,6 +20,7 @@ class PythonAnswer(Record, frozen=True, kw_only=True):
     platform: str  # of the releases below
     newest_tensorflow: str | None  # of package tensorflow; None: there is none
     newest_with_gpu: str | None  # that uses the GPU, of any package
+    passed_over: dict[str, str] = field(default_factory=dict)  # newer releases with GPU → their bug
     tensorflow: tuple[str, ...]  # newest first
     with_gpu: tuple[str, ...]  # newest first
 
@@ -29,11 +35,13 @@ def python_answer(matrix: Matrix, python: str, platform: str = "linux_x86_64") -
         )
     rows = releases(matrix, Filters(platform=platform, python=python))
     with_gpu = releases(matrix, Filters(platform=platform, python=python, gpu_only=True))
+    newest, bugs = newest_working(PlanRequest(matrix, Target(python=python)), with_gpu)
     return PythonAnswer(
         python=python,
         platform=platform,
         newest_tensorflow=next((row.version for row in rows if not row.yanked), None),
-        newest_with_gpu=next((row.version for row in with_gpu if not row.yanked), None),
+        newest_with_gpu=newest,
+        passed_over=bugs,
         tensorflow=tuple(dict.fromkeys(row.version for row in rows)),
         with_gpu=tuple(dict.fromkeys(row.version for row in with_gpu)),
     )

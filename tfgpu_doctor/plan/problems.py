@@ -21,7 +21,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
     if driver_hangs:
         yield "The NVIDIA driver does not respond, so the GPU and the driver version are unknown: run tfgpu doctor"
     if request.target.os == "macos":
-        yield "macOS has no CUDA: TensorFlow runs on the CPU, or with tensorflow-metal on the GPU of Apple silicon"
+        yield _no_cuda_on_macos(cards)
     if request.target.glibc == NO_GLIBC:
         yield (
             "This system has musl instead of glibc (Alpine), and TensorFlow has no wheels for it: use a system or an "
@@ -39,6 +39,13 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
         yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
     if have and not drives(have, None, last):
         yield f"Driver {have} no longer supports {cards}: driver branch {last} is the last that does"
+
+
+def _no_cuda_on_macos(cards: str) -> str:
+    unusable = f", so {cards} cannot be used" if cards else ""
+    return (
+        f"macOS has no CUDA{unusable}: TensorFlow runs on the CPU, or with tensorflow-metal on the GPU of Apple silicon"
+    )
 
 
 def _any_kernels(request: PlanRequest, card: str) -> bool:

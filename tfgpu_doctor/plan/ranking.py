@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.matrix.compatibility import is_tegra
+from tfgpu_doctor.matrix.compatibility import beyond_the_known, is_tegra
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import (
@@ -30,7 +30,7 @@ from tfgpu_doctor.plan.install_commands import Installation, list_gpus
 from tfgpu_doctor.plan.library_links import forgets_folders, repaired_by_links
 from tfgpu_doctor.plan.problems import problems
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
-from tfgpu_doctor.plan.target import Target, TargetError
+from tfgpu_doctor.plan.target import Target, TargetError, as_typed
 from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
@@ -109,7 +109,9 @@ def make_plan(
         specifier.contains(row.version, prereleases=True) for row in matrix.releases()
     ):
         newest = next(row.version for row in matrix.releases() if not row.prerelease)
-        raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
+        raise TargetError(
+            f"no release of TensorFlow matches {as_typed(specifier)}; the newest one that is known is {newest}"
+        )
     planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState(), lock)
     options = planner.options()
     known = planner.state
@@ -124,6 +126,7 @@ def make_plan(
         options=options,
         ruled_out=() if known.no_gpu or target.os == "macos" else tuple(planner.ruled_out(options)),
         lifts=tuple(lifts(planner.request, planner.best_way)) if planner.is_dead_end(options) else (),
+        last_driver_branch=last_branch(planner.request),
     )
 
 
@@ -284,6 +287,13 @@ class Planner:
                 there=installation.interpreter is not None,
             )
 
+    def _about_the_driver(self) -> Iterator[str]:
+        if (last := last_branch(self.request)) is not None:
+            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
+        have = self.target.driver
+        if have and (newest := beyond_the_known(self.request.matrix, have)):
+            yield f"Driver branch {major(have)} is newer than any that is known, and judged as {newest}, the newest"
+
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
         if installation.holds_cudnn_back:
             oldest = self.target.capabilities[0]
@@ -297,8 +307,7 @@ class Planner:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
-        if (last := last_branch(self.request)) is not None:
-            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
+        yield from self._about_the_driver()
         found = self.request.matrix.issues_for(
             row,
             python=installation.python,

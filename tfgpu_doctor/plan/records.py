@@ -78,3 +78,10 @@ class Plan(Document, frozen=True, kw_only=True):
     options: tuple[Option, ...]  # best first
     ruled_out: tuple[RuledOut, ...]  # every release newer than that of the best option, newest first
     lifts: tuple[Lift, ...]  # only where there is no option: what to give up, the cheapest first
+    last_driver_branch: str | None = None  # of the target's GPUs; None: they are still supported, or none is given
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the first option uses the GPU that it was asked for; that of a Mac is not the one that was named."""
+        first = self.options[0].kind if self.options else "cpu"
+        return first != "cpu" and not (first == "metal" and self.target.gpus)

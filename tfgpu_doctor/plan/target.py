@@ -220,6 +220,12 @@ def read_python(text: str) -> str:
     return ".".join(found.groups())
 
 
+def as_typed(specifier: SpecifierSet) -> str:
+    """A specifier as :func:`read_specifier` gets it: "2.15" for "==2.15.*"."""
+    text = str(specifier)
+    return text if "," in text else text.removeprefix("==").removesuffix(".*")
+
+
 def read_specifier(text: str) -> SpecifierSet:
     """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16".
 

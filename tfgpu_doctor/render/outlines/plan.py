@@ -52,7 +52,7 @@ def _block(number: int, option: Option, plan: Plan) -> Block:
 def _lines(option: Option, plan: Plan) -> Iterator[Line]:
     if why := reason(option, plan):
         yield Line("why", why)
-    yield from (Line(label, text) for label, text in facts_of(option, plan.matrix.revision))
+    yield from (Line(label, text) for label, text in facts_of(option, plan.matrix.revision, plan.last_driver_branch))
     yield from (Line("note", note) for note in option.notes)
     yield from _steps("first", option.first)
     yield from (Line(manager, "", commands=commands) for manager, commands in option.commands.items())

@@ -15,7 +15,7 @@ from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.records.versions import numbers
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.terminal.layout import hanging, show_block, show_card, show_sources, show_table, show_title
-from tfgpu_doctor.render.terminal.matrix_notes import Note, footnotes, minor_ranges, nothing, what_was_asked
+from tfgpu_doctor.render.terminal.matrix_notes import Note, footnotes, minor_ranges, newest_of, nothing, what_was_asked
 
 _UNKNOWN = "unknown"
 
@@ -161,8 +161,9 @@ def cuda(answer: CudaAnswer, console: Console) -> None:
 
 def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
     major = answer.version.split(".")[0]
-    linux, windows = answer.min_driver_linux or _UNKNOWN, answer.min_driver_windows or _UNKNOWN
-    yield "driver", f"Linux {linux}, Windows {windows}: with these, everything works"
+    linux = answer.min_driver_linux or _UNKNOWN
+    windows = f"Windows {answer.min_driver_windows}" if answer.min_driver_windows else "for Windows it is unknown"
+    yield "driver", f"Linux {linux}, {windows}: the oldest for all of CUDA {answer.version}"
     if answer.minor_compat_min_linux or answer.minor_compat_min_windows:
         linux, windows = answer.minor_compat_min_linux or _UNKNOWN, answer.minor_compat_min_windows or _UNKNOWN
         yield "at least", f"Linux {linux}, Windows {windows}: with these, any CUDA {major} program runs, PTX excepted"
@@ -170,7 +171,9 @@ def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
         yield "at least", f"the same: CUDA {major} has no minor-version compatibility"
     yield "SASS for", ", ".join(answer.compute_capabilities) or _UNKNOWN
     yield "cuDNN", minor_ranges(answer.cudnn) or "none that the matrix knows"
-    yield "TensorFlow", ", ".join(answer.tensorflow) or "none is built for it"
+    yield "TensorFlow", ", ".join(answer.tensorflow) or "no wheel is built for it"
+    if answer.conda:
+        yield "conda-forge", f"builds for it of TensorFlow {', '.join(answer.conda)}"
 
 
 def cudas(answers: Sequence[CudaAnswer], console: Console) -> None:
@@ -274,10 +277,8 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
 def _newest(answer: GpuAnswer) -> str:
     if answer.newest_tensorflow is None:
         return f"no release for {answer.platform} has working kernels for it"
-    bugs = "".join(f", and {version} has a bug ({title})" for version, title in answer.passed_over.items())
-    working = "newest working release" if bugs else "newest"
-    all_of_them = minor_ranges(answer.tensorflow)
-    return f"{answer.newest_tensorflow} is the {working} for {answer.platform}{bugs}; all: {all_of_them}"
+    where = f" for {answer.platform}"
+    return newest_of(answer.newest_tensorflow, where, answer.passed_over, answer.tensorflow)
 
 
 def gpus(rows: Sequence[GpuRow], console: Console) -> None:

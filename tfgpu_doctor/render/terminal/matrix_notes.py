@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from packaging.version import Version
@@ -162,3 +162,10 @@ def _listed(versions: Iterable[str]) -> str:
 
 def _dotted(parts: Iterable[int]) -> str:
     return ".".join(map(str, parts))
+
+
+def newest_of(newest: str | None, where: str, passed_over: Mapping[str, str], every: Sequence[str]) -> str:
+    """The newest release that works, the newer ones that do not, and all; "" where there is none."""
+    bugs = "".join(f", and {version} has a bug ({title})" for version, title in passed_over.items())
+    working = "newest working release" if bugs else "newest"
+    return f"{newest} is the {working}{where}{bugs}; all: {minor_ranges(every)}" if newest else ""

@@ -9,13 +9,18 @@ from rich.console import Console
 from tfgpu_doctor.lookup.drivers import DriverAnswer
 from tfgpu_doctor.lookup.pythons import PythonAnswer
 from tfgpu_doctor.render.terminal.layout import show_card, show_sources, show_table, show_title
-from tfgpu_doctor.render.terminal.matrix_notes import minor_ranges
+from tfgpu_doctor.render.terminal.matrix_notes import newest_of
+
+_NONE = "no release has a wheel for it"
 
 
 def driver(answer: DriverAnswer, console: Console) -> None:
     """Print one driver."""
     is_branch = answer.driver == answer.branch
-    show_title(f"NVIDIA driver {answer.driver}", "the newest of its branch" if is_branch else "", console)
+    note = "the newest of its branch" if is_branch else ""
+    if answer.judged_as:
+        note = f"newer than any branch that is known: what follows is for {answer.judged_as}, the newest"
+    show_title(f"NVIDIA driver {answer.driver}", note, console)
     show_card(_driver_lines(answer), console)
     console.print()
     show_sources(answer.sources, console)
@@ -27,8 +32,9 @@ def _driver_lines(answer: DriverAnswer) -> Iterator[tuple[str, str]]:
     later = answer.cuda_minor if answer.cuda_minor != answer.cuda else None
     also = f"; programs of up to CUDA {later} run, PTX excepted" if later else ""
     yield "CUDA", (f"up to {answer.cuda}" if answer.cuda else "none in the matrix") + also
-    newest = f"{answer.newest_tensorflow} is the newest for {answer.platform}; all: {minor_ranges(answer.tensorflow)}"
-    yield "TensorFlow", newest if answer.newest_tensorflow else f"no release for {answer.platform} runs on it"
+    none = f"no release for {answer.platform} runs on it"
+    where = f" for {answer.platform}"
+    yield "TensorFlow", newest_of(answer.newest_tensorflow, where, answer.passed_over, answer.tensorflow) or none
     yield "one GPU", "tfgpu matrix gpu NAME says which releases have kernels for it"
 
 
@@ -50,12 +56,8 @@ def python(answer: PythonAnswer, console: Console) -> None:
 
 
 def _python_lines(answer: PythonAnswer) -> Iterator[tuple[str, str]]:
-    yield "TensorFlow", _newest(answer.newest_tensorflow, answer.tensorflow)
-    yield "with GPU", _newest(answer.newest_with_gpu, answer.with_gpu)
-
-
-def _newest(newest: str | None, every: Sequence[str]) -> str:
-    return f"{newest} is the newest; all: {minor_ranges(every)}" if newest else "no release has a wheel for it"
+    yield "TensorFlow", newest_of(answer.newest_tensorflow, "", {}, answer.tensorflow) or _NONE
+    yield "with GPU", newest_of(answer.newest_with_gpu, "", answer.passed_over, answer.with_gpu) or _NONE
 
 
 def pythons(answers: Sequence[PythonAnswer], console: Console) -> None:

@@ -135,7 +135,7 @@ def _answer(plan: Plan, console: Console, more: str, *, first: bool = False) -> 
         conclude("error", Text.assemble(("no match", "bold red"), ". What would help, one of:"), console, first=first)
         for lift in plan.lifts:
             hanging(Text("   - "), Text(lift.text), console)
-    elif plan.options and plan.options[0].kind != "cpu":
+    elif plan.is_found:
         title = "" if more else f", {plan.options[0].title}"
         conclude(
             "ok",
@@ -144,5 +144,6 @@ def _answer(plan: Plan, console: Console, more: str, *, first: bool = False) -> 
             first=first,
         )
     else:
-        nothing = "No NVIDIA GPU to plan for" if plan.options else "no match"
+        cards = "No NVIDIA GPU can be used here" if plan.target.gpus else "No NVIDIA GPU to plan for"
+        nothing = cards if plan.options else "no match"
         conclude("error", Text.assemble((nothing, "bold red"), (more, "dim")), console, first=first)

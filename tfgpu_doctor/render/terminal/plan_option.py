@@ -30,7 +30,7 @@ _WHY: dict[Kind, str] = {
 def show_brief(option: Option, plan: Plan, console: Console, *, managers: int, notes: int) -> None:
     """The first option: what it is, how to install it, how to check it, and the last notes, which weigh most."""
     _title(1, option, plan, console)
-    for label, line in facts_of(option, None):
+    for label, line in facts_of(option, None, plan.last_driver_branch):
         _labelled(label, Text(line), console)
     _steps("first", option.first, console)
     for manager in list(option.commands)[:managers]:
@@ -53,7 +53,7 @@ def show_commands(option: Option, console: Console) -> None:
 def show_in_full(number: int, option: Option, plan: Plan, console: Console, shown: set[str]) -> None:
     """An option with everything that does not stand above it already (`shown`); JSON has all of each."""
     _title(number, option, plan, console)
-    for label, line in facts_of(option, plan.matrix.revision):
+    for label, line in facts_of(option, plan.matrix.revision, plan.last_driver_branch):
         _labelled(label, Text(line), console)
     _steps("first", (fix for fix in option.first if fix.text not in shown), console)
     for manager in list(option.commands) if number == 1 else list(option.commands)[:1]:
@@ -108,7 +108,7 @@ def _see(link: str, console: Console) -> None:
     console.print(Text(f"   see    {link}", "dim"), soft_wrap=True)  # a link must survive, too
 
 
-def facts_of(option: Option, day: str | None) -> Iterator[tuple[str, str]]:
+def facts_of(option: Option, day: str | None, last_branch: str | None) -> Iterator[tuple[str, str]]:
     """What it has and needs; with the day, what it is built with, too."""
     built = " and ".join(_versions_of(option.cuda, option.cudnn))
     brought = " and ".join(_versions_of(option.delivered.cuda, option.delivered.cudnn)) if option.delivered else built
@@ -118,7 +118,8 @@ def facts_of(option: Option, day: str | None) -> Iterator[tuple[str, str]]:
         yield "has", f"{brought} from pip ({day}); built with {built}"
     elif built:
         yield "has", built
-    needs = [f"driver {option.min_driver} or newer"] if option.min_driver else []
+    upto = f"to branch {last_branch}" if last_branch else "or newer"
+    needs = [f"driver {option.min_driver} {upto}"] if option.min_driver else []
     if option.pythons:
         needs.append(f"Python {span(option.pythons)}")
     elif option.python and option.kind != "container":
