@@ -151,7 +151,7 @@ class Session:
         most = min(rule.together, rule.deadline * runs)
         sampling = min(slowest * rule.min_samples + rule.min_seconds * (runs - 1), max(most, slowest))
         about = starts + slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes + sampling
-        what = ", ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
+        what = "; ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
         took = f"about {seconds(about)} on an idle machine"
         if slowest > most:
             return (
