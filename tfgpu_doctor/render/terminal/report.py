@@ -30,8 +30,10 @@ def render(report: Report, console: Console, detail: Detail = "normal") -> None:
     for place, block in enumerate(shown):
         # titles alone stand together
         show_block(block, console, close=place > 0 and not block.lines and not shown[place - 1].lines)
-    if report.verdict == "unknown" or detail == "full":
-        _show_undetermined(report, detail, console)
+    if detail == "full":
+        _show_undetermined(report, console)
+    elif report.verdict == "unknown":
+        _show_skipped(report, console)
     if [block.lines for block in shown] != [block.lines for block in whole]:
         console.print()
         about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
@@ -57,18 +59,21 @@ def _show_stack(layers: tuple[Layer, ...], console: Console) -> None:
         hanging(head, Text(layer.text, "dim" if layer.mark == "absent" else ""), console)
 
 
-def _show_undetermined(report: Report, detail: Detail, console: Console) -> None:
-    reasons = undetermined(report) if detail == "full" else skipped(report)
-    if not reasons:
-        return
-    console.print()
-    if detail == "full":
+def _show_skipped(report: Report, console: Console) -> None:
+    reasons = skipped(report)
+    if reasons:
+        console.print()
+    for reason, number in reasons:
+        marked("unknown", f"skipped, {reason}: {count(number, 'check')}", console)
+
+
+def _show_undetermined(report: Report, console: Console) -> None:
+    reasons = undetermined(report)
+    if reasons:
+        console.print()
         console.print(Text(f"{marks(console)['unknown']} Could not determine", STYLES["unknown"]))
-    for reason, what in reasons:
-        if isinstance(what, str):
-            hanging(Text("    "), Text.assemble(reason, (f"  {what}", "dim")), console)
-        else:
-            marked("unknown", f"skipped, {reason}: {count(what, 'check')}", console)
+    for reason, ids in reasons:
+        hanging(Text("    "), Text.assemble(reason, (f"  {ids}", "dim")), console)
 
 
 def show_verdict(report: Report, sentence: str, console: Console, *, first: bool = False) -> None:
