@@ -8,7 +8,7 @@ from typing import Literal
 from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Known, value_or
+from tfgpu_doctor.records.facts import Facts, Known, lists_gpu, value_or
 from tfgpu_doctor.records.report import SCHEMA, MatrixInfo, Report, Tool, judge
 
 
@@ -19,7 +19,7 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
     """
     devices = facts.tensorflow.devices
     if isinstance(devices, Known):
-        return require_gpus == 0 or any(device.kind == "GPU" for device in devices.value)
+        return require_gpus == 0 or lists_gpu(devices.value)
     skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
     if "import" not in skipped:
         return None

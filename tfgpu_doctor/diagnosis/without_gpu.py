@@ -9,7 +9,7 @@ import msgspec
 
 from tfgpu_doctor.diagnosis.arranging import Found
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.records.facts import lists_gpu, value_or
 from tfgpu_doctor.records.report import Severity
 
 NO_GPU = "gpu.none"
@@ -26,7 +26,7 @@ def as_notes(found: list[Found], context: Context) -> list[Found]:
     if not context.probed:
         return found
     none = any(one.finding.id == NO_GPU for one in found)
-    none_required = context.require_gpus == 0 and not _lists_gpu(context)
+    none_required = context.require_gpus == 0 and not lists_gpu(value_or(context.facts.tensorflow.devices, None))
     return [_in_place(one, none, none_required) if one.declared.about_gpus else one for one in found]
 
 
@@ -35,10 +35,6 @@ def _in_place(one: Found, none: bool, none_required: bool) -> Found:
     if none and one.finding.id not in (NO_GPU, *_SYMPTOMS):
         return _note(one, title=f"With a GPU: {one.finding.title}", fixes=())
     return _note(one) if none_required else one
-
-
-def _lists_gpu(context: Context) -> bool:
-    return any(device.kind == "GPU" for device in value_or(context.facts.tensorflow.devices, ()))
 
 
 def _note(one: Found, **changes: Any) -> Found:

@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorf
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.plan.without_cuda import on_macos
-from tfgpu_doctor.records.facts import Build, Known, TfDevice, value_or
+from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
@@ -221,7 +221,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
 def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
-    if not jetson or messages.complains or _lists_gpu(devices):
+    if not jetson or messages.complains or lists_gpu(devices):
         return None
     text = "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow"
     commands = ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version")
@@ -233,16 +233,12 @@ def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None =
     )
 
 
-def _lists_gpu(devices: tuple[TfDevice, ...] | None) -> bool:
-    return any(device.kind == "GPU" for device in devices or ())
-
-
 @CPU_BUILD.sign
 def no_gpu_on_macos(
     context: Context, messages: MessageLog, os: str | None = None, devices: tuple[TfDevice, ...] | None = None
 ) -> Problem | None:
     """A Mac that lists no GPU and no other complaint."""
-    if os != "macos" or devices is None or _lists_gpu(devices) or messages.complains:
+    if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:
         return None
     no_gpu = evidence("no GPU", context.source("tensorflow.devices"))
     return _on_macos(context, no_gpu, evidence("macOS", context.source("host.os")))

@@ -27,7 +27,7 @@ from tfgpu_doctor.findings.reported_libraries import (
 )
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.library_links import forgets_folders
-from tfgpu_doctor.records.facts import Package, Soname, TfDevice
+from tfgpu_doctor.records.facts import Package, Soname, TfDevice, lists_gpu
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import minor
 
@@ -166,7 +166,7 @@ def extra_not_found_by_release(
     known = context.matrix.issues_for(gpu_release, extra=True)
     bug = next(filter(forgets_folders, known), None)
     wheels = pip_libraries(packages or ())
-    no_gpu = devices is not None and not any(device.kind == "GPU" for device in devices)
+    no_gpu = devices is not None and not lists_gpu(devices)
     failed = messages.all("gpu-libraries-not-opened")
     by_extra = messages.all("asked-for-extra")
     if bug is None or not (by_extra or wheels) or not (failed or no_gpu) or not messages.speaks_only_of(*_UNNAMED):

@@ -25,7 +25,7 @@ from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
-from tfgpu_doctor.records.facts import CudnnFile, Message, Soname, TfDevice, Toolkit
+from tfgpu_doctor.records.facts import CudnnFile, Message, Soname, TfDevice, Toolkit, lists_gpu
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -117,7 +117,7 @@ def other_major_reported(
 ) -> Problem | None:
     """cuDNN cannot be opened, and only another major version is installed."""
     cudnn = reported_cudnn
-    no_gpu = devices is not None and not any(device.kind == "GPU" for device in devices)
+    no_gpu = devices is not None and not lists_gpu(devices)
     no_reason = gpu_release is not None and no_gpu and not messages.complains
     if not (cudnn.not_opened or cudnn.unnamed or no_reason) or not cudnn.only_other_major:
         return None

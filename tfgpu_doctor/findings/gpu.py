@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
 from tfgpu_doctor.plan.file_edits import remove_setting
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu, TfDevice
+from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu, TfDevice, lists_gpu
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 
@@ -120,7 +120,7 @@ NOT_VISIBLE = finding(
 @NOT_VISIBLE.sign
 def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | None:
     """The symptom that brings most users here."""
-    if any(device.kind == "GPU" for device in devices):
+    if lists_gpu(devices):
         return None
     command = (
         f"TF_CPP_MAX_VLOG_LEVEL=3 {context.remedies.python} -c "

@@ -21,6 +21,7 @@ from tfgpu_doctor.records.facts import (
     TfDevice,
     Toolkit,
     Unknown,
+    lists_gpu,
     value_or,
 )
 from tfgpu_doctor.records.report import Evidence
@@ -145,7 +146,7 @@ def reported_cuda(
 
 
 def _gpu_works(log: MessageLog, devices: tuple[TfDevice, ...]) -> bool:
-    return log.has("gpu-created") or any(device.kind == "GPU" for device in devices)
+    return log.has("gpu-created") or lists_gpu(devices)
 
 
 def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:

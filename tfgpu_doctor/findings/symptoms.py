@@ -14,7 +14,7 @@ from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Gpu, Message, TfDevice, Toolkit
+from tfgpu_doctor.records.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
 
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
@@ -90,7 +90,7 @@ def _no_kernels_in_cublas(
 
 def _no_gpu_and_no_reason(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> Messages:
     """The last line read, as the place where a reason should stand."""
-    works = messages.has("gpu-created") or any(device.kind == "GPU" for device in devices or ())
+    works = messages.has("gpu-created") or lists_gpu(devices)
     silent = devices is not None and not works and not messages.complains
     return messages.messages[-1:] if silent else ()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tfgpu_doctor.inference.devices import devices
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.records import distributions
-from tfgpu_doctor.records.facts import Known, Message
+from tfgpu_doctor.records.facts import Known, Message, lists_gpu
 from tfgpu_doctor.records.versions import minor, same_minor
 
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
@@ -137,7 +137,7 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
     """TensorFlow lists no GPU, or somebody says so."""
     listed = devices(text)
-    if isinstance(listed, Known) and not any(one.kind == "GPU" for one in listed.value):
+    if isinstance(listed, Known) and not lists_gpu(listed.value):
         line = re.match(r"line (\d+)", listed.source)
         if line:
             yield _message(text, "no-gpu-listed", int(line[1]))

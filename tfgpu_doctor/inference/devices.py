@@ -6,7 +6,7 @@ import re
 
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.parsers.tools import tensorflow_devices
-from tfgpu_doctor.records.facts import NOT_IN_TEXT, Build, Fact, Known, TfDevice
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Build, Fact, Known, TfDevice, lists_gpu
 
 TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
 # "list_physical_devices('GPU') returns []", "TensorFlow does not see my GPU", "no GPU found"
@@ -46,7 +46,7 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     """What TensorFlow lists, or what somebody says that it does not list."""
     listed = tensorflow_devices.device_facts(text.tensorflow)
     source = "TensorFlow's list of devices"
-    if any(device.kind == "GPU" for device in listed) and text.tensorflow.gpu_count != 0:
+    if lists_gpu(listed) and text.tensorflow.gpu_count != 0:
         return Known(listed, source)
     if text.tensorflow.gpu_count:
         counted = tuple(

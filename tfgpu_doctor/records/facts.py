@@ -58,6 +58,7 @@ from tfgpu_doctor.records.software import (
     TfDevice,
     Toolkit,
     XlaFile,
+    lists_gpu,
 )
 
 __all__ = [
@@ -104,6 +105,7 @@ __all__ = [
     "XlaFile",
     "about",
     "fact_paths",
+    "lists_gpu",
     "look_up",
     "map_fact",
     "value_or",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Struct
@@ -296,6 +297,11 @@ class TfDevice(Record, frozen=True):
     kind: Annotated[str, public("kind")]  # "GPU", "CPU"
     device_name: Annotated[str | None, private("model")] = None  # "NVIDIA H200"
     compute_capability: Annotated[str | None, public("compute capability")] = None  # "9.0"
+
+
+def lists_gpu(devices: Iterable[TfDevice] | None) -> bool:
+    """Whether there is a GPU among the devices that TensorFlow lists; of unknown devices, it is not known to be."""
+    return any(device.kind == "GPU" for device in devices or ())
 
 
 class ComputeCheck(Record, frozen=True):

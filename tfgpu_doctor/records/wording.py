@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.records.facts import Known, value_or
+from tfgpu_doctor.records.facts import Known, lists_gpu, value_or
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import count
 
@@ -31,13 +31,9 @@ def verdict_sentence(report: Report) -> str:
     started = isinstance(report.facts.tensorflow.devices, Known)
     if report.verdict == "ok" and not started:
         return "everything that TensorFlow needs is in place (it was not started)"
-    if report.verdict in ("ok", "degraded") and not _lists_gpu(report):
+    if report.verdict in ("ok", "degraded") and not lists_gpu(value_or(report.facts.tensorflow.devices, None)):
         return _ON_CPU[report.verdict]
     return _MEANING[report.verdict]
-
-
-def _lists_gpu(report: Report) -> bool:
-    return any(device.kind == "GPU" for device in value_or(report.facts.tensorflow.devices, ()))
 
 
 def _meaning_of_text(report: Report) -> str:

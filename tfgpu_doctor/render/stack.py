@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, value_or
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, value_or
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import memory_size
 
@@ -191,7 +191,7 @@ def _devices(facts: Facts) -> tuple[str, Mark]:
 
 def _compute(facts: Facts) -> tuple[str, Mark]:
     checks, devices = facts.tensorflow.checks, facts.tensorflow.devices
-    if isinstance(devices, Known) and not any(device.kind == "GPU" for device in devices.value):
+    if isinstance(devices, Known) and not lists_gpu(devices.value):
         return "skipped: no GPU", "absent"
     if isinstance(checks, Unknown):
         return _reason(checks, facts.python.version, facts.tensorflow.version, devices), "unknown"
