@@ -111,7 +111,7 @@ def measure(options: argparse.Namespace, folder: Path, kinds: Sequence[str], num
         files = {kind: folder / f"{place:03}-{name}.json" for kind, name in names.items()}
         for kind in random.sample(kinds, len(kinds)):
             if not files[kind].exists():  # a run that was kept is not repeated
-                unfinished = files[kind].with_suffix(".part")
+                unfinished = files[kind].with_suffix(".part.json")  # the ending decides the format
                 bench(options, kind, unfinished)
                 unfinished.rename(files[kind])
         verdicts = {kind: compare(files[kinds[0]], files[kind]) for kind in kinds[1:]}
