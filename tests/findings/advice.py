@@ -15,7 +15,7 @@ _TENSORFLOW = re.compile(
 # variables that take a list, set in a shell, a file, Python or cmd
 _LISTS = re.compile(
     r"""(?<![\w$#{%])(LD_LIBRARY_PATH|PYTHONPATH|PATH|TF_XLA_FLAGS|XLA_FLAGS|NVCC_APPEND_FLAGS)"""
-    r"""(?:["']?\]?\s?[=:]\s*|(?<=setx PATH) |(?<=setx XLA_FLAGS) )["']?([^\s=]*)"""
+    r"""(?:["']?\]?\s?[=:]\s*(?!\$null)|(?<=setx PATH) |(?<=setx XLA_FLAGS) )["']?([^\s=]*)"""
 )
 _ASKED = re.compile(r"\$\([^\n]*\)")  # a version that the command asks of the interpreter
 
@@ -37,8 +37,8 @@ def overwritten(command: str, before: Mapping[str, str] = {}) -> list[str]:
     return [
         value
         for name, value in _LISTS.findall(command)
-        if not re.search(rf"\$\{{?{name}\b|%{name}%", command[command.index(value) :])
-        and f"not defined {name} " not in command
+        if not re.search(rf"\$\{{?(?:env:)?{name}\b|%{name}%", command[command.index(value) :])
+        and not re.search(rf"not defined {name} |-not \$env:{name}\)", command)
         and not {one.strip("'\"") for one in value.split(":")} <= {*before.get(name, "").split(":"), ""}
     ]
 

@@ -69,7 +69,9 @@ def test_doctor(report: tuple[str, Any]) -> None:
     if name == "CUDA off PATH":
         (path,) = [one for one in found["findings"] if one["id"] == "cuda.lib-path"]
         bin_folder = f"{TOOLKIT}v11.2\\bin"
-        assert path["fixes"][-1]["commands"] == [f'set "PATH={bin_folder};%PATH%"']
+        cmd, powershell = path["fixes"][-1]["commands"]
+        assert cmd == f'set "PATH={bin_folder};%PATH%"'
+        assert powershell == f'$env:PATH = "{bin_folder};$env:PATH"  # in PowerShell'
     if name != "Mac":
         commands = [command for one in found["findings"] for fix in one["fixes"] for command in posix(fix)]
         assert commands == []

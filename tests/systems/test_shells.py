@@ -1,4 +1,4 @@
-"""No command that is advised on Windows holds what only a POSIX shell or a Unix understands."""
+"""No command that is advised on Windows is for a POSIX shell or a Unix; what only cmd understands is said twice."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe, read_specifier
+from tfgpu_doctor.plan.windows_shell import for_both_shells
 from tfgpu_doctor.records.report import Finding
 
 HERE = {
@@ -68,15 +69,25 @@ def test_plans(python: str, wanted: str | None) -> None:
 
 def test_what_a_posix_shell_alone_understands_is_seen() -> None:
     """The check of the check."""
-    bad = ("export A=1", "~/tf/bin/python x", "python -c 'import sys'", "A=1 python x", "pip list | grep x", "where x")
-    good = (
+    bad = (
+        "export A=1",
+        "~/tf/bin/python x",
+        "python -c 'import sys'",
+        "A=1 python x",
+        "pip list | grep x",
+        "where x",
         'set "A=1"',
+    )
+    good = (
         "tf\\Scripts\\python -m pip install tensorflow",
         "python -c \"print('x')\"",
         'conda create -n tf "cudnn>=8.1,<9"',
         "where.exe cudart64_*.dll",
     )
     assert posix({"text": "", "commands": bad + good}) == list(bad)
+    both = (*for_both_shells(('set "A=1"', "set A=", 'set "PATH=C:\\cuda;%PATH%"')),)
+    assert len(both) == 6 and posix({"text": "", "commands": both}) == []
+    assert posix({"text": "", "commands": both[:-1]}) == [both[-2]]
 
 
 def test_pages() -> None:

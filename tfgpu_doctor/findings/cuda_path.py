@@ -51,7 +51,9 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
 
 _ON_WINDOWS = (
     Fix(
-        text="Add CUDA's bin folder to PATH, and open a new console", commands=('setx PATH "%PATH%;%CUDA_PATH%\\bin"',)
+        text="Add CUDA's bin folder to PATH before Python starts: for this console with the command, for all others in "
+        "Windows' settings, Environment variables",
+        commands=('set "PATH=%CUDA_PATH%\\bin;%PATH%"',),
     ),
     Fix(
         text="Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: install "

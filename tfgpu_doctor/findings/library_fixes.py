@@ -141,8 +141,8 @@ def _linked(
 def _exported(context: Context, folders: Iterable[str]) -> Fix:
     if context.remedies.os == "windows":
         return Fix(
-            text="Add their folders to PATH before Python starts: here for this shell, for every other one in Windows' "
-            "settings, Environment variables",
+            text="Add their folders to PATH before Python starts: for this console with the command, for all others in "
+            "Windows' settings, Environment variables",
             commands=(f'set "PATH={";".join(folders)};%PATH%"',),
         )
     path = context.remedies.quote(":".join(folders))

@@ -46,6 +46,7 @@ _ASKS = {
     "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
     "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
 }
+# `cmd /c`: PowerShell has another `set`, and no %PATH%
 # Microsoft, "WMI command line (WMIC) utility deprecation": Windows 11 24H2 comes without wmic
 _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to ask for
     **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
@@ -56,8 +57,8 @@ _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to 
     "cuda.toolkits": "nvcc --version",
     "cudnn.installed": "where.exe cudnn64_*.dll",
     "loader.sonames": "where.exe cudart64_*.dll cudnn64_*.dll",
-    "loader.search_path": "echo %PATH%",
-    "variables": "set",
+    "loader.search_path": "cmd /c echo %PATH%",
+    "variables": "cmd /c set",
 }
 # there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
 _ON_WSL2: dict[str, str | None] = {

@@ -15,7 +15,7 @@ from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates,
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts
-from tfgpu_doctor.plan.windows_shell import translated
+from tfgpu_doctor.plan.windows_shell import for_both_shells, translated
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Known, Python, value_or
 from tfgpu_doctor.records.report import Fix
@@ -62,7 +62,7 @@ class Fixes:
         settings = self.facts.host.startup_settings
         fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
-            return Fix(text=fix.text, commands=tuple(filter(None, map(translated, fix.commands))))
+            return Fix(text=fix.text, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         return Fix(

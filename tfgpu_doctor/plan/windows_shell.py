@@ -1,4 +1,4 @@
-"""Commands for cmd out of those for a POSIX shell: findings write each once, for Linux. Pure.
+"""Commands for cmd and PowerShell out of those for a POSIX shell: findings write each once, for Linux. Pure.
 
 What has no counterpart on Windows (kernel modules, ldconfig, /proc) is left out.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 _FOR_UNIX = re.compile(r"'|~/|/dev/|/proc/|/usr/|/bin/|\$|^\s*[A-Z_][A-Z0-9_]*=|\s\|\s|;\s|\bpython3\b")
 _ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=.*")
@@ -17,6 +17,11 @@ _PYTHON = re.compile(r"python3(?:\.\d+)?")
 _SEPARATORS = {";": "&", "&&": "&&", "||": "||", "&": "&"}
 _BOTH_STREAMS, _MARK = "2>&1", "\0"  # the same in both; shlex would take it apart
 _SAFE = re.compile(r"[\w@%+=:,./\\~*\[\]?-]+")
+# in cmd: for this console, and for every later one
+_SET = re.compile(r'set "?(?P<name>[A-Z]\w*)=(?P<value>[^"]*)"?')
+_SETX = re.compile(r'if not defined (?P<name>[A-Z]\w*) setx (?P=name) "(?P<value>.*)"')
+_VALUE_OF = re.compile(r"%([A-Z]\w*)%")
+IN_POWERSHELL = "  # in PowerShell"
 
 
 def _unix(_words: list[str]) -> None:
@@ -94,6 +99,37 @@ def translated(command: str) -> str | None:
         if found := _pipe(programs):
             text += f" {separator} {found}" if text else found
     return text.replace(_MARK, _BOTH_STREAMS) or None
+
+
+def for_both_shells(commands: Iterable[str]) -> Iterator[str]:
+    """Commands for cmd; PowerShell's follows, where `set` is another command, and `&` starts a quoted program.
+
+    >>> print(*for_both_shells(['set "PATH=C:/cuda;%PATH%"', "set A= & python a.py", "nvcc -V"]), sep="\\n")
+    set "PATH=C:/cuda;%PATH%"
+    $env:PATH = "C:/cuda;$env:PATH"  # in PowerShell
+    set A= & python a.py
+    $env:A = $null; python a.py  # in PowerShell
+    nvcc -V
+    """
+    for command in commands:
+        yield command
+        parts = command.split(" & ")
+        if (there := [_assigned(part) for part in parts]) != parts:
+            yield "; ".join(there) + IN_POWERSHELL
+
+
+def _assigned(command: str) -> str:
+    """What sets the variable in PowerShell; about_Environment_Variables: $null removes it, an empty text may not."""
+    if found := _SET.fullmatch(command):
+        return f"$env:{found['name']} = {_text(found['value']) if found['value'] else '$null'}"
+    if found := _SETX.fullmatch(command):  # setx is left alone: versions pass quotes to a program differently
+        name, value = found["name"], _text(found["value"])
+        return f'if (-not $env:{name}) {{ [Environment]::SetEnvironmentVariable("{name}", {value}, "User") }}'
+    return f"& {command}" if command.startswith('"') else command
+
+
+def _text(value: str) -> str:
+    return '"' + _VALUE_OF.sub(r"$env:\1", value.replace('\\"', '""')) + '"'
 
 
 def _pipes(command: str) -> Iterator[tuple[str, list[list[str]]]]:

@@ -7,7 +7,7 @@ continue on the next lines.
 > a line that a program prints, word for word, with ... where it varies
 = Which versions print it, and what it does not mean. Without a line above it: a symptom that is not printed.
 ? How to distinguish this finding from others.
-  $ a command, never wrapped
+  $ a command, never wrapped; below Windows, one for cmd, and that for PowerShell is added
   -> ids.of other.findings
 * Linux: One fix on one platform (records.Platform).
   | a line for a file or a program:
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor.findings.pages.records import Page
+from tfgpu_doctor.plan.windows_shell import for_both_shells
 
 _ENTRY = re.compile(r"([@>=?*&]|  \$|  ->|  \|) (.*)")
 _WRAPPED = ("@", "=", "?", "*")  # texts that may continue on the next lines
@@ -81,7 +82,8 @@ def _add(pages: list[dict[str, Any]], mark: str, text: str) -> None:
         page["sources"].append({"title": title, "url": f"https://{url}"})
     else:
         item = (page["fixes"] or page["checks"])[-1]
-        item[_PARTS[mark]] += text.split() if mark == "  ->" else [text]
+        windows = mark == "  $" and item.get("platform") == "Windows"
+        item[_PARTS[mark]] += text.split() if mark == "  ->" else for_both_shells([text]) if windows else [text]
 
 
 def _page(page: dict[str, Any], name: str) -> Page:
