@@ -14,6 +14,8 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
 from tfgpu_doctor.manifests.joining import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
+from tfgpu_doctor.matrix.compatibility import driver_reaches
+from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report, Severity
 
@@ -259,6 +261,85 @@ def test_what_an_edit_brings_is_not_installed_by_hand() -> None:
         for one in judged(environment, **machine).findings:
             if any(fix.edits for fix in one.fixes):
                 assert not [command for fix in one.fixes for command in fix.commands if " install " in command]
+
+
+IMAGES = [
+    f"nvidia/cuda:{tag}-{system}"
+    for tag in ("10.1-cudnn7-runtime", "11.2.2-cudnn8-runtime", "11.8.0-cudnn8-runtime", "12.3.2-cudnn9-devel")
+    for system in ("ubuntu20.04", "ubuntu22.04")
+]
+MACHINES: list[dict[str, Any]] = [
+    {},
+    {"gpu": "T4", "driver": "470"},
+    {"gpu": "RTX 3090", "driver": "470"},
+    {"gpu": "A100", "driver": "535"},
+    {"gpu": "RTX 4090", "driver": "525.60.13"},
+]
+RELEASES = ("2.3.0", "2.10.1", "2.13.1", "2.14.1", "2.16.1", "2.18.0", "2.21.0")
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_fixes_differ_and_suit_the_driver(machine: dict[str, Any]) -> None:
+    """No two fixes write one release on one line, and no image is named that does not start on the driver."""
+    target = describe(MATRIX, **{**machine, **({"gpu": (machine["gpu"],)} if machine else {})})
+    for base in IMAGES:
+        for release in RELEASES:
+            report = judged(made(f"tensorflow=={release}", base=base), **machine)
+            for one in report.findings:
+                written = [
+                    tuple(
+                        (edit.path, edit.line, edit.beside, re.findall(r"^[\w-]+|[\d.]+", edit.new))
+                        for edit in fix.edits
+                    )
+                    for fix in one.fixes
+                    if fix.edits
+                ]
+                assert all(one not in written[:n] for n, one in enumerate(written)), (base, release, one.id)
+                for fix in one.fixes:
+                    for cuda in re.findall(r"nvidia/cuda:(\d+\.\d+)\.x", fix.text):
+                        toolkit = MATRIX.cuda(cuda)
+                        assert toolkit and toolkit.min_driver_linux
+                        starts = target.driver is None or driver_reaches(target.driver, toolkit.min_driver_linux)
+                        assert starts or ("forward compatibility" in fix.text and is_data_centre(target)), fix.text
+
+
+def test_a_tag_that_is_named_has_the_cudnn_that_is_needed() -> None:
+    """No image of CUDA 12.3 has cuDNN 8; those of 11.2 and 12.5 have the right one."""
+    for release, tag in (("2.10.1", "11.2.x-cudnn8"), ("2.18.0", "12.5.x-cudnn-"), ("2.16.2", None)):
+        base = IMAGES[1]
+        texts = [fix.text for one in judged(made(f"tensorflow=={release}", base=base)).findings for fix in one.fixes]
+        assert [tag is not None and f"nvidia/cuda:{tag}" in text for text in texts if "Change the tag" in text] == (
+            [True] if tag else []
+        )
+
+
+@pytest.mark.parametrize(
+    ("specs", "line", "expected"),
+    [
+        (("python=3.8", "cudatoolkit=10.1"), "tensorflow==2.10.1", ["cudatoolkit=11.2", "cudnn=8.1"]),
+        (("python=3.9", "cudatoolkit=10.1", "cudnn=7.6"), "tensorflow==2.10.1", ["cudatoolkit=11.2", "cudnn=8.1"]),
+        (("python=3.9", "nvidia::cudatoolkit=10.1"), "tensorflow==2.12.1", ["nvidia::cudatoolkit=11.8", "cudnn=8.6"]),
+        (("python=3.8", "cudatoolkit=11.2"), "tensorflow==2.3.4", ["cudatoolkit=10.1", "cudnn=7.6"]),
+        (("python=3.8", "cudatoolkit=10.1", "cudnn=7.6", "tensorflow=2.10"), None, ["cudatoolkit=11.2", "cudnn=8"]),
+    ],
+)
+def test_what_keeps_the_asked_tensorflow_is_first(
+    specs: tuple[str, ...], line: str | None, expected: list[str]
+) -> None:
+    """Where conda pins another CUDA, its lines are changed and not TensorFlow's."""
+    environment = conda(*specs)
+    more = (need(line, line=20),) if line else ()
+    environment = replace(environment, requirements=(*environment.requirements, *more))
+    (found,) = (one for one in judged(environment).findings if one.id == "cuda.version-mismatch")
+    assert [edit.new for edit in found.fixes[0].edits if edit.new not in ("numpy<2", "protobuf<3.20")] == expected
+    assert len(found.fixes) < 2 or not found.fixes[1].edits or found.fixes[1].edits[0].new.startswith("tensorflow==")
+
+
+def test_conda_has_no_cudatoolkit_of_every_version() -> None:
+    environment = conda("python=3.11", "cudatoolkit=11.2")
+    environment = replace(environment, requirements=(*environment.requirements, need("tensorflow==2.15.1", line=20)))
+    edits = [edit.new for one in judged(environment).findings for fix in one.fixes for edit in fix.edits]
+    assert "tensorflow[and-cuda]==2.15.1" in edits and not any("cudatoolkit" in one for one in edits)
 
 
 def test_fixes_are_lines_to_write() -> None:

@@ -16,6 +16,7 @@ from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.records.report import Report, Severity
+from tfgpu_doctor.render.check_words import not_changed
 
 PYTHONS = ("3.9", "3.11", "3.13")
 TENSORFLOWS = (
@@ -54,6 +55,7 @@ def files(form: str, python: str, lines: list[str]) -> tuple[str, str]:
     return "pyproject.toml", poetry(python, lines)
 
 
+T4_470 = {"gpu": ("T4",), "driver": "470"}
 CASES = [
     (form, python, tensorflow, other)
     for form, python, tensorflow, other in itertools.product(
@@ -159,3 +161,32 @@ def test_a_card_that_no_wheel_serves_is_one_problem() -> None:
     """Whatever the file says, no edit helps: what else would be missing is no question."""
     for case in CASES[::211]:
         assert len(remaining(*case, gpu=("RTX 5090",))[1:-1]) <= 1, case
+
+
+LEFT = (
+    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("RTX 5090",)}),
+    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("RTX 3090",), "driver": "470.82.01"}),
+    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("Tesla C2050",)}),
+    ("requirements.txt", "tensorflow==2.16.1\n", {"os": "windows", "gpu": ("RTX 3060",)}),
+    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"os": "macos"}),
+    ("environment.yml", "dependencies:\n  - python=3.12\n  - tensorflow=2.17\n", {"gpu": ("RTX 5090",)}),
+    ("Dockerfile", "FROM nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04\nRUN pip install tensorflow==2.16.1\n", T4_470),
+    ("compose.yaml", "services:\n  a:\n    image: tensorflow/tensorflow:2.20.0-gpu\n", {}),
+)
+
+
+@pytest.mark.parametrize(("name", "text", "machine"), LEFT)
+def test_whatever_is_left_is_named_with_the_reason(name: str, text: str, machine: dict[str, object]) -> None:
+    """A problem that --fix does not repair is never passed over in silence."""
+    target = describe(MATRIX, **machine)  # type: ignore[arg-type]
+
+    def judged(texts: Mapping[str, str]) -> Report:
+        return judge(read(name, texts.get(name, text), None, lambda _: "", quote=True), target, MATRIX, "2026")
+
+    done = repair(judged({}), lambda _: text, judged, {"Dockerfile"})
+    refused = {one.edit for one in done.refused}
+    left = [one for one in done.report.findings if one.root_cause and one.severity is not Severity.NOTE]
+    said = "\n".join(not_changed(done))
+    assert left
+    for one in left:
+        assert one.id in said or refused & set(one.fixes[0].edits), (one.id, said)

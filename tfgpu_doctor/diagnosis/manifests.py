@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
 from tfgpu_doctor.records.report import (
     SCHEMA,
+    Edit,
     Finding,
     Fix,
     MatrixInfo,
@@ -33,6 +35,7 @@ from tfgpu_doctor.records.report import (
 )
 
 NONE = Answers()
+_EXTRAS = re.compile(r'\[[\w,-]+\]|\{ version = ("[^"]*"), extras = \[[^]]*\] \}')
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
 
@@ -105,7 +108,18 @@ def _agreeing(one: PlannedEnvironment, target: Target, matrix: Matrix) -> Iterat
         view = dataclasses.replace(planned(environment, target, matrix), differences=one.differences)
         return sorted(_findings(view, matrix), key=_rank)
 
-    return together(one.environment, sorted(_findings(one, matrix), key=_rank), again)
+    for finding in together(one.environment, sorted(_findings(one, matrix), key=_rank), again):
+        yield replace(finding, fixes=tuple(_distinct(finding.fixes)))
+
+
+def _distinct(fixes: Iterable[Fix]) -> Iterator[Fix]:
+    """The fixes without those that write what an earlier one writes: the same release, with or without its extra."""
+    seen: list[set[Edit]] = []
+    for fix in fixes:
+        written = {replace(edit, new=_EXTRAS.sub(r"\1", edit.new)) for edit in fix.edits}
+        if not written or not any(written <= one for one in seen):
+            yield fix
+        seen.append(written)
 
 
 def _findings(one: PlannedEnvironment, matrix: Matrix) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.cuda_edits import edits_for_cuda, for_conda_build
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.libraries import (
     NO_GPU_SIDE,
@@ -17,13 +18,18 @@ from tfgpu_doctor.findings.libraries import (
     needed_library,
 )
 from tfgpu_doctor.findings.library_fixes import install_libraries, tell_apart
-from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, DECIDED_BY_PACKAGE, USE_PIP, conda_builds, in_manifests
+from tfgpu_doctor.findings.manifest_signs import (
+    CONDA_RECIPE,
+    DECIDED_BY_PACKAGE,
+    USE_PIP,
+    conda_builds,
+    in_manifests,
+)
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_tensorflow
-from tfgpu_doctor.plan.planned import Cuda as PlannedCuda
+from tfgpu_doctor.plan.file_edits import replacement, with_extra, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit
 from tfgpu_doctor.records.report import Fix, Severity
@@ -150,43 +156,8 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     yield Problem(
         title=f"{loads}, but {others[0].text} brings {others[0].version}",
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
-        fixes=tuple(_edits_for_cuda(view, release, others[0])),
+        fixes=tuple(edits_for_cuda(view, release, others[0])),
     )
-
-
-def _edits_for_cuda(view: PlannedEnvironment, release: Release, other: PlannedCuda) -> Iterator[Fix]:
-    """Either the requirement or the image can change."""
-    if view.tensorflow and release.extra and (better := with_extra(view, release)) and better != view.tensorflow.text:
-        yield write_tensorflow(view.tensorflow, better)
-    if view.base and view.base.cuda == other.version and view.base.flavour:
-        yield Fix(f"Change the tag in {view.base.image.place}: {_image_for(release)}")
-    if view.tensorflow and (near := _nearest(view, release, other.major)):
-        by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
-        better = with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}"
-        if better:
-            edit = write(view.tensorflow, better, f": it loads CUDA {minor(near.cuda)}")
-            yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
-
-
-def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
-    """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
-    rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
-    fitting = [
-        row
-        for row in rows
-        if row.cuda
-        and not row.prerelease
-        and major(row.cuda) == cuda
-        and (view.python is None or view.python in row.python)
-    ]
-    newer = [row for row in fitting if at_least(row.version, release.version)]
-    return newer[-1] if newer else next(iter(fitting), None)
-
-
-def _image_for(release: Release) -> str:
-    """The tag of nvidia/cuda; since CUDA 12.4 it does not name cuDNN's major version."""
-    named = release.cudnn and at_least(release.cuda, "12.4") is False
-    return f"nvidia/cuda:{minor(release.cuda)}.x-cudnn{major(release.cudnn) if named else ''}-runtime-..."
 
 
 @in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
@@ -201,7 +172,7 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
             cause="conda cannot solve the environment, or installs a CPU build",
             evidence=(evidence(pin.text, pin.place, f"CUDA {built}", f"{CONDA_RECIPE}, {rows[0].version}"),),
-            fixes=(Fix(f"In {pin.place}, write cuda-version={first}, or leave the choice to conda"), USE_PIP),
+            fixes=(for_conda_build(view, pin, first, rows[0].cudnn), USE_PIP),
         )
 
 

@@ -171,8 +171,7 @@ def _edits_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda, be
     if view.tensorflow and better:
         yield write_tensorflow(view.tensorflow, better)
         return
-    lines = view.environment.requirements
-    line = next((one for one in lines if (one.text, str(one.place)) == (found.text, found.place)), None)
+    line = found.line
     needed = f">={minor(release.cudnn)},<{int(major(release.cudnn)) + 1}"
     if line and line.installer in ("pip", "conda") and found.major == major(release.cudnn):
         yield write(line, f"{line.name}{needed}")

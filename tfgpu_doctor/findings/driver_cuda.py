@@ -9,7 +9,7 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
 from tfgpu_doctor.findings.declaration import evidence as line
-from tfgpu_doctor.findings.manifest_signs import in_manifests
+from tfgpu_doctor.findings.manifest_signs import driver_of_image, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Release
@@ -164,13 +164,10 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 def _driver_of_image(view: PlannedEnvironment) -> str | None:
-    """The oldest driver on which an image starts: nvidia/cuda requires that of its CUDA (NVIDIA_REQUIRE_CUDA)."""
-    if view.base is None or view.base.cuda is None:
+    """The oldest driver on which an image starts."""
+    if view.base is None:
         return None
-    if view.base.container:
-        return view.base.container.min_driver
-    toolkit = view.matrix.cuda(view.base.cuda)
-    return toolkit.min_driver_linux if toolkit else None
+    return view.base.container.min_driver if view.base.container else driver_of_image(view, view.base.cuda)
 
 
 _VISIBLE = Fix(

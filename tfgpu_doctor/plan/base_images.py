@@ -88,18 +88,23 @@ def _cuda(image: Image) -> Base:
 
 
 def with_cudnn(base: Base, wanted: str) -> str | None:
-    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
+    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag."""
+    word = cudnn_in_tags(base.cuda or "", wanted)
+    if base.cudnn is not None or base.flavour not in ("runtime", "devel") or word is None:
+        return None
+    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
+
+
+def cudnn_in_tags(cuda: str, wanted: str) -> str | None:
+    """What the tags of nvidia/cuda for a CUDA call a major version of cuDNN; None where there are none with it.
 
     cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
     """
-    tag, cuda = base.image.tag or "", numbers(base.cuda or "")
-    if base.cudnn is not None or base.flavour not in ("runtime", "devel") or cuda < (9,):
+    version = numbers(cuda)
+    there = "7" if version < (11,) else "8" if version < (12, 3) else "9" if version >= (12, 3, 2) else None
+    if version < (9,) or there != wanted:
         return None
-    there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
-    if there != wanted:
-        return None
-    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
-    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', tag, count=1)}"
+    return "cudnn" if version >= (12, 4) else f"cudnn{wanted}"
 
 
 def _tensorflow(image: Image, matrix: Matrix) -> Base:

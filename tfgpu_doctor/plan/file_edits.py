@@ -17,7 +17,8 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.base_images import Base, with_cudnn
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
+from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.plan.pythons import fitting
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
@@ -214,6 +215,36 @@ def write_cudnn(view: PlannedEnvironment, release: Release, base: Base) -> Itera
         yield write_tensorflow(view.tensorflow, better)
     elif not image:
         yield Fix(f"In {base.image.place}, use an image of CUDA {minor(release.cuda)} with cuDNN {wanted}")
+
+
+def write_conda_cuda(view: PlannedEnvironment, cuda: str | None, cudnn: str | None) -> Fix | None:
+    """The lines of conda that pin CUDA and cuDNN, with other versions; None where conda has no such package.
+
+    TensorFlow from pip gets a cuDNN that no line names yet; conda's own requires it.
+    """
+    pins = _by_conda(view.cudas)
+    listed = minor(cuda) in CONDA_TOOLKITS
+    if not pins or not all(listed if one.name == "cudatoolkit" else view.conda for one in pins):
+        return None
+    fixes = [write(one, _conda_spec(one, minor(cuda))) for one in pins]
+    if cudnn:
+        lines = _by_conda(view.cudnns)
+        fixes += [write(one, _conda_spec(one, minor(cudnn))) for one in lines if pinned(one)]
+        fixes += [] if lines or view.conda else [write_beside(pins[0], f"cudnn={minor(cudnn)}")]
+    texts = [fixes[0].text, *(f"{one.text[0].lower()}{one.text[1:]}" for one in fixes[1:])]
+    return Fix("; ".join(texts), edits=tuple(edit for one in fixes for edit in one.edits))
+
+
+def _by_conda(found: Iterable[Cuda]) -> list[Requirement]:
+    return [one.line for one in found if one.line and one.line.installer == "conda"]
+
+
+def _conda_spec(one: Requirement, version: str) -> str:
+    """A package of conda in a version, from the channel that the line names."""
+    if " = " in one.text:  # a key of TOML
+        return f"{one.name}=={version}.*"
+    channel, colons, _ = one.text.rpartition("::")
+    return f"{channel}{colons}{one.name}={version}"
 
 
 class FileEdits(Fixes):

@@ -34,6 +34,7 @@ class Cuda:
     version: str  # as far as it is told: "11", "11.8", "12.3.2"
     text: str  # "cudatoolkit=11.2", "nvidia/cuda:11.8.0-base-ubuntu22.04"
     place: str  # "Dockerfile:1"
+    line: Requirement | None = None  # that brings it; None: an image
 
     @property
     def major(self) -> str:
@@ -217,11 +218,11 @@ class PlannedEnvironment:
         for one in self.environment.requirements:
             version = pinned(one)
             if one.installer == "conda" and one.name in _TOOLKITS and version:
-                yield Cuda(version, one.text, str(one.place))
+                yield Cuda(version, one.text, str(one.place), one)
             elif found := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
-                yield Cuda(found.group(1), one.text, str(one.place))
+                yield Cuda(found.group(1), one.text, str(one.place), one)
             elif found := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
-                yield Cuda(f"{found.group(1)}.{found.group(2)}", one.text, str(one.place))
+                yield Cuda(f"{found.group(1)}.{found.group(2)}", one.text, str(one.place), one)
 
     @property
     def cudnns(self) -> tuple[Cuda, ...]:
@@ -233,9 +234,9 @@ class PlannedEnvironment:
             yield Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place))
         for one in self.environment.requirements:
             if one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
-                yield Cuda(pinned(one) or "", one.text, str(one.place))
+                yield Cuda(pinned(one) or "", one.text, str(one.place), one)
             elif found := re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name):
-                yield Cuda(pinned(one) or found.group(1), one.text, str(one.place))
+                yield Cuda(pinned(one) or found.group(1), one.text, str(one.place), one)
 
     @property
     def where(self) -> str:

@@ -10,8 +10,9 @@ from tfgpu_doctor.plan.answers import NOT_RESOLVED
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.checked import ReadFile
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.report import Report, Verdict
+from tfgpu_doctor.records.report import Report, Severity, Verdict
 from tfgpu_doctor.records.resolution import Answer
+from tfgpu_doctor.render.ci.plain import place_of
 
 _MOST = 8  # versions that are shown
 _BRINGS = frozenset({f"nvidia-{one}-cu{major}" for one in ("cuda-runtime", "cudnn") for major in (11, 12, 13)})
@@ -43,9 +44,20 @@ def read_file(seen: PlannedEnvironment, answer: Answer | None = None) -> ReadFil
 
 
 def not_changed(repaired: Repair) -> Iterator[str]:
-    """What --fix does not change, each with its place and the reason."""
+    """What --fix does not change, each with its place and the reason: edits that were refused, and what has none."""
     for one in repaired.refused:
         yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
+    for finding in repaired.report.findings:
+        if (
+            finding.root_cause
+            and finding.severity is not Severity.NOTE
+            and not (finding.fixes and finding.fixes[0].edits)
+        ):
+            place = place_of(finding)
+            where = f"{place[0]}:{place[1]}: " if place else ""
+            others = any(fix.edits for fix in finding.fixes)
+            why = "the first of its fixes is not an edit of a file" if others else "no edit of these files repairs it"
+            yield f"{where}{finding.title} ({finding.id}): {why}"
     if not repaired.is_complete:
         yield "more changes are needed: run the command again"
 
