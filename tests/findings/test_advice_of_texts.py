@@ -16,7 +16,9 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.report import Evidence, Finding, Report
+from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity
+from tfgpu_doctor.records.wording import verdict_sentence
+from tfgpu_doctor.render.outline import blocks
 
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
 # what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"
@@ -129,3 +131,41 @@ def _version_in(text: str, package: str) -> str | None:
     """The version that a list or a sentence shows: "numpy 1.26.4", "numpy==1.26.4"."""
     found = re.search(rf"(?<![\w-]){re.escape(package)}(?:==| +)(\d+(?:\.\d+)+)(?![\w.])", text)
     return found[1] if found else None
+
+
+def test_what_decides_is_printed_once() -> None:
+    """Causes that the same commands tell apart share them."""
+    for name, text in texts().items():
+        steps = [line for block in blocks(report_of(text)) for line in block.lines if line.text.startswith("To decide")]
+        commands = [command for line in steps for command in line.commands]
+        assert len(commands) == len(set(commands)), (name, commands)
+
+
+def test_what_is_only_possible_has_no_command_but_the_deciding_one() -> None:
+    possible = [(name, one) for name, text in texts().items() for one in report_of(text).findings if one.possible]
+    for name, one in possible:
+        assert not [fix for fix in one.fixes if fix.commands and not fix.decides], (name, one.id)
+        assert any(fix.decides for fix in one.fixes), (name, one.id)
+    assert len({one.id for _, one in possible}) > 10
+
+
+def test_the_verdict_does_not_deny_what_stands_above_it() -> None:
+    """ "Nothing that explains a failure" is no end of a text with possible causes."""
+    silent = [text for text in texts().values() if "nothing that explains" in verdict_sentence(report_of(text))]
+    assert not [text for text in silent if any(one.severity is not Severity.NOTE for one in report_of(text).findings)]
+    texts_ = [report for text in texts().values() if (report := report_of(text)).verdict == "unknown"]
+    assert any("possible cause" in verdict_sentence(report) for report in texts_)
+
+
+def test_a_bug_about_an_architecture_is_no_second_problem() -> None:
+    """That a release has no kernels for a GPU is what gpu.arch-too-new says already."""
+    ending = "failed with 'CUDA_ERROR_INVALID_HANDLE'"
+    followers = 0
+    for card in ("RTX 5070", "RTX 5090", "B200"):
+        for release in ("2.16.2", "2.17.1", "2.18.1", "2.19.1", "2.20.0"):
+            text = f"{card}, TensorFlow {release}\ntensorflow.python.framework.errors_impl.InternalError: {ending}\n"
+            found = report_of(text).findings
+            roots = [one.id for one in found if one.root_cause and not one.possible]
+            assert roots == ["gpu.arch-too-new"], (card, release, roots)
+            followers += any(one.id == "tf.known-bug" for one in found)
+    assert followers

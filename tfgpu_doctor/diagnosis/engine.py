@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.without_gpu import as_notes
@@ -61,6 +63,7 @@ def diagnose(
     certain = [_found(declared, candidate, context) for declared, candidate in shown if not candidate.possible]
     possible = [_finding(declared, candidate, context) for declared, candidate in shown if candidate.possible]
     possible += _possibilities(judged, context, fired)
+    possible = _to_decide(possible, {one.declared.id: one.asks for one in judged}, context)
     findings = with_possible(arrange(certain if for_any_machine else as_notes(certain, context)), possible)
     return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
 
@@ -86,17 +89,32 @@ def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | No
         if not isinstance(messages, Known):
             return None
         if seen := symptom.seen(**{name: value_or(fetch(name, context), None) for name in symptom.inputs}):
-            commands = tuple(command for command in one.asks if command != _ASK_DOCTOR)
-            text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
-            fix = Fix(text=text, commands=commands or (_ASK_DOCTOR,))
             problem = Problem(
                 cause=symptom.because,
                 evidence=message_evidence(*seen, most=1),
-                fixes=(fix,),
+                fixes=(),
                 severity=Severity.WARNING,
             )
             return _finding(one.declared, Candidate(problem, possible=True), context)
     return None
+
+
+def _to_decide(possible: list[Finding], asks: dict[str, tuple[str, ...]], context: Context) -> list[Finding]:
+    """Findings that are only possible, with the commands that decide, which several share, and with no other."""
+    undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
+    shared = () if context.probed else (_deciding([command for one in undecided for command in asks[one]]),)
+    return [replace(one, fixes=(*_words(one), *(shared if one.id in undecided else ()))) for one in possible]
+
+
+def _deciding(asks: list[str]) -> Fix:
+    commands = tuple(dict.fromkeys(command for command in asks if command != _ASK_DOCTOR))
+    text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
+    return Fix(text=text, commands=commands or (_ASK_DOCTOR,))
+
+
+def _words(one: Finding) -> Iterator[Fix]:
+    """Its fixes, without commands that would repair what may be whole."""
+    yield from (fix if fix.decides else replace(fix, commands=()) for fix in one.fixes)
 
 
 def _found(declared: Declaration, candidate: Candidate, context: Context) -> Found:

@@ -13,7 +13,7 @@ from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.matrix.schema import KnownIssue
+from tfgpu_doctor.matrix.schema import Condition, KnownIssue
 from tfgpu_doctor.plan.file_edits import replacement, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Package, Soname, value_or
@@ -24,7 +24,8 @@ KNOWN_BUG = finding(
     layer="TensorFlow",
     severity=Severity.WARNING,
     title="This TensorFlow release has a known bug that affects this machine",
-    explained_by=("cuda.lib-path", "cudnn.lib-path"),  # for a release that does not search its own CUDA
+    # for a release that does not search its own CUDA; for one without kernels for the GPU
+    explained_by=("cuda.lib-path", "cudnn.lib-path", "gpu.arch-*"),
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
 
@@ -70,7 +71,7 @@ def bug_of_this_release(
         ),
         fixes=without_bug(context, release, issue),
         severity=Severity(issue.severity),
-        never_consequence=not issue.condition.extra,
+        never_consequence=not (issue.condition.extra or _is_about_architecture(issue.condition)),
     )
 
 
@@ -142,12 +143,17 @@ def _without_bug(view: PlannedEnvironment, row: Release) -> Iterator[Fix]:
         yield write_tensorflow(view.tensorflow, better)
 
 
+def _is_about_architecture(condition: Condition) -> bool:
+    """Whether the bug is that there are no kernels for some GPUs."""
+    return bool(condition.min_compute_capability or condition.max_compute_capability)
+
+
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
     condition = issue.condition
     if issue.severity not in ("error", "warning"):
         return False
-    if condition.min_compute_capability or condition.max_compute_capability or "numpy" in issue.id:
+    if _is_about_architecture(condition) or "numpy" in issue.id:
         return False
     if "libdevice" in issue.id and view.base and view.base.cuda:
         return False  # xla.libdevice-missing judges the image

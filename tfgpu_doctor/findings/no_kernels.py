@@ -25,7 +25,7 @@ def of_program(log: MessageLog, problem: Problem, age: str) -> Problem:
         problem,
         title=f"The GPU is {age} than the kernels in this PyTorch",
         cause=problem.cause if problem.possible else "PyTorch reports it: its build has no kernels for this GPU",
-        fixes=(_OF_PYTORCH,),
+        fixes=(_WHICH_GPU,) if problem.possible else (_OF_PYTORCH,),
     )
 
 

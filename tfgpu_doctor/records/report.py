@@ -62,6 +62,11 @@ class Fix(Record, frozen=True):
     commands: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
 
+    @property
+    def decides(self) -> bool:
+        """Whether it repairs nothing, and shows which of several possible causes holds."""
+        return self.text.startswith("To decide")
+
 
 class Finding(Record, frozen=True):
     """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""

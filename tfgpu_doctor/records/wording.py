@@ -22,6 +22,7 @@ _MEANING_OF_TEXT = {
     "broken": "this text shows a problem",
     "unknown": "this text shows nothing that explains a failure",
 }
+_NOT_SHOWN = "the text does not show whether TensorFlow uses a GPU"
 
 
 def verdict_sentence(report: Report) -> str:
@@ -37,10 +38,14 @@ def verdict_sentence(report: Report) -> str:
 
 
 def _meaning_of_text(report: Report) -> str:
-    harmless = bool(report.findings) and all(finding.severity is Severity.NOTE for finding in report.findings)
-    if report.verdict == "unknown" and harmless:
-        return "only harmless lines; the text does not show whether TensorFlow uses a GPU"
-    return _MEANING_OF_TEXT[report.verdict]
+    if report.verdict != "unknown" or not report.findings:
+        return _MEANING_OF_TEXT[report.verdict]
+    grave = [finding for finding in report.findings if finding.severity is not Severity.NOTE]
+    if not grave:
+        return f"only harmless lines; {_NOT_SHOWN}"
+    if all(finding.possible for finding in grave):
+        return f"this text leaves {count(len(grave), 'possible cause')} open"
+    return _NOT_SHOWN
 
 
 def _left_out(report: Report) -> str:

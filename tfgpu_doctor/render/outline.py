@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec import structs
+
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
 
@@ -68,7 +70,8 @@ def blocks(report: Report) -> Iterator[Block]:
     titles = {finding.id: finding.title for finding in report.findings}
     shown = [finding for finding in report.findings if finding.root_cause and not finding.possible]
     notes = [finding for finding in shown if finding.severity is Severity.NOTE]
-    yield from (block(finding, titles) for finding in shown if finding not in notes)
+    asked = _asked_below(report)
+    yield from (block(_asking_once(finding, asked), titles) for finding in shown if finding not in notes)
     yield from _possible_causes(report)
     yield from (block(finding, titles) for finding in notes)
     if report.verdict == "unknown" and report.source == "text":
@@ -80,6 +83,18 @@ def blocks(report: Report) -> Iterator[Block]:
                 Line("fix", "Or paste the whole output, with what these print", commands=_TO_PASTE),
             ),
         )
+
+
+def _asked_below(report: Report) -> set[str]:
+    """The commands that decide between causes that are only possible."""
+    fixes = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
+    return {command for fix in fixes for command in (*fix.commands, "tfgpu doctor")}
+
+
+def _asking_once(finding: Finding, asked: set[str]) -> Finding:
+    """The finding without the commands that stand below it, where they decide on it, too."""
+    left = tuple(fix for fix in finding.fixes if not (fix.decides and asked.issuperset(fix.commands)))
+    return structs.replace(finding, fixes=left)
 
 
 def brief(block: Block) -> Block:
@@ -134,14 +149,15 @@ def _fix(fix: Fix) -> Line:
 
 
 def _possible_causes(report: Report) -> Iterator[Block]:
-    """The causes that a text leaves open, those with one reason together."""
+    """The causes that a text leaves open, those with one reason together; what decides stands with the last of them."""
     groups: dict[str, list[Finding]] = {}
     for finding in report.findings:
         if finding.possible:
             groups.setdefault(finding.cause, []).append(finding)
-    for reason, group in groups.items():
+    advised = [dict.fromkeys(fix for finding in group for fix in finding.fixes) for group in groups.values()]
+    for place, (reason, group) in enumerate(groups.items(), 1):
         causes = [Line("cause", finding.title, id=finding.id) for finding in group]
-        fixes = dict.fromkeys(fix for finding in group for fix in finding.fixes)
+        fixes = [fix for fix in advised[place - 1] if not any(fix in later for later in advised[place:])]
         lines = (*causes, Line("why", reason), *map(_fix, fixes))
         yield Block("unknown", "Possible causes", lines, tuple(finding.id for finding in group))
 
