@@ -55,7 +55,7 @@ def test_help_has_an_example() -> None:
         (["--power", "500", "--dtype", "tf32"], "--power 500 cannot be verified in tf32"),
         (["--size", "0"], "--size"),
         (["--deadline", "0"], "--deadline"),
-        (["--output", "-", "--format", "text", "--format", "json"], "2 formats for standard output"),
+        (["--output", "-", "--format", "text", "--format", "json"], "2 formats would go to standard output"),
         (["--output", "/no/such/folder/x.json"], "the folder /no/such/folder does not exist"),
         (["--python", "/no/such/python"], "--python /no/such/python: no such program"),
     ],

@@ -64,16 +64,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "blank").write_text(" \n\n\t\n")
     for name, message in (
-        ("empty", "empty is empty: paste a log"),
-        ("blank", "blank is empty: paste a log"),
+        ("empty", "empty contains no text: expected a log"),
+        ("blank", "blank contains no text: expected a log"),
         (".", "cannot read .: it is a directory, not a file"),
         ("nowhere/log", "cannot read nowhere/log: No such file or directory"),
         ("cuda.mising", "neither a file nor the id of a finding. Did you mean cuda.missing"),
-        ("cuda", "cuda is not a file. Findings with that name: cuda.missing, cuda.version-mismatch"),
-        ("Performance", "Findings with that name: perf.input-bound"),
+        ("cuda", "cuda is not a file. Findings of that group: cuda.missing, cuda.version-mismatch"),
+        ("Performance", "Findings of that group: perf.input-bound"),
         ("nowhere", "cannot read nowhere: No such file or directory"),
         ("a" * 5000, "name too long"),
-        ("cuda.*", "Findings with that name: cuda.missing"),
+        ("cuda.*", "Findings of that group: cuda.missing"),
         ("no.txt", "To explain a text, pipe it: echo '...' | tfgpu explain -"),
         ("no such log", "No such file or directory. To explain a text, pipe it"),
     ):

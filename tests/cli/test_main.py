@@ -69,7 +69,7 @@ def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name
         (("doctor", "--output", "/"), "is a directory"),
         (("doctor", "--python", "nowhere/python"), "--python nowhere/python: no such program, or not executable"),
         (("doctor", "--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
-        (("doctor", "--format", "text", "--format", "json"), "2 formats for standard output"),
+        (("doctor", "--format", "text", "--format", "json"), "2 formats would go to standard output"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -256,4 +256,4 @@ def test_a_virtual_environment_whose_python_is_gone(tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(tmp_path / "removed" / "python3")
     done = tfgpu("doctor", "--python", str(tmp_path / "python"))
     assert done.returncode == 2
-    assert "which is gone; make the environment again" in done.stderr
+    assert "which does not exist; create the environment again" in done.stderr

@@ -185,8 +185,13 @@ def test_every_option_has_a_variable_and_none_has_two_meanings() -> None:
         ("TFGPU_DOCTOR_TIMEOUT", "x", ["doctor"], "Invalid value for TFGPU_DOCTOR_TIMEOUT: 'x' is not a time"),
         ("TFGPU_DOCTOR_VERBOSE", "maybe", ["doctor"], "TFGPU_DOCTOR_VERBOSE: 'maybe' is neither 1 nor 0"),
         ("TFGPU_PLAN_FORMAT", "josn", ["plan"], "TFGPU_PLAN_FORMAT: 'josn' is not one of"),
-        ("TFGPU_PLAN_GPU", "RTX 9999", ["plan"], "(set by a variable: TFGPU_PLAN_GPU)"),
-        ("TFGPU_BENCH_MATPOW_DEVICES", "x", ["bench", "matpow"], "(set by a variable: TFGPU_BENCH_MATPOW_DEVICES)"),
+        ("TFGPU_PLAN_GPU", "RTX 9999", ["plan"], "(set by an environment variable: TFGPU_PLAN_GPU)"),
+        (
+            "TFGPU_BENCH_MATPOW_DEVICES",
+            "x",
+            ["bench", "matpow"],
+            "(set by an environment variable: TFGPU_BENCH_MATPOW_DEVICES)",
+        ),
     ],
 )
 def test_a_wrong_variable_is_named(variable: str, value: str, arguments: list[str], message: str) -> None:

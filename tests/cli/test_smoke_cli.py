@@ -57,7 +57,7 @@ def statuses(text: str) -> dict[str, str]:
         (("--virtual-gpus", "1"), "--virtual-gpus"),
         (("--dtype", "int8"), "--dtype"),
         (("--format", "sarif"), "'sarif' is not one of"),
-        (("--format", "text", "--format", "junit"), "2 formats for standard output"),
+        (("--format", "text", "--format", "junit"), "2 formats would go to standard output"),
         (("--output", "/nowhere/x.xml"), "the folder /nowhere does not exist"),
         (("--python", "/nowhere/python"), "/nowhere/python: no such program, or not executable"),
         (("--python", "/bin/cat"), "/bin/cat is no Python interpreter"),

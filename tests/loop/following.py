@@ -18,7 +18,7 @@ LIMIT_OF_THE_STAND_IN = "API call is not supported"
 # commands that make an environment of their own, and those that say which interpreter to look at next
 NEW_ENVIRONMENT = re.compile(r"(?:-m venv|uv venv)\b.* (\S+)$")
 # what the command refuses to do, and what it says to do about it
-REFUSED = re.compile(r"^Error: .*\(the packages stay\): (.+)$", re.MULTILINE)
+REFUSED = re.compile(r"^Error: .*\(the packages are kept\): (.+)$", re.MULTILINE)
 EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)|^(\S+/python[\d.]*) -c 'import tensorflow\b")
 
 

@@ -52,7 +52,7 @@ def cli(context: click.Context) -> None:
 
     Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
 
-    A variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
+    An environment variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
     """
     if any(name.startswith("TFGPU_") for name in os.environ) and "TFGPU_CHILD" not in os.environ:
         from tfgpu_doctor.cli.variables import warn_of_unknown

@@ -31,17 +31,17 @@ _HELP = """Check the versions, base images and GPU requests in these files again
 
 FILE is a requirements.txt, pyproject.toml, setup.py, setup.cfg, Pipfile, environment.yml, lock file (uv, Poetry,
 PDM, Pipenv, conda-lock, pixi, pylock.toml), Dockerfile, compose file, Kubernetes manifest, Helm chart,
-devcontainer.json, .python-version, runtime.txt, workflow of GitHub, definition of Singularity or Apptainer or notebook
-(what its cells install), or a folder with such files; - is standard input, with --kind.
-Files that describe one environment are checked together. Files that they include are read below their own folder,
-or when they are named, too.
+devcontainer.json, .python-version, runtime.txt, GitHub workflow, Singularity or Apptainer definition, or notebook (what
+its cells install). A folder stands for all such files in it; - is standard input, which needs --kind.
+Files that describe one environment are checked together. A file that another one includes is read if it lies below
+the folder of that one, or is named on the command line as well.
 
-With --resolve, uv (or pip) says whether the requirements can be met, and which versions it would install, and those
-are checked. It gets names and versions from the files, but not their paths, addresses and options; its index,
-proxies and certificates are those that it is configured with. Packages of conda are not resolved.
+With --resolve, uv (or pip, if uv is not installed) is asked which versions it would install, and those are checked.
+Only names and versions from the files are passed to it, no paths, addresses or options. It uses the index, proxies
+and certificates that it is configured with. Conda packages are not resolved.
 
 Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow, or
-nothing was wrong so far and --resolve got no answer.
+no problem was found but --resolve got no answer.
 """
 
 
@@ -53,11 +53,11 @@ nothing was wrong so far and --resolve got no answer.
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @option("--target", "stage", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
-@option("--kind", type=OneOf(KINDS), help="Kind of the files, if it cannot be told from their names.")
+@option("--kind", type=OneOf(KINDS), help="Kind of the files, if their names do not show it.")
 @target_options
 @matrix_option
-@option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are shown.")
-@option("--resolve", is_flag=True, help="Ask uv, or pip without it, for the versions. Uses the network.")
+@option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")
+@option("--resolve", is_flag=True, help="Ask uv or pip which versions it would install. Uses the network.")
 @fail_on_option
 @redact_option
 @detail_options

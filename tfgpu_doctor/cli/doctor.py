@@ -55,7 +55,10 @@ if TYPE_CHECKING:
     help="Time limit for importing and testing TensorFlow, in seconds.",
 )
 @option(
-    "--require-gpus", metavar="N", type=click.IntRange(min=0), help="Report an error if TensorFlow can use fewer GPUs."
+    "--require-gpus",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Report an error if TensorFlow can use fewer than N GPUs.",
 )
 @checks_options
 @option(

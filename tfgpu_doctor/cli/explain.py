@@ -89,8 +89,8 @@ def command(
     """Diagnose pasted text, or print the page of a finding.
 
     FILE may contain, in any combination, TensorFlow logs, tracebacks, output of nvidia-smi, pip and conda, Docker
-    errors, bug reports and tfgpu reports; - or nothing is standard input. ID is the id of a finding. This machine is
-    not checked.
+    errors, bug reports and tfgpu reports. Without FILE, or with -, standard input is read. ID is the id of a finding.
+    This machine is not examined.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
@@ -131,7 +131,9 @@ def _diagnose(source: str, matrix_file: str | None) -> Report:
         return _saved(chain([first], chunks), source, matrix_file)
     excerpt = lines.read(chain([first], chunks))
     if not any(line.text.strip() for line in excerpt.lines):
-        raise click.UsageError(f"{shown(source)} is empty: paste a log, a traceback or the output of nvidia-smi")
+        raise click.UsageError(
+            f"{shown(source)} contains no text: expected a log, a traceback or the output of nvidia-smi"
+        )
     if excerpt.left_out:
         more = f"; after line {lines.EXAMINED} only the last {lines.TAIL}" if excerpt.total > lines.EXAMINED else ""
         say(f"tfgpu: {excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped{more}")
@@ -213,7 +215,7 @@ def _refuse_prefix(word: str, name: str) -> None:
     if not ids and name in pages.LAYERS:
         ids = [page.id for page in pages.pages_of(name)]
     if ids:
-        raise click.UsageError(f"{word} is not a file. Findings with that name: {', '.join(ids)}")
+        raise click.UsageError(f"{word} is not a file. Findings of that group: {', '.join(ids)}")
 
 
 def _page(finding_id: str, targets: list[Output]) -> None:

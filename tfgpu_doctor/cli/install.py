@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="DIR")
 @target_options
 @option(
-    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these versions, such as 2.15 or '>=2.12,<2.16'."
+    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'."
 )
 @option(
     "--method",
     type=OneOf(["uv", "pip", "conda"]),
-    help="The program that makes it.  [default: uv if it is installed, else pip]",
+    help="Program that makes the environment.  [default: uv if it is installed, else pip]",
 )
-@option("--yes", is_flag=True, help="Do not ask before packages are downloaded; needed without a terminal.")
-@option("--dry-run", is_flag=True, help="Show what would be installed, and make nothing.")
-@option("--repair", "repairs", is_flag=True, help="Repair the environment DIR, whatever program has made it.")
+@option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
+@option("--dry-run", is_flag=True, help="Only show what would be installed.")
+@option("--repair", "repairs", is_flag=True, help="Repair the existing environment DIR, whatever program has made it.")
 @matrix_option
 @click.pass_context
 def command(
@@ -62,26 +62,26 @@ def command(
 ) -> None:
     """Make the environment DIR by the first option that `tfgpu plan` shows, and verify it.
 
-    DIR must not exist, or be empty. It becomes a virtual environment (with conda: a conda environment), with the exact
-    versions in DIR/tfgpu-lock.txt and a record of all steps in DIR/tfgpu-install.json. If anything fails, or on
-    Ctrl-C, DIR is as before, and the reason is in DIR.tfgpu-install.log.
+    DIR must be empty, or not exist yet. It becomes a virtual environment (with conda: a conda environment), with the
+    exact versions in DIR/tfgpu-lock.txt and a record of all steps in DIR/tfgpu-install.json. If anything fails, or you
+    press Ctrl-C, DIR is left as it was before, and DIR.tfgpu-install.log contains the reason.
 
-    This command uses the network, through uv, pip or conda. It takes the index, proxies and certificates that are
+    This command uses the network, through uv, pip or conda. It uses the index, proxies and certificates that are
     configured for them (PIP_INDEX_URL, UV_INDEX_URL, pip.conf, HTTPS_PROXY, SSL_CERT_FILE).
 
-    Options that describe the machine are those of tfgpu plan. On a machine without a GPU,
-    for example one that builds an image, what needs a GPU is not verified.
+    The options that describe the machine are those of tfgpu plan. On a machine without a GPU, such as one that builds
+    an image, what needs a GPU is not verified.
 
-    With --repair, the environment DIR is diagnosed, and the fixes that tfgpu doctor advises are applied if they keep
-    the TensorFlow release and change nothing outside DIR: damaged and missing packages, packages of two releases,
+    With --repair, the environment DIR is diagnosed. Those fixes of tfgpu doctor are applied that keep the TensorFlow
+    release and change nothing outside DIR: for damaged and missing packages, packages of different releases, and
     library paths. The commands are shown before they are run, and recorded in DIR/tfgpu-install.json.
 
-    Exit codes: 0 made and verified, 1 not possible, or not working, 2 wrong usage, 3 the index was not reachable, 130
+    Exit codes: 0 made and verified, 1 not possible or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
     if not (yes or dry_run or _can_ask()):
         raise click.UsageError(
-            "no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
+            "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import Folder, read_path

@@ -45,7 +45,7 @@ def command() -> None:
 @version_argument(TENSORFLOW_VERSION)
 @platform_options("all")
 @option(
-    "--package", metavar="NAME", help="tensorflow, tensorflow-gpu, ...  [default: tensorflow; all with a GPU filter]"
+    "--package", metavar="NAME", help="Package, such as tensorflow-gpu.  [default: tensorflow; all with a GPU filter]"
 )
 @option("--python", metavar="V", help="Releases with a wheel for this Python, such as 3.12.")
 @option("--cuda", metavar="V", help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1.")

@@ -43,9 +43,9 @@ def cuda(version: str | None, matrix_file: str | None, formats: tuple[str, ...],
 @version_argument(CUDNN_VERSION)
 @shared_options
 def cudnn(version: str | None, matrix_file: str | None, formats: tuple[str, ...], outputs: tuple[str, ...]) -> None:
-    """Show the CUDA versions and the oldest GPUs that a cuDNN supports, and the TensorFlow releases built for it.
+    """Show the CUDA versions and oldest GPUs that a cuDNN version supports, and the TensorFlow releases built for it.
 
-    VERSION is such as 9.3 or 9.3.0.75; without it, all are listed.
+    VERSION is a cuDNN version, such as 9.3 or 9.3.0.75; without it, all are listed.
     """
     targets = pair_outputs(formats, outputs)
     matrix = load_matrix(matrix_file)
@@ -77,9 +77,9 @@ def driver(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Show the GPUs of an NVIDIA driver, the CUDA that it runs, and the TensorFlow releases that run on it.
+    """Show the GPUs and the CUDA version that an NVIDIA driver supports, and the TensorFlow releases that run on it.
 
-    VERSION is a driver such as 570.86.10, or a branch such as 570; without it, the branches of CUDA are listed.
+    VERSION is a driver such as 570.86.10, or a branch such as 570; without it, all known branches are listed.
     """
     where = read_platform(os, machine, platform) or "linux_x86_64"
     targets = pair_outputs(formats, outputs)

@@ -103,7 +103,9 @@ class Command(click.Command):
             ]
             if not names or hasattr(error, "messages"):
                 raise
-            raise click.UsageError(f"{error.message} (set by a variable: {', '.join(names)})", ctx) from error
+            raise click.UsageError(
+                f"{error.message} (set by an environment variable: {', '.join(names)})", ctx
+            ) from error
 
 
 class Group(click.Group):

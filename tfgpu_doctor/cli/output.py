@@ -49,10 +49,18 @@ redact_option = option(
 def detail_options(function: _Function) -> _Function:
     """-v and -q: how much the text for people shows; `detail` is a render.formats.Detail."""
     verbose = option(
-        "-v", "--verbose", "detail", flag_value="full", help="Show everything: all evidence, fixes, checks and options."
+        "-v",
+        "--verbose",
+        "detail",
+        flag_value="full",
+        help="Show all evidence, fixes and checks, and all options of a plan.",
     )
     quiet = option(
-        "-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix or option."
+        "-q",
+        "--quiet",
+        "detail",
+        flag_value="least",
+        help="Show only the verdict and the first fix, or the first option of a plan.",
     )
     return verbose(quiet(function))
 
@@ -125,7 +133,7 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
         raise click.UsageError(
-            f"{paths.count(None)} formats for standard output: give each an --output, "
+            f"{paths.count(None)} formats would go to standard output: give each an --output, "
             "as in --format text --format json --output - --output report.json"
         )
     for path in paths:
@@ -141,7 +149,7 @@ def check_executable(executable: str | None) -> None:
     if executable and not find(executable, os.environ):
         reason = "no such program, or not executable"
         if os.path.islink(executable) and not os.path.exists(executable):
-            reason = f"a link to {os.path.realpath(executable)}, which is gone; {_python_again(executable)}"
+            reason = f"a link to {os.path.realpath(executable)}, which does not exist; {_python_again(executable)}"
         raise click.UsageError(f"--python {executable}: {reason}")
 
 
@@ -161,15 +169,15 @@ def _python_again(executable: str) -> str:
     except OSError:
         made_with = None
     if made_with is None:
-        return "make the environment again with a Python that is there"
+        return "create the environment again with a Python that is installed"
     name, quoted = f"python{made_with[1]}", shlex.quote(folder)
     if found := find(name, os.environ):
         command = f"{shlex.quote(found)} -m venv {quoted}"
     elif find("uv", os.environ):
         command = f"uv venv --allow-existing --python {made_with[1]} {quoted}"
     else:
-        return f"install Python {made_with[1]}, then (the packages stay): {name} -m venv {quoted}"
-    return f"make its Python again (the packages stay): rm -f {quoted}/bin/python* && {command}"
+        return f"install Python {made_with[1]}, then (the packages are kept): {name} -m venv {quoted}"
+    return f"create its Python again (the packages are kept): rm -f {quoted}/bin/python* && {command}"
 
 
 def check_writable(option: str, path: str) -> None:

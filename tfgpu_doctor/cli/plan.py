@@ -29,7 +29,7 @@ HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine", "platform")
 )
 @target_options
 @option(
-    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these versions, such as 2.15 or '>=2.12,<2.16'."
+    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'."
 )
 @option(
     "--from",
@@ -39,7 +39,7 @@ HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine", "platform")
     help="Plan for the machine of a saved doctor report; - is standard input.",
 )
 @detail_options
-@option("--lock", is_flag=True, help="Name exact versions of NVIDIA's packages: those of TensorFlow's own build.")
+@option("--lock", is_flag=True, help="Pin NVIDIA's packages to the versions that TensorFlow was built with.")
 @matrix_option
 @redact_option
 @output_options("plan")
@@ -59,8 +59,8 @@ def command(
 ) -> None:
     """Show which TensorFlow to install, with the commands, and why newer releases are not suitable.
 
-    Without options the plan is for this machine. --gpu, --compute-capability, --driver, --os, --machine and --platform
-    describe another one, about which nothing else is assumed; --python and --tensorflow alone keep this machine.
+    Without options, or with only --python and --tensorflow, the plan is for this machine. --gpu, --compute-capability,
+    --driver, --os, --machine and --platform describe another one; what they leave open is not taken from this machine.
 
     Exit codes: 0 a release was found, 1 no release is suitable, or there is no GPU, 2 wrong usage.
     """

@@ -45,7 +45,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="Fail if TensorFlow lists fewer GPUs; 0 tests the CPU if there is no GPU.",
+    help="Fail if TensorFlow lists fewer than N GPUs; 0 tests the CPU if there is no GPU.",
 )
 @option(
     "--budget",
@@ -62,7 +62,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
 )
-@option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU is slower than this in a matrix product.")
+@option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU computes a matrix product with fewer TFLOP/s.")
 @option(
     "--max-import-seconds", "max_import", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer."
 )
@@ -70,7 +70,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     "--baseline",
     metavar="FILE.json",
     type=click.Path(),
-    help="Saved result of smoke or bench: fail if a step is slower than there by more than --factor.",
+    help="Saved result of tfgpu smoke or bench: fail if a step takes more than --factor times as long as in it.",
 )
 @option(
     "--factor",

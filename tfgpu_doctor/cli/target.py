@@ -38,19 +38,19 @@ _OPTIONS = (
 
 def platform_options(*more: str) -> Callable[[_Function], _Function]:
     """Add --os, --machine and --platform to a command; `more` are platforms beside those of wheels."""
-    also = "".join(f"; {name} only for lists" for name in more)
+    also = "".join(f"; {name} is for lists only" for name in more)
     options = (
         option("--os", type=OneOf(["linux", "windows", "wsl2", "macos"]), help="Operating system.  [default: linux]"),
         option(
             "--machine",
             type=OneOf(["x86_64", "aarch64", "arm64"], {"amd64": "x86_64"}),
-            help="Processor architecture.  [default: x86_64, or the one that such a machine has]",
+            help="Processor architecture.  [default: x86_64, unless the GPU or system implies another]",
         ),
         option(
             "--platform",
             metavar="NAME",
             type=OneOf([*PLATFORMS, *more], _SYNONYMS),
-            help=f"Both in one word: {', '.join(PLATFORMS[:-1])} or {PLATFORMS[-1]}{also}.",
+            help=f"--os and --machine in one word: {', '.join(PLATFORMS[:-1])} or {PLATFORMS[-1]}{also}.",
         ),
     )
     return lambda function: _with(options, function)
@@ -95,4 +95,6 @@ def read_platform(os: str | None, machine: str | None, platform: str | None) -> 
 
 def _one_way(*, os: str | None, machine: str | None, **_others: Any) -> None:
     if os or machine:
-        raise click.UsageError("--platform names system and processor, and cannot be combined with --os and --machine")
+        raise click.UsageError(
+            "--platform names both system and processor, and cannot be combined with --os or --machine"
+        )
