@@ -130,7 +130,7 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     removed_in = _REMOVED_IN.get(name, "2")
     requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
-    edit = Fix(text=f"Or replace np.{name} in the code that the traceback names; NumPy's release notes say by what")
+    edit = Fix(text=f"Or replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     install, *newer = _install(context, requirement, "a newer NumPy")
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
@@ -265,7 +265,7 @@ def _keras_fixes(context: Context, release: Release | None, packages: tuple[Pack
     wanted = minor(release.version) if release else None
     if present and (wanted is None or minor(present.version) == wanted):
         python = context.remedies.python
-        text = f"tf-keras {present.version} is listed: check that the Python that fails is the one that has it"
+        text = f"tf-keras {present.version} is listed: check that it is installed in the Python that fails"
         yield Fix(
             text=text, commands=(f'{python} -c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"',)
         )

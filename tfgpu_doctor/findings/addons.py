@@ -18,7 +18,7 @@ from tfgpu_doctor.records.report import Fix, Severity
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
 _NO_SUCH_FUNCTION = re.compile(r"undefined symbol|Symbol not found", re.IGNORECASE)
 _FOLDER = re.compile(r"(\S{1,200}[\\/]" + PLUGINS + r")[\\/]([\w.-]{1,80})")
-_OTHER_RELEASE = "it was compiled for another release of TensorFlow, whose functions this one does not have"
+_OTHER_RELEASE = "it was compiled for another TensorFlow release, and needs functions that this one does not have"
 
 
 def library_cannot_be_loaded(

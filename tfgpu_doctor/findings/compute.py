@@ -38,7 +38,7 @@ def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> P
         for c in bad
     )
     return Problem(
-        cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did",
+        cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
         evidence=seen,
         fixes=(
             Fix(

@@ -80,7 +80,7 @@ _CAUSES = (
     (
         ("nvml-blocked",),
         "systemd manages the cgroups of the container and rewrites its device rules when it reloads its units (an "
-        "update, systemctl daemon-reload); the GPUs, which it does not know of, drop out of them",
+        "update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
     ),
     (
         ("kubernetes-no-gpu",),
@@ -288,7 +288,7 @@ def no_wsl_driver(
         return None
     if dxg_device is False:
         return Problem(
-            cause="Windows passes no GPU through: its driver or the WSL kernel is too old for WSL2",
+            cause="Windows provides no GPU to WSL2: its driver or the WSL kernel is too old",
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
             fixes=(context.remedies.install_driver(), _UPDATE_WSL),
         )
@@ -296,7 +296,7 @@ def no_wsl_driver(
     if "/wsl/" in first:
         return None
     return Problem(
-        cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its directory is not searched",
+        cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its folder is not searched",
         evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
         fixes=(_REMOVE_LINUX_DRIVER, _WSL_LIBRARIES_FIRST),
     )

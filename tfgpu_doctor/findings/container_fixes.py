@@ -119,7 +119,7 @@ def kept_access(container: str | None) -> tuple[Fix, ...]:
         ),
         Fix(
             text='Or let Docker manage cgroups itself: add "exec-opts": ["native.cgroupdriver=cgroupfs"] to '
-            "/etc/docker/daemon.json, and restart Docker when no container is needed",
+            "/etc/docker/daemon.json, and restart Docker when no container is in use",
             commands=("sudo systemctl restart docker",),
         ),
     )

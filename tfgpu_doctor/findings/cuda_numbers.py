@@ -19,8 +19,8 @@ DIFFER = finding(
     docs="https://docs.nvidia.com/deploy/cuda-compatibility/",
 )
 _LOADED = (
-    "TensorFlow loads the CUDA that it was built for{}, from pip's packages or from where the loader finds it; of a "
-    "toolkit it uses ptxas and libdevice at most"
+    "TensorFlow loads the CUDA that it was built for{}, from pip's packages or from where the loader finds it; from a "
+    "toolkit it uses at most ptxas and libdevice"
 )
 _MINOR_COMPATIBILITY = "11.0"  # from here on, a driver runs every CUDA of the major version that it supports
 

@@ -48,7 +48,7 @@ VERSION_MISMATCH = finding(
     layer="cuDNN",
     severity=Severity.ERROR,
     title="cuDNN is installed, but not a version that TensorFlow can use",
-    cause="cuDNN is compatible within a major version, from the minor version that TensorFlow was compiled with",
+    cause="within a major version, TensorFlow works with the cuDNN that it was compiled with, and with later ones",
     fixes=_one_version,
     explained_by=("tf.install-damaged",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.CUDNN_HANDLE),
@@ -225,7 +225,7 @@ def not_opened(
         evidence=(
             *message_evidence(*lines, most=3),
             *(
-                (evidence(f"CUDA {cuda.version}", cuda.source, f"CUDA {wanted_cuda}, for which it serves"),)
+                (evidence(f"CUDA {cuda.version}", cuda.source, f"CUDA {wanted_cuda}, which this cuDNN is for"),)
                 if cuda
                 else ()
             ),

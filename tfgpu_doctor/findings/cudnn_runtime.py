@@ -122,7 +122,7 @@ def _free_memory(context: Context) -> tuple[Fix, ...]:
         commands=(context.remedies.doctor(),),
     )
     return (
-        Fix(text="See which processes hold the GPU's memory, and end them", commands=("nvidia-smi",)),
+        Fix(text="See which processes use the GPU's memory, and end them", commands=("nvidia-smi",)),
         Fix(text="Let TensorFlow allocate memory as needed", commands=(growth,)),
         *(() if context.probed else (doctor,)),
     )

@@ -163,7 +163,7 @@ def requirement_refused(
     whose = f"{asking.name} {asking.version}"
     return Problem(
         title=f"{name} {there[name].version} is installed, {whose} requires {name}{without_gaps(bound)}{more}",
-        cause=f"the metadata of {whose} refuses this version (pip check says so, too); it may fail when it is used",
+        cause=f"the metadata of {whose} excludes this version (pip check reports it, too); it may fail when it is used",
         evidence=tuple(
             evidence(
                 f"{name} {there[name].version}",

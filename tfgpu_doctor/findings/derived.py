@@ -137,7 +137,7 @@ def cards(
         found = {card.name: card for card in _by_name(_names(gpus, pci_gpus), context.matrix)}
     if found:
         return Known(tuple(found.values()), "GPUs")
-    return Unknown(gpus.reason if isinstance(gpus, Unknown) else "no GPU tells its compute capability")
+    return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
 
 
 def _by_name(names: Iterable[str], matrix: Matrix) -> Iterator[Card]:
@@ -222,7 +222,7 @@ def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[
     if isinstance(gpu_release, Known) and gpu_release.value.cuda:
         return Known(gpu_release.value.cuda, gpu_release.source)
     wanted = log.values("driver-insufficient", "cuda") + log.values("container-hook-failed", "cuda")
-    return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log tells its CUDA")
+    return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log shows its CUDA version")
 
 
 DERIVED: dict[str, Callable[..., Any]] = {

@@ -126,7 +126,7 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     show = ("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH")
     return (
         Fix(
-            text="Remove directories named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d",
+            text="Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d",
             commands=(f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if "stubs" in path else show,
         ),
         Fix(text="In a container without a GPU: start it with access to one (Docker: --gpus all)"),
@@ -138,7 +138,7 @@ STUB_LOADED = finding(
     layer="Driver",
     severity=Severity.ERROR,
     title="The CUDA toolkit's stub libcuda is loaded instead of the driver's",
-    cause="a directory of stub libraries, which exist for linking only, is on the loader's path; every call into the "
+    cause="a folder of stub libraries, which exist for linking only, is on the loader path; every call into the "
     "stub returns an error",
     fixes=_remove_stubs,
     pointless_after=("container.no-gpu",),
@@ -223,7 +223,7 @@ def libcuda_message(
     running = f"kernel module {kernel_module} is loaded" if kernel_module else "driver is loaded"
     return Problem(
         title=f"The {running}, but its library libcuda.so.1 is not found",
-        cause="the driver's libraries are not installed, or are in a directory that the loader does not search",
+        cause="the driver's libraries are not installed, or are in a folder that the loader does not search",
         evidence=found,
         fixes=(
             Fix(

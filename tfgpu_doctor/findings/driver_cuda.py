@@ -68,12 +68,12 @@ def _problem(
 
 def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], cuda: str | None) -> Problem:
     return Problem(
-        cause="CUDA's forward-compatibility libcuda works on data-centre GPUs only; this GPU needs a newer driver",
+        cause="CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver",
         evidence=evidence,
         fixes=(
             context.remedies.install_driver(_drivers(context, cuda)[1]),
             Fix(
-                text="Or remove the forward-compatibility package (cuda-compat) and its directory from the loader's "
+                text="Or remove the forward-compatibility package (cuda-compat) and its folder from the loader "
                 "path, or use an image with an older CUDA"
             ),
         ),
@@ -177,7 +177,7 @@ _VISIBLE = Fix(
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
 _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
     2: (
-        "not even the memory to start is free on the GPU; another process uses it",
+        "the GPU does not have enough free memory for CUDA to start; another process uses it",
         (answers.RELOAD_UVM, answers.DEVICE_NODES),
     ),
     3: (

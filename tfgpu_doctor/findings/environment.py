@@ -278,7 +278,7 @@ def another_backend_printed(messages: MessageLog) -> Problem | None:
         return None
     return Problem(
         title=f"Keras runs on {lines[0].values['backend']}, not on TensorFlow",
-        cause="KERAS_BACKEND or ~/.keras/keras.json selects it, so that it does not matter which GPUs TensorFlow sees",
+        cause="KERAS_BACKEND or ~/.keras/keras.json selects it; the GPUs that TensorFlow lists do not matter to it",
         evidence=message_evidence(*lines),
         fixes=(Fix(text="Select TensorFlow before Python starts", commands=("export KERAS_BACKEND=tensorflow",)),),
     )
@@ -315,7 +315,7 @@ def flag_refused(context: Context, messages: MessageLog) -> Problem | None:
     return Problem(
         title="XLA does not know a flag in XLA_FLAGS or TF_XLA_FLAGS" if fatal else None,
         severity=Severity.ERROR if fatal else Severity.WARNING,
-        cause="flags come and go with releases, and XLA_FLAGS and TF_XLA_FLAGS have different ones; an unknown flag "
+        cause="each release has its own flags, and XLA_FLAGS and TF_XLA_FLAGS take different ones; an unknown flag "
         "ends the process",
         evidence=message_evidence(*lines),
         fixes=(

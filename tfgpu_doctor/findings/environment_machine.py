@@ -221,7 +221,7 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
         return None
     order = ", ".join(f"{gpu.index}: {value_or(gpu.name, 'unknown')}" for gpu in gpus)
     return Problem(
-        cause="CUDA counts from the fastest GPU on, nvidia-smi along the PCI bus: the same number can mean another GPU",
+        cause="CUDA numbers GPUs from the fastest on, nvidia-smi by PCI bus: the same number can mean another GPU",
         evidence=(
             evidence(f"CUDA_VISIBLE_DEVICES={chosen}", context.source("variables"), "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
             evidence(order, context.source("gpus")),

@@ -34,7 +34,7 @@ def thread_mode(value: str) -> Judgement | None:
     if value.lower() == "global" or not value:
         return None
     if value.lower() in ("gpu_private", "gpu_shared"):
-        return Severity.NOTE, "kernels are launched from threads of their own, TF_GPU_THREAD_COUNT of them (2)"
+        return Severity.NOTE, "kernels are launched from separate threads, TF_GPU_THREAD_COUNT of them (default 2)"
     return Severity.ERROR, "TensorFlow refuses to create any GPU with it: Invalid gpu_thread_mode"
 
 
@@ -75,7 +75,7 @@ def backend(value: str) -> Judgement | None:
     """Keras 3 can run on another framework."""
     if value.lower() in ("tensorflow", ""):
         return None
-    return Severity.WARNING, f"Keras 3 computes with {value}, so that what TensorFlow sees of the GPU does not matter"
+    return Severity.WARNING, f"Keras 3 computes with {value}, and does not use the GPUs that TensorFlow lists"
 
 
 def threads(value: str) -> Judgement | None:
@@ -101,4 +101,4 @@ def allocator(value: str) -> Judgement | None:
             Severity.NOTE,
             "CUDA's own pool replaces TensorFlow's allocator; it needs a driver for CUDA 11.2 or newer",
         )
-    return (Severity.NOTE, "another allocator than TensorFlow's own is asked for") if value else None
+    return (Severity.NOTE, "another allocator than TensorFlow's own is requested") if value else None

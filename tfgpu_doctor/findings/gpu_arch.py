@@ -161,7 +161,7 @@ def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Probl
                 title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
                 cause="its builds contain no SASS for the GPU",
                 evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, source),),
-                fixes=(Fix("See which build has", ("tfgpu plan --gpu NAME",)),),
+                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
             )
 
 
@@ -183,9 +183,7 @@ def left_out_message(
     if messages.has("gpu-created") and one_suffices(known, required):
         return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
-    gap = (
-        "the build contains no kernel that this GPU can run; it may have a gap between two architectures, as 2.3 at 5.0"
-    )
+    gap = "the build contains no kernel that this GPU can run; its list may have a gap, as that of 2.3 at 5.0"
     found = (*message_evidence(*ignored, *no_kernel, *mismatch, need=expected), *of_card(messages, cards))
     return of_program(messages, Problem(cause=None if ignored else gap, evidence=found), "older")
 

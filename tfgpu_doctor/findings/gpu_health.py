@@ -65,7 +65,7 @@ def fault_message(messages: MessageLog) -> Problem | None:
     if not xids and not faults:
         return None
     numbers = ", ".join(dict.fromkeys(m.values["number"] for m in xids if "number" in m.values))
-    software = "a kernel of the program failed, which Xid 13, 31, 43 and 45 usually mean, or the GPU's memory did"
+    software = "Xid 13, 31, 43 and 45 usually mean a bug in the program, and sometimes that the GPU's memory is faulty"
     return Problem(
         title=f"The driver reports Xid {numbers}" if numbers else None,
         cause=None if hardware or faults else software,

@@ -61,7 +61,7 @@ def _cause(cpu_flags: tuple[str, ...] | None) -> str | None:
     if cpu_flags is None or "avx" not in cpu_flags:
         return None
     lacks = "" if "avx2" in cpu_flags else " but not AVX2"
-    return f"this CPU has AVX{lacks}: this build is for a newer CPU, or the instruction is another library's"
+    return f"this CPU has AVX{lacks}: this build is for a newer CPU, or the instruction is in another library"
 
 
 @IMPORT_AVX.sign(conclusive=False)
@@ -116,7 +116,7 @@ def illegal_instruction_message(
         return Problem(
             possible=True,
             severity=Severity.WARNING,
-            cause=f"any program can end like this, and the text does not name TensorFlow; if it is: {cause}",
+            cause=f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}",
             evidence=message_evidence(*seen),
             fixes=(_SEE_AVX, *fixes),
         )
@@ -177,14 +177,14 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     seen += tuple(m for m in modules if m.values.get("module", "").startswith("_pywrap_tensorflow"))
     if not seen or (messages.has("loader-error") and not messages.has("dll-load-failed", "msvc-missing")):
         return None
-    cause = "Windows does not report which DLL: first suspect the Visual C++ runtime, missing or too old"
+    cause = "Windows does not report which DLL; usually the Visual C++ runtime is missing or too old"
     if any("initialization routine failed" in message.text for message in seen):
         cause = "a DLL of TensorFlow ran and failed: usually a CPU without AVX, or a Visual C++ runtime that is too old"
     libraries = "CUDA and cuDNN of this release"
     if gpu_release and gpu_release.cuda:
         libraries = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}"
     return Problem(
-        cause=f"{cause}; then {libraries}, whose bin folders must be on PATH",
+        cause=f"{cause}. Otherwise, check {libraries}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
         fixes=(
             _INSTALL_RUNTIME,

@@ -90,7 +90,7 @@ def _what(damaged: list[DamagedPackage]) -> str:
 
 
 def _cause(intruders: list[str]) -> str:
-    kept = "pip believes that they are there, so that pip install without --force-reinstall does nothing"
+    kept = "pip's records still list them, so pip install without --force-reinstall changes nothing"
     if not intruders:
         return f"files were deleted or changed, or an installation was interrupted; {kept}"
     install = "install" if len(intruders) > 1 else "installs"

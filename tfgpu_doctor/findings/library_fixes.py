@@ -132,7 +132,7 @@ def _linked(
     target = _searched_folder(context)
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
-    text = "Link them into a folder that this TensorFlow searches; this holds in every shell"
+    text = "Link them into a folder that this TensorFlow searches; this works in every shell"
     if release and target == _own_folder(context) and (commands := _made_visible(context, release)):
         return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
     return (Fix(text=text, commands=(_link(context, folders, target),)),)
@@ -147,7 +147,7 @@ def _exported(context: Context, folders: Iterable[str]) -> Fix:
         )
     path = context.remedies.quote(":".join(folders))
     return Fix(
-        text="Add their folders to the loader path before Python starts (inside Python it is too late); this holds in "
+        text="Add their folders to the loader path before Python starts (inside Python it is too late); this works in "
         "this shell only",
         commands=(f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
     )

@@ -17,7 +17,7 @@ _CPU_ONLY = Fix(
 _OTHER_HARDWARE = (
     Fix(text="In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
     Fix(
-        text="For an AMD GPU use ROCm and tensorflow-rocm on Linux, for Apple's tensorflow-metal, for Intel's "
+        text="For an AMD GPU, use ROCm and tensorflow-rocm on Linux; for Apple's, tensorflow-metal; for Intel's, "
         "intel-extension-for-tensorflow"
     ),
 )

@@ -331,7 +331,7 @@ def takes_all_memory(messages: MessageLog) -> Problem | None:
         return None
     return Problem(
         title="TensorFlow takes the whole memory of the GPU",
-        cause="it reserves nearly all of it when it starts, whatever the model needs, and leaves nothing to a second "
+        cause="it reserves nearly all of it when it starts, whatever the model needs, and leaves nothing for a second "
         "program; the setting must be made before the first operation",
         evidence=message_evidence(*messages.all("takes-all-memory")),
         fixes=(

@@ -42,7 +42,7 @@ def on_musl(context: Context, *seen: Evidence) -> Problem:
         cause=_MUSL,
         evidence=seen,
         fixes=(
-            Fix(f"Use {_GLIBC}: of Python's images the one named slim instead of alpine", (image,)),
+            Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),
             Fix("Or TensorFlow's own image, with CUDA in it", (ready,)),
         ),
     )
@@ -87,8 +87,8 @@ def with_old_pip(
     update = remedies.pip_install("--upgrade", _LAST_FOR_3_6 if "3.6" in (python or last.python) else "pip")
     return Problem(
         title=f"pip is too old for the wheels of TensorFlow {row.version}",
-        cause=f"the offers end with {last.version}: its wheels are the last with a tag that this pip reads; those of "
-        f"{row.version} need pip {needed} or newer",
+        cause=f"the offered versions end with {last.version}: its wheels are the last with a tag that this pip reads; "
+        f"those of {row.version} need pip {needed} or newer",
         evidence=message_evidence(*refused, need=f"pip {needed} or newer"),
         fixes=(
             Fix(

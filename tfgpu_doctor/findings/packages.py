@@ -107,8 +107,8 @@ def _what_decides(context: Context) -> Fix:
     python = context.remedies.python
     system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
     text = (
-        f"See why no wheel matches; the wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc; "
-        "the second command fails where the index cannot be reached"
+        f"See why no wheel matches. The wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc. "
+        "The second command fails if the index cannot be reached"
     )
     return Fix(text=text, commands=(f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
 

@@ -218,7 +218,7 @@ def _standard_module(message: Message, context: Context) -> Problem:
 def _source_tree(seen: list[Message]) -> Problem:
     return Problem(
         title="TensorFlow's source folder is imported instead of the installed package",
-        cause="Python searches the folder that it is started in first, and the sources there are not built in place",
+        cause="Python first searches the folder that it is started in, and the sources there have not been built",
         evidence=message_evidence(*seen),
         fixes=(Fix(text="Start Python in another folder", commands=("cd ~", "python -c 'import tensorflow'")),),
     )

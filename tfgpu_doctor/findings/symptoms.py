@@ -100,7 +100,7 @@ def _no_gpu_on_windows(messages: MessageLog, devices: tuple[TfDevice, ...] | Non
 
 
 _SAME_MESSAGE = "the message is the same for a library that is missing, of another version, or not on the loader path"
-_SAME_ANSWER = "CUDA answers the same for a hidden GPU, a missing one, and one that the driver does not drive"
+_SAME_ANSWER = "CUDA returns the same error for a hidden GPU, a missing one, and one that the driver does not support"
 _HANDLE = "a handle that cannot be created mostly means that no memory is left"
 
 CUDA_NOT_OPENED = Symptom(_SAME_MESSAGE, _cuda_not_opened)
@@ -136,7 +136,7 @@ NO_GPU_ON_WINDOWS = Symptom(
     _no_gpu_on_windows,
 )
 NO_REASON = Symptom(
-    "TensorFlow lists no GPU, and the text gives no reason; this is the commonest one",
+    "TensorFlow lists no GPU, and the text gives no reason; this is the most common one",
     _no_gpu_and_no_reason,
     (*_NO_GPU_SIDE, "cuda.lib-path", "cuda.version-mismatch", "cudnn.lib-path"),
 )

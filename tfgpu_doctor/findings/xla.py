@@ -191,8 +191,8 @@ PTXAS_MISSING = finding(
     layer="CUDA",
     severity=Severity.WARNING,
     title="XLA does not find a ptxas that it accepts",
-    cause="XLA compiles with the first ptxas that it finds. Without one that it accepts, it leaves the work to the "
-    "driver, or fails: Keras' optimizers and models are compiled",
+    cause="XLA compiles with the first ptxas that it finds. Without one that it accepts, it uses the compiler "
+    "of the driver, or fails. It compiles Keras' optimizers and models, too",
     fixes=_install_compiler,
     explained_by=("xla.libdevice-missing", "gpu.arch-*", *_WITHOUT_CUDA),
     docs="https://github.com/openxla/xla/blob/main/xla/stream_executor/cuda/subprocess_compilation.cc",
