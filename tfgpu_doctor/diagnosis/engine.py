@@ -8,6 +8,8 @@ Three things are decided here, once, for all findings:
   holds for some is possible.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
   tell the facts that it lacks are what to run to decide.
+- Where a text tells of a failure and nothing of the above is found, the commonest causes of such reports are possible,
+  as far as the facts allow them.
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
+from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.without_gpu import as_notes
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.commonness import SYMPTOMS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.message_log import message_evidence
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import Facts, Known, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Message, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Severity, Undetermined
-
-_ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def diagnose(
     certain = [_found(declared, candidate, context) for declared, candidate in shown if not candidate.possible]
     possible = [_finding(declared, candidate, context) for declared, candidate in shown if candidate.possible]
     possible += _possibilities(judged, context, fired)
+    possible = possible or _likeliest(certain, judged, context)
     possible = _to_decide(possible, {one.declared.id: one.asks for one in judged}, context)
     findings = with_possible(arrange(certain if for_any_machine else as_notes(certain, context)), possible)
     return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
@@ -80,6 +83,13 @@ def _possibilities(judged: Iterable[Judged], context: Context, fired: set[str]) 
     return [found for one in silent if (found := _possibility(one, context, fired))]
 
 
+def _likeliest(certain: list[Found], judged: list[Judged], context: Context) -> list[Finding]:
+    """The commonest causes, where all that is found is a symptom."""
+    if any(one.finding.id not in SYMPTOMS for one in certain):
+        return []
+    return [_finding(declared, candidate, context) for declared, candidate in likeliest(judged, context)]
+
+
 def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | None:
     """The finding as a possible cause, when it would explain what is seen."""
     for symptom in one.declared.symptoms:
@@ -89,13 +99,7 @@ def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | No
         if not isinstance(messages, Known):
             return None
         if seen := symptom.seen(**{name: value_or(fetch(name, context), None) for name in symptom.inputs}):
-            problem = Problem(
-                cause=symptom.because,
-                evidence=message_evidence(*seen, most=1),
-                fixes=(),
-                severity=Severity.WARNING,
-            )
-            return _finding(one.declared, Candidate(problem, possible=True), context)
+            return _finding(one.declared, as_possible(symptom.because, *seen), context)
     return None
 
 

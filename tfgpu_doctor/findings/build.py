@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
@@ -28,7 +27,9 @@ _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
 _NOT_A_MAC = Fix("Use a Linux machine with an NVIDIA GPU; containers on a Mac have none", ("tfgpu plan --os linux",))
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 # what only a build with CUDA prints, whatever version is stated
-_OF_A_CUDA_BUILD = ("library-not-opened", "library-opened", "gpu-created", "cuinit-failed", "cudart-not-found")
+_OF_A_CUDA_BUILD = (
+    *("library-not-opened", "library-opened", "gpu-created", "gpu-found", "cuinit-failed", "cudart-not-found"),
+)
 
 
 def _severity(messages: MessageLog | None) -> Severity | None:
@@ -43,7 +44,6 @@ WINDOWS_NATIVE = finding(
     severity=Severity.ERROR,
     title="TensorFlow 2.11 and later have no GPU support on native Windows",
     cause="the Windows wheels contain no CUDA since 2.11; WSL2 runs the Linux wheels on the same GPU",
-    symptoms=(symptoms.NO_GPU_ON_WINDOWS,),
     docs="https://www.tensorflow.org/install/pip#windows-native",
     about_gpus=True,
 )
@@ -221,7 +221,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
 def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
-    if not jetson or messages.complains or lists_gpu(devices):
+    if not jetson or messages.complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
     text = "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow"
     commands = ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version")

@@ -186,7 +186,7 @@ MISSING = finding(
     fixes=install_libraries,
     explained_by=("tf.install-damaged",),
     pointless_after=("cuda.version-mismatch",),
-    symptoms=(symptoms.NO_REASON, symptoms.UNNAMED_DLL),
+    symptoms=(symptoms.UNNAMED_DLL,),
     docs=PIP_GUIDE,
 )
 

@@ -67,4 +67,7 @@ def other_graphics_message(
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
-    return Problem(evidence=found, severity=Severity.WARNING if messages.stops_import and not missing_dll else None)
+    severity = Severity.WARNING if messages.stops_import and not missing_dll else None
+    if reported and messages.speaks_only_of("library-not-opened", "loader-error"):
+        severity = Severity.NOTE  # TensorFlow says what it misses, to somebody who wants no GPU
+    return Problem(evidence=found, severity=severity)

@@ -20,6 +20,7 @@ _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB b
 _FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
 _LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
+_OF_GIGABYTES = re.compile(r"failed to allocate [\d.]+ ?G")
 _GROWTH = Fix(
     text="Let programs that share a GPU allocate only what they need",
     commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",),
@@ -27,8 +28,6 @@ _GROWTH = Fix(
 
 
 # ---------------------------------------------------------------------------------------------- what GPUs show
-
-
 def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str] | None) -> tuple[Gpu, ...]:
     """The GPUs that this process sees, in its order; MIG slices have memory of their own."""
     whole = tuple(gpu for gpu in gpus if not value_or(gpu.mig_mode, False))
@@ -133,6 +132,12 @@ def _of_another_process(log: MessageLog) -> list[Message]:
     return []
 
 
+def _of_several(log: MessageLog) -> list[Message]:
+    """Several processes on one GPU are refused the gigabytes that each of them asks for at its start."""
+    owners = {_owner(m): m for m in log.all("failure-of-process") if _OF_GIGABYTES.search(m.text)}
+    return list(owners.values())[:2] if len(owners) > 1 and not log.has("gpu-created") else []
+
+
 def _another_holder(log: MessageLog) -> list[Message]:
     """Lines that show that another process uses the memory."""
     found = [*_little_free(log)]
@@ -141,7 +146,7 @@ def _another_holder(log: MessageLog) -> list[Message]:
         for m in log.all("cuinit-failed", "out-of-memory")
         if re.search(r"implicit initialization|primary context|cuDevicePrimaryCtxRetain", m.text)
     ]
-    found += [*log.all("devices-busy"), *_of_another_process(log), *log.all("other-holder")]
+    found += [*log.all("devices-busy"), *_of_another_process(log), *_of_several(log), *log.all("other-holder")]
     if not _failed(log):  # no tensor was refused, but a handle was: nothing at all is left
         found += [m for m in log.all("cublas-handle") if _is_refused(m) and _is_of_handle(m)]
     return found

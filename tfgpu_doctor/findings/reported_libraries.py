@@ -28,7 +28,7 @@ from tfgpu_doctor.records.report import Evidence
 from tfgpu_doctor.records.versions import at_least, major, minor, parts
 
 Installed = tuple[tuple[str, str], ...]  # version and where it is named: "12.4", "line 19, as stated"
-_IN_PATH = re.compile(r"cuda-(\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
+_IN_PATH = re.compile(r"cuda[-/](\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
 _RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
 _PIP_RUNTIME = re.compile(r"nvidia-(?:cuda-runtime|cublas)-cu(\d+)")
 _MAIN_CUDNN = re.compile(r"libcudnn\.so|cudnn64_", re.IGNORECASE)
@@ -152,6 +152,10 @@ def _gpu_works(log: MessageLog, devices: tuple[TfDevice, ...]) -> bool:
 def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
     """Libraries of CUDA that could not be opened, and are needed."""
     of_cudnn = {message.line for message in log.all("cudnn-part-missing")}
+    # TensorRT's plugins want others, too, and nobody needs them
+    of_cudnn |= {
+        m.line for name, m in log.libraries("library-not-opened") if name.startswith(("libnvinfer", "nvinfer"))
+    }
     for name, message in log.libraries(*_NOT_OPENED):
         library = known_library(name)
         if library is None or library.component in ("cuda", "cudnn"):

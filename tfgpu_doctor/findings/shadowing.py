@@ -77,7 +77,7 @@ def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
     """The TensorFlow of each folder that has one, in the order of sys.path."""
     found: dict[str, Package] = {}
     for package in packages:
-        if package.name in TENSORFLOW and package.location:
+        if package.name in TENSORFLOW and package.location and not package.location.startswith("line "):
             found.setdefault(_slashes(package.location), package)
     return found
 

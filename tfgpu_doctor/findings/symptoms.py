@@ -14,7 +14,7 @@ from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
+from tfgpu_doctor.records.facts import Gpu, Message, Toolkit
 
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
@@ -88,17 +88,6 @@ def _no_kernels_in_cublas(
     return tuple(m for m in messages.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
 
 
-def _no_gpu_and_no_reason(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> Messages:
-    """The last line read, as the place where a reason should stand."""
-    works = messages.has("gpu-created") or lists_gpu(devices)
-    silent = devices is not None and not works and not messages.complains
-    return messages.messages[-1:] if silent else ()
-
-
-def _no_gpu_on_windows(messages: MessageLog, devices: tuple[TfDevice, ...] | None, os: str | None) -> Messages:
-    return _no_gpu_and_no_reason(messages, devices) if os == "windows" else ()
-
-
 _SAME_MESSAGE = "the message is the same for a library that is missing, of another version, or not on the loader path"
 _SAME_ANSWER = "CUDA returns the same error for a hidden GPU, a missing one, and one that the driver does not support"
 _HANDLE = "a handle that cannot be created mostly means that no memory is left"
@@ -130,13 +119,4 @@ NCCL_SYSTEM_ERROR = Symptom(
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
     lambda messages: () if messages.has("slow") else messages.all("low-utilization"),
-)
-NO_GPU_ON_WINDOWS = Symptom(
-    "on Windows, pip installs a release without GPU support, unless Python is 3.10 or older and 2.10 is asked for",
-    _no_gpu_on_windows,
-)
-NO_REASON = Symptom(
-    "TensorFlow lists no GPU, and the text gives no reason; this is the most common one",
-    _no_gpu_and_no_reason,
-    (*_NO_GPU_SIDE, "cuda.lib-path", "cuda.version-mismatch", "cudnn.lib-path"),
 )

@@ -17,22 +17,7 @@ _INSTALLED_BY = re.compile(
 _OF_DISTRIBUTION = re.compile(
     r"(?<![\w-])nvidia-cuda-toolkit(?:/\w+)?[ =:-]{1,30}(?P<version>\d{1,2}(?:\.\d{1,3}){1,2})\b"
 )
-_CUDA_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bhave\b|\busing\b|\bwith\b|\b(?:up|down)graded to\b|\b(?:went|moved|switched) to\b|\bset ?up\b|^"
-    r"|, |\bmy\b)[^.;]{0,40}?(?<![-\w])(?:CUDA"
-    r"|GPU)(?: ?toolkit| version| ver\w*)*(?: is| to)?[ *_:=-]*v?(?P<version>\d{1,2}\.\d)\b"
-    r"|\bCUDA(?: ?toolkit)? (?:(?:is|was|has been) )?(?:re)?(?:installed|upgraded|updated|set up) (?:as|to|in|with) v?"
-    r"(?P<made>\d{1,2}\.\d)\b|\bCUDA(?: ?toolkit)? v?(?P<there>\d{1,2}\.\d) (?:is "
-    r"|was )?(?:already )?(?:installed|there)\b"
-    r"|[/\\]cuda(?:-|[/\\]v)(?P<path>\d{1,2}\.\d)\b",
-    re.IGNORECASE,
-)
-_CUDNN_SENTENCE = re.compile(
-    r"(?:\binstall\w*|\bha(?:ve|s)\b|\busing\b|\bwith\b|\buse\b|^|\bprovides\b|\bcontains\b|\bships\b|\bonly\b"
-    r"|\bmy\b)[^.;]{0,40}?\b(?:lib)?cuDNN(?: ver\w*)?(?: is)?[ *_:=.-]*v?"
-    r"(?P<version>\d{1,2}(?:\.\d+){0,2})\b(?!-(?:windows|linux|osx))",  # not the CUDA in an archive's name
-    re.IGNORECASE,
-)
+_FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
 _RUNTIME_FILE = re.compile(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)",
     re.IGNORECASE,
@@ -118,9 +103,10 @@ def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
             yield Toolkit(path="nvidia-cuda-toolkit", version=packaged["version"], source=where, via="stated")
         if text.libraries and _HEADER.search(line.text):
             continue
-        if not stated and (sentence := _stated_as_installed(_CUDA_SENTENCE, line.text)):
-            version = sentence["version"] or sentence["there"] or sentence["made"] or sentence["path"]
-            yield Toolkit(path=sentence[0], version=version, source=f"line {line.number}", via="stated")
+        if not stated and (folder := _stated_as_installed(_FOLDER, line.text)):
+            yield Toolkit(path=folder[0], version=folder["version"], source=f"line {line.number}", via="stated")
+    for one in () if stated else text.said("cuda"):
+        yield Toolkit(path=one.raw, version=one.value, source=f"line {one.line}", via="stated")
 
 
 def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
@@ -167,8 +153,8 @@ def _mentioned_cudnn(text: ParsedText) -> Iterator[CudnnFile]:
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")
-        if not stated and (sentence := _stated_as_installed(_CUDNN_SENTENCE, line.text)):
-            yield CudnnFile(path=f"line {line.number}", version=sentence["version"], source="stated")
+    for one in () if stated else text.said("cudnn"):
+        yield CudnnFile(path=f"line {one.line}", version=one.value, source="stated")
 
 
 def _grade(via: str | None) -> str:

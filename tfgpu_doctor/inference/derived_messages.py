@@ -37,7 +37,9 @@ _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
-_JETSON = re.compile(r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b", re.IGNORECASE)
+_JETSON = re.compile(
+    r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b", re.IGNORECASE
+)
 _TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
 _OF_USER = re.compile(
     r"/\.local/lib/python\d\.\d{1,2}/site-packages/tensorflow(?=/)"
@@ -129,6 +131,8 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
         if gpu.created:
             values = {"capability": gpu.compute_capability} if gpu.compute_capability else {}
             yield _message(text, "gpu-created", gpu.line, **values)
+        elif gpu.name and gpu.compute_capability:
+            yield _message(text, "gpu-found", gpu.line)
     build = text.tensorflow.build
     if build.is_cuda_build is False and build.line:
         yield _message(text, "built-without-cuda", build.line)

@@ -5,22 +5,14 @@ from __future__ import annotations
 import re
 
 from tfgpu_doctor.inference.parsed_text import ParsedText
+from tfgpu_doctor.parsers.text import prose
 from tfgpu_doctor.parsers.tools import tensorflow_devices
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Build, Fact, Known, TfDevice, lists_gpu
 
 TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
-# "list_physical_devices('GPU') returns []", "TensorFlow does not see my GPU", "no GPU found"
-_NO_GPU_STATED = re.compile(
-    r"list_physical_devices\([^()]{0,20}\)(?=[^\[\]]{0,60}(?<!\[)(?:\[\](?!\])|\bempty list\b)).{0,70}"
-    r"|(?:^|[.,;:] )\[\] is\b|\b(?:returns?|gets?|gives?|prints?|shows?|lists?) (?:only )?(?:an? )?(?:\[\]|empty list)"
-    r"|\b(?:tensor ?flow|tf|it|that|which|but)\b[\w ]{0,20}(?:\b(?:not|never|cannot|cant|doesnt|no longer)|n't)"
-    r" (?:\w+ )?(?:see|find|detect|recogni[sz]e|use|using|list|pick up|work with)"
-    r" (?:my |the |any |a |our )?(?:\w+ )?GPUs?\b"
-    r"|\bno GPUs? (?:\w+ )?(?:found|detected|listed|available|visible|seen)\b"
-    r"|\bGPUs? (?:is |are |was |were )?not (?:\w+ )?(?:found|detected|recogni[sz]ed|used|visible|seen|listed)\b",
-    re.IGNORECASE,
+_OF_A_PROGRAM = re.compile(
+    r"task manager|^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )"
 )
-_OF_A_PROGRAM = re.compile(r"^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )")
 _TF_INSTALLED = re.compile(
     r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
 )
@@ -55,7 +47,7 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
         return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
     if text.tensorflow.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
-    if shown := text.find(_NO_GPU_STATED, but=_OF_A_PROGRAM):
+    if shown := text.find(prose.NO_GPU, but=_OF_A_PROGRAM):
         return Known((), f"line {shown[1]}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from tfgpu_doctor.inference.cuda import NOT_HERE
 from tfgpu_doctor.inference.parsed_text import ParsedText, fact_from, line_of
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.tools import nvidia_smi_csv, tensorflow_devices
@@ -42,7 +41,9 @@ def driver(text: ParsedText) -> Driver:
         running = Known(False, line_of(stopped[0])) if module is None else running
     return Driver(
         version=_driver_version(text, module, kernel),
-        cuda_supported=Known(text.smi.cuda_version, text.smi_at) if text.smi.cuda_version else NOT_IN_TEXT,
+        cuda_supported=Known(text.smi.cuda_version, text.smi_at)
+        if text.smi.cuda_version
+        else text.said_fact("supported"),
         kernel_module=fact_from(_trimmed(module), kernel),
         kernel_module_loaded=running,
         libcuda=_libcuda(text),
@@ -59,9 +60,7 @@ def _driver_version(text: ParsedText, module: str | None, kernel: Message | None
     if module and kernel:
         return Known(_trimmed(module) or module, line_of(kernel))
     stated = text.stated_fact("driver")
-    if isinstance(stated, Unknown) and (named := text.find(_IN_A_SENTENCE, but=NOT_HERE)):
-        return Known(named[0]["version"], f"line {named[1]}", "stated")
-    return stated
+    return text.said_fact("driver") if isinstance(stated, Unknown) else stated
 
 
 def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
@@ -83,10 +82,10 @@ _STATUS = {
     "OS call failed": "304",
     "unknown error": "999",
 }
-# "driver 550", "NVIDIA driver version is 535.54.03"; a number of three digits alone is a branch
-_IN_A_SENTENCE = re.compile(
-    r"^(?!\d{4}-|[EWI]\d{4} |.{0,80}\.cc:)(?:.{0,300}\b)?driver(?: version| ver\.?)?(?: is| was|:)? ?v?"
-    r"(?P<version>[2-6]\d\d(?:\.\d{1,3}){0,2})(?![\d.]*\d)",
+_SMI_WORKS = re.compile(
+    r"\bnvidia[- ]smi`?\W+(?:\w+\W+){0,3}?(?:works?|working|shows? (?:that )?(?:the |my |a )?(?:gpu|card|driver"
+    r"|correct|fine)|fine|ok|detects?"
+    r"|sees?|lists?|recogni[sz]es?)\b(?! no\b)",
     re.IGNORECASE,
 )
 _OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
@@ -118,7 +117,8 @@ def _cuinit(text: ParsedText) -> Fact[CallResult]:
 
 def _smi_result(text: ParsedText) -> Fact[SmiResult]:
     if text.smi_line is None and not text.smi.failure:
-        return NOT_IN_TEXT
+        said = text.find(_SMI_WORKS)
+        return Known(SmiResult(exit_code=0, output=""), f"line {said[1]}, as stated", "stated") if said else NOT_IN_TEXT
     result = SmiResult(
         exit_code=1 if text.smi.failure else 0,
         output=text.smi.failure or "",
@@ -137,7 +137,19 @@ def gpus(text: ParsedText) -> Fact[Any]:
     if listed := tuple(_listed_gpus(text)):
         return Known(listed, "nvidia-smi -L")
     logged = tensorflow_devices.gpu_facts(text.tensorflow)
-    return Known(logged, f"line {text.tensorflow.gpus[0].line}: TensorFlow's log") if logged else NOT_IN_TEXT
+    if logged:
+        return Known(logged, f"line {text.tensorflow.gpus[0].line}: TensorFlow's log")
+    return _compiled_for(text)
+
+
+def _compiled_for(text: ParsedText) -> Fact[Any]:
+    """The GPU that ptxas was to compile for: sm_86."""
+    for message in text.messages_of("no-arch-in-ptxas"):
+        digits = re.fullmatch(r"sm_(\d{1,2})(\d)a?", message.values["arch"])
+        if digits:
+            capability = Known(f"{digits[1]}.{digits[2]}", line_of(message), "inferred")
+            return Known((Gpu(index=0, compute_capability=capability),), line_of(message), "inferred")
+    return NOT_IN_TEXT
 
 
 def _queried_gpus(text: ParsedText) -> Fact[Any] | None:

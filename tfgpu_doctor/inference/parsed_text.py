@@ -7,8 +7,9 @@ from typing import Any
 
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.messages.template import SHOWN
-from tfgpu_doctor.parsers.text import own_report, platform_hints
+from tfgpu_doctor.parsers.text import own_report, platform_hints, prose
 from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.text.prose import Said
 from tfgpu_doctor.parsers.text.statements import issue_form
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
 from tfgpu_doctor.parsers.tools import (
@@ -23,21 +24,7 @@ from tfgpu_doctor.parsers.tools import (
 )
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
 
-_IN_PASSING = {
-    "python": re.compile(r"\bPython v?(?P<value>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE),
-    "gpu": re.compile(
-        r"\b(?P<value>(?:NVIDIA |GeForce |Quadro |Tesla ){0,3}(?:(?:RTX|GTX|GT) ?[A-Z]?\d{3,4}M?"
-        r"(?: ?Ti| ?SUPER| Ada| Laptop){0,4}|(?:10[5-8]|[2-5]0[5-9])0 ?(?:Ti|SUPER)|(?<=card is a )[2-5]0[5-9]0"
-        r"|(?<=GPU )[2-5]0[5-9]0"
-        r"|A100|A10G?|A30|A40|A16|H100|H200|GH200|L4|L40S?|V100|T4|P100|P40"
-        r"|K80|K[24]0(?:st|[cdmst])?|M60|B200|TITAN (?:RTX|Xp?|V)))\b"
-    ),
-}
-# lines of programs, and what others say of other machines
-_NO_SENTENCE = re.compile(
-    r"\]: |(?<!\[)\] |^\s*(?:File|Collecting|Downloading|Requirement)|https?://|^\d{4}-\d\d-\d\d|\.whl"
-    r"|site-packages|^\s*[\w.\[\]-]+==|== "
-)
+_IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's field
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
 
 
@@ -57,6 +44,7 @@ class ParsedText:
         self.libraries = library_listings.parse(self.lines)
         self.hints = platform_hints.read(self.lines, self._system_name())
         self.messages = (*own, *catalogue.read(self.lines))
+        self.prose = prose.parse(self.lines)
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
 
@@ -76,13 +64,20 @@ class ParsedText:
     def all_stated(self, key: str) -> list[Statement]:
         """Everything that is stated of "os", "python", "tensorflow", "cuda", "cudnn", "driver" or "gpu"."""
         stated = [one for one in self.stated if one.key == key and one.value]
-        return stated or self._in_passing(key)
+        return stated or (self.said(key) if key in _IN_PASSING else [])
 
-    def _in_passing(self, key: str) -> list[Statement]:
-        """The Python or the card that a sentence names, where no form and no list does."""
-        pattern = _IN_PASSING.get(key)
-        found = self.find(pattern, but=_NO_SENTENCE) if pattern else None
-        return [Statement(key, found[0]["value"], found[0][0], found[1])] if found else []
+    def said(self, key: str) -> list[Statement]:
+        """What sentences tell of it, where no form and no list does: what is here, not what is wanted or elsewhere."""
+        named = (one for one in self.prose if one.key == key and self._is_here(one))
+        return [Statement(key, one.value, one.value, one.line) for one in named]
+
+    def _is_here(self, one: Said) -> bool:
+        """A card that somebody names is the one that they have, whatever they want of it."""
+        return one.stance == "here" or (one.key == "gpu" and one.stance == "wanted")
+
+    def said_fact(self, key: str) -> Fact[str]:
+        """The first that a sentence tells of it."""
+        return next((Known(one.value, stated_at(one), "stated") for one in self.said(key)), NOT_IN_TEXT)
 
     def stated_value(self, key: str) -> str | None:
         """The first of it."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from tfgpu_doctor.inference.asks import with_asks
-from tfgpu_doctor.inference.cuda import NOT_HERE, cuda, cudnn
+from tfgpu_doctor.inference.cuda import cuda, cudnn
 from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
@@ -20,6 +20,7 @@ from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.text.prose import card_in
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
 from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
@@ -60,7 +61,8 @@ _PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,
 _OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
 # the graphics of a machine whose owner never speaks of NVIDIA
 _ONLY_GRAPHICS = re.compile(
-    r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD |ATI )?Radeon)\b.{0,40}",
+    r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc|graphics)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD "
+    r"|ATI )?Radeon)\b.{0,40}",
     re.IGNORECASE,
 )
 _DISTRIBUTION_NAMED = re.compile(
@@ -92,11 +94,6 @@ _TF_PINNED = re.compile(
 )
 _NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
-_TF_SENTENCE = re.compile(
-    r"\b(?:tensor ?flow|TF)(?:-gpu)?(?: version| ver| v)?"
-    r"(?: is| =|:| -)? ?\(?v?(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b",
-    re.IGNORECASE,
-)
 
 
 def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
@@ -195,7 +192,7 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
         if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
     ]
     if cards:
-        found = tuple(PciGpu(address="", device_id="", name=one.value) for one in cards[:1])
+        found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
         return Known(found, stated_at(cards[0]), "stated")
     if named:
         return Known((), stated_at(named[0]), "stated")
@@ -278,7 +275,10 @@ def _named_version(text: ParsedText) -> Fact[str]:
     """The release that an image, an archive, a wheel, a sentence or a command names, else that of the list."""
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
         return Known(found[0]["version"], f"line {found[1]}")
-    if found := text.find(_TF_SENTENCE, but=NOT_HERE) or text.find(_TF_PINNED, but=_NO_INSTALL):
+    said = text.said_fact("tensorflow")
+    if isinstance(said, Known):
+        return said
+    if found := text.find(_TF_PINNED, but=_NO_INSTALL):
         return Known(found[0]["version"], f"line {found[1]}", "stated")
     return _listed_version(text)
 
@@ -331,6 +331,8 @@ def _first_word(stated: Statement | None) -> Fact[str]:
 
 
 def _may_be(package: str, version: str) -> bool:
-    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11."""
+    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly is a dev one."""
     number = re.match(r"(\d+)\.(\d+)", version)
+    if package.startswith("tf-nightly"):
+        return "dev" in version
     return number is None or package != "tensorflow-gpu" or (int(number[1]), int(number[2])) <= (2, 11)

@@ -19,6 +19,7 @@ ROLES: dict[str, template.Role] = {
             "conda-tensorflow",
             "container-start",
             "gpu-created",
+            "gpu-found",
             "jetson",
             "log-era",
             "notebook",

@@ -149,7 +149,7 @@ TEMPLATES = (
     ),
     template(
         "two-tensorflows",
-        "tensorflow-gpu|tensorflow_gpu|cpu version",
+        "tensorflow-gpu|tensorflow_gpu|cpu version|installing both|install both|have both",
         r"\btensorflow(?:-gpu)?==[\d.]{3,8} and tensorflow(?:-gpu)?==[\d.]{3,8} (?:are |were )?installed"
         r"|\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
         r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
@@ -157,6 +157,7 @@ TEMPLATES = (
         r"|\btensorflow[-_]gpu\b.{0,80}\b(?:overwrit|overrid|overrul)\w{1,4}\b"
         r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b"
         r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
+        r"|\b(?:install(?:ing|ed)?|hav(?:e|ing)) both\b(?! CUDA| python).{0,60}\b(?:tensor ?flow|tf|gpu)\b"
         r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
         r"\b(?:even (?:if|when|though)|overrid|overwrit)",
     ),

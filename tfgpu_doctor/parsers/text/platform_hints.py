@@ -35,6 +35,9 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
     r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
     r"|the )?(?:k8s|kubernetes|gke|eks)\b"
 )
+# Docker's prefix of a service's lines, and where the NVIDIA runtime mounts the driver
+_SERVICE = re.compile(r"^[\w.-]{1,60}[-_]\d{1,3} +\| |LD_LIBRARY_PATH: */usr/local/nvidia/lib(?:64)?(?::|\s*$)")
+_HUB_POD = re.compile(r"(?:diagnostic information for host|hostname): *jupyter-[\w-]+\s*$")  # JupyterHub on Kubernetes
 _APPTAINER = re.compile(
     r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
     r"|inside) (?:an? )?(?:Singularity|Apptainer)\b|Singularity>|Apptainer>|/\.singularity\.d/"
@@ -175,10 +178,10 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
 
 
 def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
-    for kind, pattern in (("kubernetes", _KUBERNETES), ("apptainer", _APPTAINER)):
+    for kind, pattern in (("kubernetes", _KUBERNETES), ("kubernetes", _HUB_POD), ("apptainer", _APPTAINER)):
         if (line := _first(pattern, lines)) is not None:
             return kind, line
-    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD):
+    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD, _SERVICE):
         if (line := _first(pattern, lines)) is not None:
             podman = "podman" in next(one.text for one in lines if one.number == line)
             return "podman" if podman else "docker", line

@@ -1,0 +1,44 @@
+"""What is possible, and the command that would decide; where nothing shows a cause, the commonest ones. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tfgpu_doctor.diagnosis.judging import Candidate, Judged
+from tfgpu_doctor.findings.commonness import BECAUSE, MOST, common_causes, situation
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Declaration, Problem
+from tfgpu_doctor.findings.driver_answers import smi_works
+from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.findings.message_log import message_evidence
+from tfgpu_doctor.records.facts import Known, Message, value_or
+from tfgpu_doctor.records.report import Severity
+
+def likeliest(judged: Iterable[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
+    """The commonest causes of what a text tells of, without those that the facts contradict."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known):
+        return
+    seen = situation(messages.value, value_or(fetch("devices", context), None))
+    if seen is None:
+        return
+    version = context.facts.tensorflow.version
+    causes = common_causes(
+        seen[0],
+        os=value_or(context.facts.host.os, None),
+        container=value_or(context.facts.host.container, None),
+        cards=value_or(fetch("cards", context), ()),
+        releases=(version.value,) if isinstance(version, Known) else version.one_of,
+        driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
+    )
+    open_ones = {one.declared.id: one for one in judged if not one.candidates and not one.contradicted}
+    for one in [open_ones[cause] for cause in causes if cause in open_ones][:MOST]:
+        yield one.declared, as_possible(BECAUSE, seen[1])
+
+
+def as_possible(because: str, *seen: Message) -> Candidate:
+    """A finding that nothing shows and nothing rules out; the commands that decide stand with all of them."""
+    problem = Problem(
+        cause=because, evidence=message_evidence(*seen, most=1), fixes=(), severity=Severity.WARNING
+    )
+    return Candidate(problem, possible=True)

@@ -1,0 +1,239 @@
+"""What people write in sentences: the card, the versions, the system; of here, of elsewhere, or of what is wanted.
+
+A form, a list or a program's output says what it means by its shape. A sentence does not: "CUDA 11.2" is there, is
+asked for, is what the driver supports, or was there last year. The words around a number decide.
+
+>>> text = '''I've got a 1070ti and tf-gpu 1.14 with cuda 10.0, but TensorFlow 2.4 needs CUDA 11.
+... nvidia-smi says CUDA 12.2. 我的显卡是RTX 3090，cudnn 7.4'''
+>>> for one in parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.key, one.value, one.stance)
+1 gpu 1070ti here
+1 tensorflow 1.14 here
+1 cuda 10.0 here
+1 tensorflow 2.4 wanted
+1 cuda 11 wanted
+2 supported 12.2 here
+2 gpu RTX 3090 here
+2 cudnn 7.4 here
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.text.statements import values
+from tfgpu_doctor.records.versions import major
+
+LONGEST = 2_000  # characters of a line; people write a paragraph as one
+_AROUND = 45  # characters around a number whose words decide
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing that a sentence names."""
+
+    key: str  # "gpu", "cuda", "cudnn", "driver", "python", "tensorflow"; "supported": what the driver's CUDA may be
+    value: str
+    stance: str  # "here", "wanted" (asked for, needed, recommended), "elsewhere" (another machine, or another time)
+    line: int
+    start: int  # place in the line
+
+
+# lines of programs, of code, and links
+_OF_A_PROGRAM = re.compile(
+    r"^\s*(?:File \"|Collecting |Downloading |Requirement already|Using cached |Installing |Building |Step \d"
+    r"|--->|\+-|[|+]"
+    r"|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
+    r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
+    r"|^\s*[\w.\[\]-]+ ?==\S+$"
+    r"|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py|pypi|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
+)
+_ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
+_CLAUSE = re.compile(
+    r"(?<=[\w)\]'\"`%])[.!?;](?=\s|$)|[。！？；]|\s[-–—]{1,2}\s|\b(?:but|however|while|whereas|although|though|aber"
+    r"|pero|mais"
+    r"|sondern)\b|但是?|しかし|ですが|하지만|\bно\b",
+    re.IGNORECASE,
+)
+_VERSION_WORD = (
+    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was|版本|バージョン|버전|верси[яию]|versi[oó]n|versão)"
+)
+_LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
+_NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
+_NAMED = {
+    "cudnn": r"(?:lib)?cu ?dnn",
+    "cuda": r"cuda(?: ?tool ?kit)?",
+    "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?",
+    "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
+    "driver": r"driver",
+}
+_VERSIONS = tuple(
+    (key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()
+)
+_LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
+_DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
+_SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
+_GPU = re.compile(
+    r"(?<![A-Za-z0-9_.])(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
+    r"(?:(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}m?)"
+    r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|xavier(?: nx)?|agx \w+"
+    r"|orin(?: (?:nano|nx))?|thor)"
+    r"|(?<=quadro )(?:[kmpt]?\d{3,4}m?|gp100|gv100|rtx \d{4})|(?<=nvidia )(?:[kmpt]\d{3,4}m?|\d{3,4}mx?|a2|l2)|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )\d{3}[am]|dgx spark|gb300|cmp \d{2,3}hx"
+    r""
+    r"|[89]\d0mx?|[0-9]{3}mx"
+    r"|(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)"
+    r"|a100x?|a10g?|a16|a30x?|a40|a800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40s?|l20|v100s?"
+    r"|t4g?|p100|p40|p4"
+    r"|k80|k40[cmst]?|k20[cmsx]?|k520|m40|m60|m10|c20[57]0|m20[579]0|a[2-6]000|a4500|a5500|t[1246]000?"
+    r"|(?P<bare>(?:10[1-8]|16[3-6]|20[6-8]|30[5-9]|40[5-9]|50[5-9])0))"
+    r"(?:[ -]?(?:ti|super|ada(?: generation)?|laptop|mobile|max-?q|notebook|sxm\d?|pcie"
+    r"|m)(?![A-Za-z0-9])){0,4})(?![A-Za-z0-9_%]|\.\d)",
+    re.IGNORECASE,
+)
+# a bare number is a card only beside one of these words
+_CARD_WORD = re.compile(
+    r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|顯卡|グラボ|그래픽|tarjeta|placa|carte|karte|видеокарт",
+    re.IGNORECASE,
+)
+_NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
+_WANTED = re.compile(
+    r"\b(?:need|require|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s|ing)? for"
+    r"|asks?|ask(?:s|ing) for"
+    r"|search|minimum|at least|official|document|doc says|speaks? of|highest|tested|compiled|built (?:for"
+    r"|against|with)|designed|meant|intended|instead of|rather than"
+    r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
+    r"|cannot open"
+    r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
+    r"|or (?:earlier|later|newer|above|higher|below))",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
+_SUPPORTED = re.compile(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:", re.IGNORECASE)
+_TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
+_ELSEWHERE = re.compile(
+    r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|last (?:week|month|year)"
+    r"|(?:an)?other (?:machine|computer|pc|server"
+    r"|laptop|system|env\w*|box|node)|old (?:machine|computer|pc|laptop|card|gpu)|friend|colleague|uninstall\w*"
+    r"|removed?|works? (?:fine |well |perfectly |ok |great )?"
+    r"(?:on|with|in|under|for)|worked (?:\w+ )?(?:on|with|in|under)|(?:also|have|already)? ?tried"
+    r"|downgraded from|upgraded from|updated from)\b",
+    re.IGNORECASE,
+)
+_IN_THE_PAST = re.compile(
+    r"[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b", re.IGNORECASE
+)
+
+
+def parse(lines: Sequence[Line]) -> tuple[Said, ...]:
+    """Everything that sentences name, in the order of the text."""
+    return tuple(one for line in lines if is_sentence(line.text) for one in _of_line(line))
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a person wrote the line, as far as its shape tells."""
+    return len(text) <= LONGEST and _OF_A_PROGRAM.search(text) is None
+
+
+def _of_line(line: Line) -> Iterator[Said]:
+    start = 0
+    for clause, offset in _clauses(line.text):
+        start = offset
+        found = sorted(_of_clause(clause), key=lambda one: one[2])
+        for key, value, place, end in found:
+            if not (key != "gpu" and _ERROR.search(clause)):
+                yield Said(key, value, stance(clause, place, end), line.number, start + place)
+
+
+def _clauses(text: str) -> Iterator[tuple[str, int]]:
+    start = 0
+    for match in _CLAUSE.finditer(text):
+        yield text[start : match.start()], start
+        start = match.end()
+    yield text[start:], start
+
+
+def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
+    """Key, value, first and last place."""
+    taken: list[tuple[int, int]] = []
+    for key, pattern in _VERSIONS:
+        for match in pattern.finditer(clause):
+            if any(first <= match.start("number") < last for first, last in taken):
+                continue
+            if value := _version(key, match["number"]):
+                taken.append(match.span())
+                named = "supported" if key == "cuda" and _is_supported(clause) else key
+                yield named, value, match.start(), match.end()
+    for match in _SHORT_PYTHON.finditer(clause):
+        yield "python", f"{match['major']}.{match['minor']}", match.start(), match.end()
+    for match in _GPU.finditer(clause):
+        name = " ".join(match["name"].split())
+        bare = match["bare"] is not None and match["bare"] == match["name"]
+        if not _NO_CARD.match(name) and not (bare and not _CARD_WORD.search(clause)):
+            yield "gpu", name, match.start(), match.end()
+
+
+def card_in(text: str) -> str | None:
+    """The first GPU that a text names: of "Nvidia A100, split into two of 40GB" the A100."""
+    return next((" ".join(match["name"].split()) for match in _GPU.finditer(text) if not match["bare"]), None)
+
+
+def _version(key: str, number: str) -> str | None:
+    low, high = _LIMITS[key]
+    version = values.tensorflow(number) if key == "tensorflow" else number
+    if not version or not low <= int(major(version)) <= high:
+        return None
+    return version if "." in version or key not in _DOTTED else None
+
+
+def _is_supported(clause: str) -> bool:
+    """Whether the number is what the driver supports; a clause that speaks of nvcc too is told apart by its order."""
+    return _SUPPORTED.search(clause) is not None and _TOOLKIT.search(clause) is None
+
+
+def stance(clause: str, start: int, end: int) -> str:
+    """Whether what stands there is here, wanted or elsewhere, by the words around it."""
+    before, after = (
+        clause[max(start - _AROUND, 0) : start],
+        _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0],
+    )
+    if _ELSEWHERE.search(before) or _IN_THE_PAST.match(after):
+        return "elsewhere"
+    return "wanted" if _WANTED.search(before) or _WANTED.search(after) else "here"
+
+
+# ------------------------------------------------------------------------------------------------ what goes wrong
+
+_SEES = r"(?:see|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run|work|show|load|compute|train)\w*"
+_A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b)"
+_NEVER = r"(?:\bnot|n[o']t|\bnever|\bno longer|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bcan ?not|\bwithout)"
+# TensorFlow uses no GPU, as people put it
+NO_GPU = re.compile(
+    rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
+    rf"|\b{_A_GPU}\W+(?:\w+\W+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found|available|visible|seen)"
+    rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|detected|listed|available|visible|seen|support|usage|acceleration)"
+    rf"|\b(?:sees?|finds?|detects?|shows?|lists?|has|have|got|gives?) no {_A_GPU}"
+    r"|\b(?:only|just|always|still|keeps?|falls? back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
+    r"|to |the |my |uses? |using )"
+    r"(?:the |my )?cpu\b"
+    r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
+    r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
+    r"|\bon (?:the |my )?cpu only\b"
+    r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
+    r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+\W+){0,4}?(?:\[\](?!\])|empty|nothing"
+    r"|only \W?(?:the )?cpu)"
+    r"|\bgpu (?:usage|utili[sz]ation|load|memory)\W+(?:\w+\W+){0,3}?(?:0 ?%|zero)"
+    r"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){0,4}?(?:gpu|gráfica|tarjeta)"
+    r"|\bn[ãa]o (?:detecta|reconhece|encontra|usa|v[êe]|utiliza)\w*\W+(?:\w+\W+){0,4}?(?:gpu|placa)"
+    r"|\b(?:détecte|trouve|voit|reconna[îi]t|utilise)\w*\W+(?:pas|aucun\w*)\W+(?:\w+\W+){0,4}?(?:gpu|carte)"
+    r"|\b(?:erkennt|findet|sieht|nutzt|benutzt|verwendet)\W(?:\w+\W+){0,5}?(?:nicht|keine?)\b"
+    r"|не (?:видит|использует|находит|определяет|обнаружива)\w*"
+    r"|(?:检测不到|檢測不到|找不到|用不了|无法(?:使用|识别|检测|调用)|没有?(?:使用|用|调用|检测到?)|沒有(?:使用|用到)|不能(?:用|使用)|不(?:用|使用|识别|走)|未(?:使用"
+    r"|检测到)).{0,8}(?:gpu|显卡|顯卡)"
+    r"|(?:gpu|显卡|顯卡).{0,10}(?:不可用|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到|利用率.{0,4}0%)"
+    r"|gpu.{0,15}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ|用され)(?:ない|ません)|見つから)"
+    r"|gpu.{0,15}(?:인식.{0,4}(?:안|못|않)|사용.{0,4}(?:안|못|않)|안 ?잡|못 ?찾)",
+    re.IGNORECASE,
+)
