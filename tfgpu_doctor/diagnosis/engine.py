@@ -20,19 +20,18 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
-from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
+from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
 from tfgpu_doctor.diagnosis.without_gpu import as_notes
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.commonness import SYMPTOMS
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Declaration, Problem
+from tfgpu_doctor.findings.declaration import Declaration
 from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.message_log import message_evidence
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import Facts, Known, Message, value_or
-from tfgpu_doctor.records.report import Finding, Fix, Severity, Undetermined
+from tfgpu_doctor.records.facts import Facts, Known, value_or
+from tfgpu_doctor.records.report import Finding, Undetermined
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,8 @@ def situation(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> tup
     """What goes wrong, and the message that tells; None where nothing does, as far as the text tells."""
     if (
         messages.has("own-finding")
-        or messages.has("gpu-created")
-        and not messages.has("exception", "traceback", "aborted")
+        or (messages.has("gpu-created")
+        and not messages.has("exception", "traceback", "aborted"))
     ):
         return None
     slow = messages.first("slow", "time-on-both", "low-utilization")
