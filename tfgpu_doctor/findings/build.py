@@ -195,7 +195,10 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     variants = messages.all("conda-build")
     if variants and variants[-1].values.get("variant") != "cpu":
         variants = ()  # the last one installed is what runs
-    seen = (*(m for m in variants if m.values.get("variant") == "cpu"), *messages.all("built-without-cuda"))
+    seen = (
+        *(m for m in variants if m.values.get("variant") == "cpu"),
+        *messages.all("built-without-cuda", "cpu-environment"),
+    )
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
     command = "CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'"

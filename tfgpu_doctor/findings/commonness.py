@@ -52,10 +52,8 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
 
 def situation(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
     """What goes wrong, and the message that tells; None where nothing does, as far as the text tells."""
-    if (
-        messages.has("own-finding")
-        or (messages.has("gpu-created")
-        and not messages.has("exception", "traceback", "aborted"))
+    if messages.has("own-finding") or (
+        messages.has("gpu-created") and not messages.has("exception", "traceback", "aborted")
     ):
         return None
     slow = messages.first("slow", "time-on-both", "low-utilization")

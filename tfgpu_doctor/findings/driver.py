@@ -212,12 +212,12 @@ def libcuda_message(
     """libcuda cannot be opened; the kernel module may be loaded all the same."""
     absent = (
         answers.no_libcuda(messages)
-        or messages.has("smi-no-libcuda")
+        or messages.has("smi-no-libcuda", "driver-not-installed")
         or answers.has_code(cuda_init, answers.LIBCUDA_NOT_OPENED)
     )
     if not absent and not (messages.has("smi-not-found") and messages.has("cuinit-failed", "no-cuda-device")):
         return None
-    found = message_evidence(*answers.driver_messages(messages))
+    found = message_evidence(*messages.all("driver-not-installed"), *answers.driver_messages(messages))
     if not kernel_module_loaded and not answers.smi_works(nvidia_smi):
         return Problem(evidence=found, fixes=(context.remedies.install_driver(), answers.RUN_ON_HOST))
     running = f"kernel module {kernel_module} is loaded" if kernel_module else "driver is loaded"

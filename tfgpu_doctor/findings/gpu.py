@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings.context import Context
@@ -41,6 +42,7 @@ def no_device_named(
     gpus: tuple[Gpu, ...] | None = None,
     host_container: str | None = None,
     messages: MessageLog | None = None,
+    pci_gpus: tuple[PciGpu, ...] | None = None,
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     if messages is not None and messages.has("gpu-created"):
@@ -49,14 +51,16 @@ def no_device_named(
     fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
     where = context.source("variables")
-    if cuda is not None and not visible_devices(cuda, gpus):
+    second = gpus is None and len(pci_gpus or ()) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
+    if cuda is not None and (second or not visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
         fixes += _unset(context)
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
         command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
         fixes.append(Fix(text="Start the container with all GPUs", commands=(command,)))
-    return Problem(evidence=tuple(found), fixes=tuple(fixes)) if found else None
+    unsure = bool(second) and len(found) == 1  # a second GPU need not be named
+    return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure) if found else None
 
 
 # messages that show that the driver, or the access to it, is the reason, and not a variable

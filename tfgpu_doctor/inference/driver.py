@@ -82,12 +82,13 @@ _STATUS = {
     "OS call failed": "304",
     "unknown error": "999",
 }
-_SMI_WORKS = re.compile(
-    r"\bnvidia[- ]smi`?\W+(?:\w+\W+){0,3}?(?:works?|working|shows? (?:that )?(?:the |my |a )?(?:gpu|card|driver"
-    r"|correct|fine)|fine|ok|detects?"
-    r"|sees?|lists?|recogni[sz]es?)\b(?! no\b)",
+# what somebody says of nvidia-smi that tells of no failure
+_SMI_FAILS = re.compile(
+    r"\b(?:fail|error|could|unable|mismatch|no devices|if|try|please|what|cannot|missing|not?|says)\b|n[o']t\b"
+    r"|\[|^\s*[$#>(]",
     re.IGNORECASE,
 )
+_OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda", "nvml-mismatch")
 _OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
 
 
@@ -117,8 +118,9 @@ def _cuinit(text: ParsedText) -> Fact[CallResult]:
 
 def _smi_result(text: ParsedText) -> Fact[SmiResult]:
     if text.smi_line is None and not text.smi.failure:
-        said = text.find(_SMI_WORKS)
-        return Known(SmiResult(exit_code=0, output=""), f"line {said[1]}, as stated", "stated") if said else NOT_IN_TEXT
+        said = next((line for line, clause in text.clauses("nvidia-smi") if not _SMI_FAILS.search(clause)), None)
+        works = said is not None and not text.messages_of(*_OF_SMI)
+        return Known(SmiResult(exit_code=0, output=""), f"line {said}, as stated", "stated") if works else NOT_IN_TEXT
     result = SmiResult(
         exit_code=1 if text.smi.failure else 0,
         output=text.smi.failure or "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from tfgpu_doctor.parsers.messages import catalogue
@@ -78,6 +79,17 @@ class ParsedText:
     def said_fact(self, key: str) -> Fact[str]:
         """The first that a sentence tells of it."""
         return next((Known(one.value, stated_at(one), "stated") for one in self.said(key)), NOT_IN_TEXT)
+
+    def clauses(self, word: str) -> Iterator[tuple[int, str]]:
+        """Line and text of the clauses that have this word, of sentences alone."""
+        for line in self.lines:
+            if word in line.text.lower() and prose.is_sentence(line.text):
+                yield from ((line.number, one) for one, _ in prose.clauses(line.text) if word in one.lower())
+
+    def wanted_fact(self, key: str) -> Fact[str]:
+        """The first that somebody asks for, or that a program needs; mostly it is what runs."""
+        named = (one for one in self.prose if one.key == key and one.stance == "wanted")
+        return next((Known(one.value, f"line {one.line}, as wanted", "inferred") for one in named), NOT_IN_TEXT)
 
     def stated_value(self, key: str) -> str | None:
         """The first of it."""

@@ -104,12 +104,19 @@ def _newest_patches(wheels: Iterable[_Wheel]) -> dict[Series, Version]:
     return newest
 
 
-def python_of_offers(text: ParsedText, matrix: Matrix, platform: Fact[str]) -> Fact[str] | None:
-    """The Python to which pip offers the versions that it lists: known where only one fits, else one of several."""
+def python_of_offers(
+    text: ParsedText, matrix: Matrix, platform: Fact[str], stated: str | None = None
+) -> Fact[str] | None:
+    """The Python to which pip offers the versions that it lists: known where only one fits, else one of several.
+
+    None where it is the stated one, as far as the offers tell.
+    """
     for event in text.events:
         if event.kind != "no-version" or not event.versions:
             continue
         found = versions_offered(matrix, event.name, event.versions, value_or(platform, None))
+        if found is not None and stated and minor(stated) in found.pythons:
+            return None
         if found is not None and len(found.pythons) == 1:
             return Known(found.pythons[0], f"line {event.line}: the versions that pip offers", "inferred")
         if found is not None and 1 < len(found.pythons) <= MOST:

@@ -48,7 +48,7 @@ _APPLE_SILICON = re.compile(
     re.IGNORECASE,
 )
 _NOT_NVIDIA = re.compile(
-    r"\b(?:amd|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega|none|cpu only|no gpu)",
+    r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega|none|cpu only|no gpu)",
     re.IGNORECASE,
 )
 _NVIDIA = re.compile(
@@ -62,7 +62,7 @@ _OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|A
 # the graphics of a machine whose owner never speaks of NVIDIA
 _ONLY_GRAPHICS = re.compile(
     r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc|graphics)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD "
-    r"|ATI )?Radeon)\b.{0,40}",
+    r"|ATI )?Radeon|AMD Ra[a-z]{3,5}n|(?:AMD|ATI) (?:R[579X]|Vega|GPU|card|graphics))\b.{0,40}",
     re.IGNORECASE,
 )
 _DISTRIBUTION_NAMED = re.compile(
@@ -213,8 +213,8 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
         digits = site[0]["digits"] or ""
         version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path", "inferred")
     platform = _platform(text)
-    if isinstance(version, Unknown) and matrix is not None:
-        version = python_of_offers(text, matrix, platform) or version
+    if matrix is not None:  # the Python that pip serves, whatever somebody fills in
+        version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
     bits = _of(text.system.python_bits)
     if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
         bits = Known(32, f"line {path[1]}: a path", "inferred")
@@ -257,6 +257,8 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     version = text.stated_fact("tensorflow")
     if isinstance(version, Unknown):
         version = _named_version(text)
+    if isinstance(version, Unknown):
+        version = text.wanted_fact("tensorflow")
     if isinstance(version, Unknown) and text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
         source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
         version = Known(bare[0]["version"], source, "inferred")

@@ -104,6 +104,12 @@ TEMPLATES = (
         role="context",
     ),
     template(
+        "driver-not-installed",
+        "driver",
+        r"\bno nvidia driver (?:was |is )?(?:found|installed)|\b(?:does not|doesn't|did not|didn't|no longer) install"
+        r" (?:the |any )?(?:\w+ ){0,2}drivers?\b|\bdrivers? (?:is|are) not installed\b",
+    ),
+    template(
         "no-gpu-present",
         "cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
         r"\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host|install(?:ation)?|set-?up|mode)\b"

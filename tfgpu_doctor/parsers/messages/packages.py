@@ -28,7 +28,8 @@ TEMPLATES = (
         "package-removed",
         "tensorflow-gpu|tensorflow_gpu",
         r"\"?tensorflow-gpu\"? package has been removed|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
-        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}(?:error|fail)",
+        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}"
+        r"(?:error(?!: (?:Could not find|No matching))|fail)",
         stops_import=True,
     ),
     template(
@@ -160,6 +161,12 @@ TEMPLATES = (
         r"|\b(?:install(?:ing|ed)?|hav(?:e|ing)) both\b(?! CUDA| python).{0,60}\b(?:tensor ?flow|tf|gpu)\b"
         r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
         r"\b(?:even (?:if|when|though)|overrid|overwrit)",
+    ),
+    template(
+        "cpu-environment",
+        "cpu",
+        r"\b(?:conda|source|mamba|workon) (?:activate )?\S{0,40}?[-_]cpu\b|\benvs?[/\\][\w.-]{0,40}[-_]cpu\b",
+        role="context",
     ),
     template(
         "tensorflow-installed",

@@ -47,7 +47,7 @@ TEMPLATES = (
     template("nccl-warning", "nccl warn", r"NCCL WARN (?P<why>.*)"),
     template(
         "nccl-error",
-        "nccl",
+        "nccl|unhandled cuda error|unhandled system error",
         r"nccl(?:SystemError|InternalError|UnhandledCudaError|InvalidUsage|InvalidArgument|RemoteError)"
         r"|NCCL (?:operation|error|failure)\b.{0,60}(?:fail|error)|unhandled (?:cuda|system) error"
         r"|Op(?:Kernel)? .{0,60}'?Nccl\w+'?.{0,80}|Op type not registered 'Nccl\w+'|Error invoking NCCL"

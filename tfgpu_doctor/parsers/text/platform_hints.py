@@ -58,6 +58,8 @@ _WSL = re.compile(
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
     re.IGNORECASE,
 )
+_R = re.compile(r"\btf\$|\bRStudio\b|\bkeras3?::|\blibrary\(keras")
+_IN_WSL = re.compile(r"\b(?:in|inside|on|under|within|from) (?:the |my )?WSL", re.IGNORECASE)
 _WINDOWS_BANNER = re.compile(r"Microsoft Windows \[Version")
 _UBUNTU_APP = re.compile(
     r"\bUbuntu\b.{0,20}(?:app|terminal|distro|window|bash)|^\s*\$ (?:ls|cat|sudo|nvidia-smi|python3?|pip3?)\b"
@@ -160,6 +162,8 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     wsl = _first(_WSL, lines)
+    if wsl is not None and stated and "win" in stated.lower() and _first(_R, lines) and not _first(_IN_WSL, lines):
+        wsl = None  # RStudio runs on Windows, whatever else is set up there
     if wsl is None and (windows := _first(_WINDOWS_BANNER, lines)) and _first(_UBUNTU_APP, lines):
         wsl = windows
     if wsl is not None:

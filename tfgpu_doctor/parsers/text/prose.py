@@ -81,7 +81,8 @@ _GPU = re.compile(
     r"(?:(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}m?)"
     r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|xavier(?: nx)?|agx \w+"
     r"|orin(?: (?:nano|nx))?|thor)"
-    r"|(?<=quadro )(?:[kmpt]?\d{3,4}m?|gp100|gv100|rtx \d{4})|(?<=nvidia )(?:[kmpt]\d{3,4}m?|\d{3,4}mx?|a2|l2)|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )\d{3}[am]|dgx spark|gb300|cmp \d{2,3}hx"
+    r"|(?<=quadro )(?:[kmpt]?\d{3,4}m?|gp100|gv100|rtx \d{4})|(?<=nvidia )(?:[kmpt]\d{3,4}m?|\d{3,4}mx?|a2|l2)"
+    r"|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )\d{3}[am]|dgx spark|gb300|cmp \d{2,3}hx"
     r""
     r"|[89]\d0mx?|[0-9]{3}mx"
     r"|(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)"
@@ -107,7 +108,7 @@ _WANTED = re.compile(
     r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
     r"|cannot open"
     r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
-    r"|or (?:earlier|later|newer|above|higher|below))",
+    r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install|cuda version:)",
     re.IGNORECASE,
 )
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
@@ -139,7 +140,7 @@ def is_sentence(text: str) -> bool:
 
 def _of_line(line: Line) -> Iterator[Said]:
     start = 0
-    for clause, offset in _clauses(line.text):
+    for clause, offset in clauses(line.text):
         start = offset
         found = sorted(_of_clause(clause), key=lambda one: one[2])
         for key, value, place, end in found:
@@ -147,7 +148,8 @@ def _of_line(line: Line) -> Iterator[Said]:
                 yield Said(key, value, stance(clause, place, end), line.number, start + place)
 
 
-def _clauses(text: str) -> Iterator[tuple[str, int]]:
+def clauses(text: str) -> Iterator[tuple[str, int]]:
+    """The parts of a line that may contradict each other, each with its place."""
     start = 0
     for match in _CLAUSE.finditer(text):
         yield text[start : match.start()], start
@@ -206,14 +208,14 @@ def stance(clause: str, start: int, end: int) -> str:
 
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
-_SEES = r"(?:see|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run|work|show|load|compute|train)\w*"
+_SEES = r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run|work|show|load|compute|train)\w*"
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b)"
 _NEVER = r"(?:\bnot|n[o']t|\bnever|\bno longer|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bcan ?not|\bwithout)"
 # TensorFlow uses no GPU, as people put it
 NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
     rf"|\b{_A_GPU}\W+(?:\w+\W+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found|available|visible|seen)"
-    rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|detected|listed|available|visible|seen|support|usage|acceleration)"
+    rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
     rf"|\b(?:sees?|finds?|detects?|shows?|lists?|has|have|got|gives?) no {_A_GPU}"
     r"|\b(?:only|just|always|still|keeps?|falls? back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
     r"|to |the |my |uses? |using )"
@@ -230,6 +232,7 @@ NO_GPU = re.compile(
     r"|\b(?:détecte|trouve|voit|reconna[îi]t|utilise)\w*\W+(?:pas|aucun\w*)\W+(?:\w+\W+){0,4}?(?:gpu|carte)"
     r"|\b(?:erkennt|findet|sieht|nutzt|benutzt|verwendet)\W(?:\w+\W+){0,5}?(?:nicht|keine?)\b"
     r"|не (?:видит|использует|находит|определяет|обнаружива)\w*"
+    r"|(?:使用|用|走)cpu"
     r"|(?:检测不到|檢測不到|找不到|用不了|无法(?:使用|识别|检测|调用)|没有?(?:使用|用|调用|检测到?)|沒有(?:使用|用到)|不能(?:用|使用)|不(?:用|使用|识别|走)|未(?:使用"
     r"|检测到)).{0,8}(?:gpu|显卡|顯卡)"
     r"|(?:gpu|显卡|顯卡).{0,10}(?:不可用|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到|利用率.{0,4}0%)"

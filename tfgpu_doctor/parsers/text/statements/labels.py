@@ -73,7 +73,7 @@ LABELS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
             _one("driver", values.driver),
         ),
         (
-            r"(?:nvidia )?gpus?(?: ?(?:model|type|name|card|s|used|device|info))?"
+            r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
             r"(?: (?:name|version))?(?: ?(?:and|/|&) ?memory)?"
             r"|(?:graphics?|video|nvidia|display)[ -]?cards?(?: model)?|gpu models? and memory|graphics|device name",
             GPU,
