@@ -74,6 +74,8 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
         {"tool": "535.54.03", "driver": "535.54.03"},
     ),
     ("no-gpu-present", "this is a CPU-only machine", {}),
+    ("driver-not-installed", "the image does not install the GPU drivers any more", {}),
+    ("cpu-environment", "What I do is conda activate spleeter-cpu", {}),
     ("no-gpu-present", "there is no graphics card in this box", {}),
     ("power-capped", "        SW Power Cap                      : Active", {}),
     ("no-device-node", "no NVIDIA GPU device is present: /dev/nvidia0 does not exist", {}),

@@ -31,7 +31,9 @@ from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Facts, Known, value_or
-from tfgpu_doctor.records.report import Finding, Undetermined
+from tfgpu_doctor.records.report import Finding, Fix, Undetermined
+
+_ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
 
 @dataclass(frozen=True)

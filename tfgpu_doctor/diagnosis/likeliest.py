@@ -14,6 +14,7 @@ from tfgpu_doctor.findings.message_log import message_evidence
 from tfgpu_doctor.records.facts import Known, Message, value_or
 from tfgpu_doctor.records.report import Severity
 
+
 def likeliest(judged: Iterable[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
     """The commonest causes of what a text tells of, without those that the facts contradict."""
     messages = fetch("messages", context)
@@ -38,7 +39,5 @@ def likeliest(judged: Iterable[Judged], context: Context) -> Iterator[tuple[Decl
 
 def as_possible(because: str, *seen: Message) -> Candidate:
     """A finding that nothing shows and nothing rules out; the commands that decide stand with all of them."""
-    problem = Problem(
-        cause=because, evidence=message_evidence(*seen, most=1), fixes=(), severity=Severity.WARNING
-    )
+    problem = Problem(cause=because, evidence=message_evidence(*seen, most=1), fixes=(), severity=Severity.WARNING)
     return Candidate(problem, possible=True)

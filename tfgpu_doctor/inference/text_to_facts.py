@@ -48,7 +48,8 @@ _APPLE_SILICON = re.compile(
     re.IGNORECASE,
 )
 _NOT_NVIDIA = re.compile(
-    r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega|none|cpu only|no gpu)",
+    r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega"
+    r"|none|cpu only|no gpu)",
     re.IGNORECASE,
 )
 _NVIDIA = re.compile(

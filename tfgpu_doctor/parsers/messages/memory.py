@@ -26,11 +26,13 @@ TEMPLATES = (
     # in words; neither a wish nor advice
     template(
         "out-of-memory",
-        "gives oom|gives me oom|is out of memory|out of memory with|oom error|oom exception|goes oom|went oom|get oom|got oom|gets oom|an oom|of vram|out of gpu memory|"
+        "gives oom|gives me oom|is out of memory|out of memory with|oom error|oom exception|"
+        "goes oom|went oom|get oom|got oom|gets oom|an oom|of vram|out of gpu memory|"
         "not enough memory|not enough gpu memory",
         r"^(?!.{0,300}?\b(?:avoid\w*|prevent\w*|never|handl\w*|want|if|in case|without|may|might)\b.{0,80}?"
         r"\b(?:OOM|out of|not enough))"
-        r".{0,300}?\b(?:gives (?:me )?(?:an )?OOM|GPU is out of memory|OOM (?:error|exception)s?\b(?! (?:handl|recover))|(?:goes|went|get|gets|got|an) OOM\b"
+        r".{0,300}?\b(?:gives (?:me )?(?:an )?OOM|GPU is out of memory|OOM (?:error|exception)s?\b(?! (?:handl"
+        r"|recover))|(?:goes|went|get|gets|got|an) OOM\b"
         r"|out of (?:GPU memory|VRAM)\b|not enough (?:GPU )?memory\b(?! (?:left )?on the (?:disk|drive)))",
     ),
     template(

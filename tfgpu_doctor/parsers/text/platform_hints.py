@@ -161,24 +161,30 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
-    wsl = _first(_WSL, lines)
-    if wsl is not None and stated and "win" in stated.lower() and _first(_R, lines) and not _first(_IN_WSL, lines):
-        wsl = None  # RStudio runs on Windows, whatever else is set up there
-    if wsl is None and (windows := _first(_WINDOWS_BANNER, lines)) and _first(_UBUNTU_APP, lines):
-        wsl = windows
-    if wsl is not None:
+    named = _named_system(stated.lower()) if stated else None
+    if (wsl := _in_wsl(lines, named)) is not None:
         return "wsl2", wsl
-    if stated:
-        low = stated.lower()
-        if "win" in low and "darwin" not in low:
-            return "windows", None
-        if "mac" in low or "os x" in low or "osx" in low or "darwin" in low:
-            return "macos", None
-        return "linux", None
+    if named:
+        return named, None
     for name, pattern in _SYSTEMS:
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None
+
+
+def _named_system(stated: str) -> str:
+    if "win" in stated and "darwin" not in stated:
+        return "windows"
+    return "macos" if any(word in stated for word in ("mac", "os x", "osx", "darwin")) else "linux"
+
+
+def _in_wsl(lines: Sequence[Line], named: str | None) -> int | None:
+    wsl = _first(_WSL, lines)
+    if wsl is None:
+        windows = _first(_WINDOWS_BANNER, lines)
+        return windows if windows and _first(_UBUNTU_APP, lines) else None
+    # RStudio runs on Windows, whatever else is set up there
+    return None if named == "windows" and _first(_R, lines) and not _first(_IN_WSL, lines) else wsl
 
 
 def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:

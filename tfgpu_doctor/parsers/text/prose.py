@@ -208,7 +208,10 @@ def stance(clause: str, start: int, end: int) -> str:
 
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
-_SEES = r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run|work|show|load|compute|train)\w*"
+_SEES = (
+    r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run|work|show"
+    r"|load|compute|train)\w*"
+)
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b)"
 _NEVER = r"(?:\bnot|n[o']t|\bnever|\bno longer|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bcan ?not|\bwithout)"
 # TensorFlow uses no GPU, as people put it

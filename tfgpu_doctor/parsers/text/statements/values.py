@@ -60,7 +60,8 @@ _OS = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(
-    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b|\barc\b|apple|\bm[1-4]\b"
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b"
+    r"|\barc\b|apple|\bm[1-4]\b"
     r"|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b|grace|blackwell"
     r"|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
     re.IGNORECASE,
