@@ -36,7 +36,7 @@ CALLS = {
     "doctor": ([], ["--no-import", "--format", "html", "--output", "page.html"], ["--from", "report.json"]),
     "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
     "install": (["made", "--dry-run", "--gpu", "H100", "--os", "macos"],),  # more in tests/install
-    "matrix": (["cuda", "--version", "12.5"],),
+    "matrix": (["cuda", "--version", "12.5"], ["container", "nvidia/cuda:12.3.2-base-ubuntu22.04"], ["--about"]),
     "plan": ([], ["--gpu", "H100"]),
     "smoke": (["--budget", "5"],),
 }

@@ -51,6 +51,8 @@ BASES: dict[str, tuple[str, ...]] = {
     "install": ("made", "--dry-run", "--gpu", "H100", "--os", "macos"),
     "matrix": (),
     "matrix gpu": ("A100",),
+    "matrix container": ("tensorflow/tensorflow:2.15.0-gpu",),
+    "matrix jetpack": ("6.1",),
     "check": ("requirements.txt",),
     "bench": ("--python", "/nowhere/python"),
     "bench show": ("bench.json",),
@@ -325,4 +327,13 @@ def test_a_command_in_pieces_is_none(size: int, capsys: pytest.CaptureFixture[st
 
 
 def test_every_format_is_tried() -> None:
-    assert set(KINDS) == {"report", "check", "report comparison", "bench", "bench comparison", "smoke", "plan"}
+    assert set(KINDS) == {
+        "report",
+        "check",
+        "report comparison",
+        "bench",
+        "bench comparison",
+        "smoke",
+        "plan",
+        "matrix",
+    }

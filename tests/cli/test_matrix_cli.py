@@ -121,7 +121,6 @@ def test_nothing_found_is_no_error() -> None:
         (("tensorflow", "--version", "2.15.1", "--package", "tensorflow-gpu"), "unknown tensorflow-gpu 2.15.1"),
         (("tensorflow", "--package", "torch"), "unknown package 'torch'; the matrix has tensorflow,"),
         (("tensorflow", "--platform", "linux"), "'linux' is not one of 'linux_x86_64'"),
-        (("tensorflow", "--version", "2.15.1", "--cuda", "12"), "cannot be combined with --cuda"),
         (("tensorflow", "--version", "2.15.1", "--newest"), "cannot be combined with --newest"),
         (("tensorflow", "--version", "2.15.1", "--platform", "all"), "VERSION needs one platform"),
         (("tensorflow", "--cuda", "new"), "'new' is not a CUDA version such as 11.8"),
@@ -130,14 +129,20 @@ def test_nothing_found_is_no_error() -> None:
         (("tensorflow", "--python", "three"), "is not a Python version"),
         (("tensorflow", "--compute-capability", "4.2"), "is not a compute capability of an NVIDIA GPU; known are"),
         (("tensorflow", "--gpu", "Radeon VII"), "unknown GPU 'Radeon VII'"),
-        (("cuda", "--version", "12.5.9"), "unknown CUDA 12.5.9; the nearest known are"),
+        (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
+        (("container", "python:3.11"), "unknown image 'python:3.11'; the matrix knows images of"),
+        (("container", "tensorflow/tensorflow:latest-gpu"), "changes with every release; name a version"),
+        (("container", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "no tag '24.13-tf2-py3'"),
+        (("container", "a b"), "is not an image such as"),
+        (("jetpack", "R99"), "unknown L4T 99; the matrix knows"),
+        (("jetpack", "3.1"), "unknown JetPack 3.1; the matrix knows"),
         (("cuda", "--version", "12"), "CUDA 12 is a series; name one of"),
         (("cudnn", "--version", "99"), "unknown cuDNN 99"),
         (("gpu", "RTX 1234"), "unknown GPU 'RTX 1234'"),
         (("gpu", "\x1b[31mevil\x1b[0m"), r"'\x1b[31mevil\x1b[0m'"),
         (("gpu", "RTX 4090", "--compute-capability", "8.9"), "give either NAME or --compute-capability"),
         (("gpu", "--compute-capability", "x"), "'x' is not a compute capability"),
-        (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json'"),
+        (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json', 'markdown', 'html'"),
         (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
     ],
 )  # fmt: skip
@@ -246,13 +251,116 @@ def test_the_name_of_a_gpu_needs_no_quotes() -> None:
     assert answer("gpu", "RTX", "4090") == answer("gpu", "RTX 4090")
 
 
-@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu", "driver"])
+@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu", "driver", "container", "jetpack"])
 def test_without_a_question_all_rows(table: str) -> None:
     rows = answer(table)
-    assert len(rows) > 20
+    assert len(rows) > 15
     page = matrix(table)
     assert page.exit_code == 0
-    assert len(page.stdout.splitlines()) > 20
+    assert len(page.stdout.splitlines()) > 15
+
+
+def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
+    asked = {version: answer("cuda", version) for version in ("12.9.2", "12.5.9", "12.4.1", "11.2.2", "12.5.0")}
+    assert [(row["version"], row["asked"]) for row in asked.values()] == [
+        ("12.9", "12.9.2"),
+        ("12.5", "12.5.9"),
+        ("12.4.1", None),
+        ("11.2.2", None),
+        ("12.5", None),
+    ]
+    assert asked["11.2.2"]["tensorflow"] == answer("cuda", "11.2")["tensorflow"] != []
+
+
+def test_a_release_with_filters_says_which_it_does_not_match() -> None:
+    row = answer("tensorflow", "2.21", "--gpu", "Tesla K80", "--driver", "470", "--python", "3.8")
+    python, driver, cudnn = row["not_offered_because"]
+    assert python == "no wheel for Python 3.8: 3.10 to 3.13"
+    assert "needs driver 525.60.13 or newer, not 470" in driver
+    assert "needs compute capability 5.0 or later, not 3.7" in cudnn
+    assert answer("tensorflow", "2.14.1", "--gpu", "Tesla K80", "--driver", "470")["not_offered_because"] == []
+    assert "not_offered_because" not in answer("tensorflow", "2.21")
+    assert "built for CUDA 12.5.1, not 11.8" in matrix("tensorflow", "2.21", "--cuda", "11.8").stdout
+
+
+def test_the_list_says_why_newer_releases_are_not_in_it() -> None:
+    page = matrix("tensorflow", "--gpu", "RTX 3090", "--driver", "470").stdout
+    assert "2.18 to 2.21  CUDA 12.5.1 needs driver 525.60.13 or newer, not 470" in page
+
+
+def test_wsl2_has_the_driver_of_windows() -> None:
+    assert answer("tensorflow", "--os", "wsl2", "--driver", "528.33", "--newest")[0]["version"] == "2.21.0"
+    assert answer("tensorflow", "--os", "wsl2", "--driver", "528.24", "--newest")[0]["version"] == "2.14.1"
+    page = matrix("tensorflow", "--os", "wsl2").stdout
+    assert "under WSL2" in page and "driver 528.33" in page and "gets none of its own" in page
+
+
+def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> None:
+    row = answer("tensorflow", "--platform", "windows", "--version", "1.15")
+    assert (row["package"], row["version"], row["cuda"]) == ("tensorflow-gpu", "1.15.5", "10.0")
+    assert answer("tensorflow", "tensorflow==1.15.5", "--os", "windows")["package"] == "tensorflow"
+    assert answer("tensorflow", "1.15", "--os", "windows", "--package", "tensorflow")["gpu"] is False
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("nvcr.io/nvidia/tensorflow:24.02-tf2-py3", {"tensorflow": "2.15.0+nv24.2", "cuda": "12.3.2", "by": "row"}),
+        (
+            "tensorflow/tensorflow:2.15.0-gpu",
+            {"tensorflow": "2.15.0", "cuda": "12.3", "cudnn": "8.9", "python": "3.11"},
+        ),
+        ("docker.io/tensorflow/tensorflow:2.15.0-gpu-jupyter", {"tensorflow": "2.15.0", "cuda": "12.3"}),
+        ("tensorflow/tensorflow:2.15.0", {"tensorflow": "2.15.0", "cuda": None, "by": "rule"}),
+        ("tensorflow/tensorflow:2.10.0-gpu", {"min_driver_linux": "450.80.02", "data_center_branches": ["418", "440"]}),
+        (
+            "nvidia/cuda:12.3.2-cudnn9-devel-ubuntu22.04",
+            {"cuda": "12.3.2", "cudnn": "9", "system": "ubuntu22.04", "min_driver_linux": "545.23.08", "by": "rule"},
+        ),
+        ("nvidia/cuda:12.6.3-cudnn-runtime-ubi9", {"cuda": "12.6.3", "cudnn": "9", "system": "ubi9", "python": "3.9"}),
+        ("nvidia/cuda:11.8.0-base-ubuntu20.04@sha256:0a", {"cuda": "11.8.0", "cudnn": None, "python": "3.8"}),
+        (
+            "nvcr.io/nvidia/l4t-tensorflow:r32.7.1-tf2.7-py3",
+            {"tensorflow": "2.7.0+nv22.1", "jetpack": "4.6.1", "cuda": "10.2", "cudnn": "8.2"},
+        ),
+    ],
+)
+def test_what_an_image_holds(image: str, expected: dict[str, Any]) -> None:
+    row = answer("container", image)
+    assert {name: row[name] for name in expected} == expected
+
+
+def test_a_jetpack_by_its_number_or_that_of_its_linux() -> None:
+    assert answer("jetpack", "6.1") == answer("jetpack", "R36.4.0") == answer("jetpack", "L4T 36.4")
+    row = answer("jetpack", "5.1.2")
+    assert (row["l4t"], row["cuda"], row["python"]) == ("35.4.1", "11.4", "3.8")
+    assert "Jetson AGX Orin" in row["gpus"]
+    assert next(iter(row["wheels"])) == "2.11.0+nv23.3"
+
+
+def test_about_counts_the_rows_of_each_table() -> None:
+    about = answer("--about")
+    assert about == answer("about")
+    tables = {table["name"]: table for table in about["tables"]}
+    assert tables["gpus"]["rows"] == len(answer("gpu"))
+    assert tables["tensorflow"]["derived_by"] == "scripts/refresh_matrix.py"
+    assert all(table["updated"] and table["sources"] for table in tables.values())
+    assert sum(one["rows"] for one in tables["cuda"]["sources"]) == tables["cuda"]["rows"]
+    assert about["rows"] == sum(table["rows"] for table in tables.values())
+    assert "revision" in matrix("--about").stdout
+
+
+@pytest.mark.parametrize("words", ["cuda 12.5", "tensorflow 2.15", "gpu T4", "about", "jetpack 6.1"])
+def test_answers_as_pages(words: str) -> None:
+    markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
+    assert markdown.startswith("**") and "| --- | --- |" in markdown
+    assert html.startswith("<!DOCTYPE html>") and "<table" in html
+
+
+def test_least_and_most_detail() -> None:
+    least, normal, full = (matrix("tensorflow", "2.15", *more).stdout for more in (("-q",), (), ("-v",)))
+    assert len(least) < len(normal) < len(full)
+    assert "symptom" in full and "symptom" not in normal and "from  " not in least
 
 
 # -------------------------------------------------------------------------------------------------- house rules
@@ -262,7 +370,7 @@ def test_the_platforms_are_those_of_the_schema() -> None:
     assert PLATFORMS == KNOWN_PLATFORMS
 
 
-@pytest.mark.parametrize("name", [None, "tensorflow", "cuda", "cudnn", "gpu", "driver", "python"])
+@pytest.mark.parametrize("name", [None, *command.commands])
 def test_every_help_page_has_an_example(name: str | None) -> None:
     done = matrix(*filter(None, (name, "--help")))
     assert done.exit_code == 0

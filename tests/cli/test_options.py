@@ -339,11 +339,11 @@ def test_a_file_that_is_written_is_named_on_standard_error(tmp_path: Path) -> No
 
 
 def test_every_text_has_less_and_more() -> None:
-    """Those that show facts of the matrix have one text."""
     both = {path for path, name, one in options() if name == "--quiet"}
     assert both == {path for path, name, one in options() if name == "--verbose"}
     benches = {f"bench {name}" for name in (*WORKLOADS, "show")}
-    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare", *benches}
+    answers = {path for path, *_ in options() if path.startswith("matrix ")}
+    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare", *benches, *answers}
 
 
 def test_quiet_is_shorter(tmp_path: Path) -> None:

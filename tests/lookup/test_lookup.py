@@ -273,7 +273,14 @@ def test_the_twin_with_the_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [("12.5", "12.5"), ("12.5.1", "12.5.1"), ("12.5.0", "12.5"), ("v11.8", "11.8"), ("cuda 11.8", "11.8")],
+    [
+        ("12.5", "12.5"),
+        ("12.5.1", "12.5.1"),
+        ("12.5.0", "12.5"),
+        ("12.5.9", "12.5"),
+        ("v11.8", "11.8"),
+        ("cuda 11.8", "11.8"),
+    ],
 )
 def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
     assert find_cuda(SMALL, text).version == version
@@ -282,7 +289,7 @@ def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("12.5.9", "unknown CUDA 12.5.9; the nearest known are 12.5.1, 12.5, 12.2"),
+        ("12.7.9", "unknown CUDA 12.7.9; the nearest known are 12.5.1, 12.5, 12.2"),
         ("12", "CUDA 12 is a series; name one of 12.5, 12.2"),
         ("99", "the nearest known are 12.5.1, 12.5"),
         ("new", "'new' is not a CUDA version such as 12.5"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,6 +31,9 @@ from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.render.outline import Block, Line
+from tfgpu_doctor.render.outlines.matrix import Answered, Card, Columns, Legend, Note, Sheet, Sources
+from tfgpu_doctor.render.outlines.matrix_answers import release
 
 TYPES = {
     "report": "Report",
@@ -40,6 +43,7 @@ TYPES = {
     "bench": "BenchResult",
     "bench comparison": "BenchComparison",
     "plan": "Plan",
+    "matrix": "Answered",
 }
 STATES = ("healthy", "broken", "hostile")
 
@@ -56,8 +60,23 @@ def results(kind: str) -> dict[str, Any]:
         "plan": lambda: (_plan("a-blackwell-card"), _plan("a-fermi-card")),
         "bench comparison": lambda: (COMPARISONS["compare-across"], COMPARISONS["compare-all"]),
     }
+    if kind == "matrix":
+        return dict(zip(STATES, _answers(), strict=True))
     document = next(one for one in DOCUMENTS if one.__name__ == TYPES[kind])
     return dict(zip(STATES, (*pairs[kind](), _with_ids(planted(document, BOMB))), strict=True))
+
+
+def _answers() -> Iterator[Answered]:
+    """Answers of the matrix, which knows no broken ones; the last has a bomb in every text."""
+    for row in (MATRIX.tensorflow("2.15.1", "linux_x86_64"), MATRIX.tensorflow("2.15.0", "linux_x86_64")):
+        assert row is not None
+        yield Answered(row, release(MATRIX, row, ("no wheel for Python 3.8",)), MATRIX.revision)
+    line, block = Line("fix", BOMB, BOMB, BOMB, (BOMB,)), (BOMB,)
+    parts = (
+        *(Card(((BOMB, BOMB),)), Columns({BOMB: [BOMB]}), Note(BOMB, BOMB), Legend(BOMB), Sources({BOMB: BOMB})),
+        Block("error", BOMB, (line,), block, BOMB),
+    )
+    yield Answered({BOMB: BOMB}, Sheet(BOMB, BOMB, parts), BOMB)
 
 
 def _with_ids(result: Any) -> Any:

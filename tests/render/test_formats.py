@@ -99,7 +99,7 @@ def test_each_command_offers_what_its_results_can_be_shown_in() -> None:
     assert set(every) - set(choices("check")) == {"prometheus"}
     assert set(every) - set(choices("report comparison")) == {"sarif", "prometheus"}
     assert set(every) - set(choices("bench comparison")) == set(every) - set(choices("bench")) == {"sarif"}
-    assert choices("plan") == ("text", "json", "markdown", "html")
+    assert choices("plan") == choices("matrix") == ("text", "json", "markdown", "html")
 
 
 def test_a_renderer_gets_the_options_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:

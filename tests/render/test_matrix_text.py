@@ -9,82 +9,108 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from tests.lookup.test_lookup import OURS, SMALL
+from tfgpu_doctor.lookup.about import about
+from tfgpu_doctor.lookup.containers import container_answer
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
 from tfgpu_doctor.lookup.drivers import all_drivers, driver_answer
 from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
+from tfgpu_doctor.lookup.jetpacks import find_jetpack, jetpack_answer
 from tfgpu_doctor.lookup.pythons import python_answer, pythons
 from tfgpu_doctor.lookup.release import find_release
 from tfgpu_doctor.lookup.releases import Filters, releases
+from tfgpu_doctor.lookup.why_not import why_not
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal import matrix, matrix_versions
-from tfgpu_doctor.render.terminal.matrix_notes import minor_ranges
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outlines import matrix_answers as sheets
+from tfgpu_doctor.render.outlines import matrix_images, matrix_versions
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
+from tfgpu_doctor.render.outlines.matrix_notes import minor_ranges
+from tfgpu_doctor.render.terminal.matrix import render
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
-Page = Callable[[Console], None]
 
 
-def listing(**filters: str | bool | None) -> Page:
+def listing(**filters: str | bool | None) -> Sheet:
     asked = Filters(**filters)  # type: ignore[arg-type]
-    return lambda console: matrix.releases_page(SMALL, asked, releases(SMALL, asked), console)
+    return sheets.releases_page(SMALL, asked, releases(SMALL, asked))
 
 
-def one(version: str, platform: str = "linux_x86_64") -> Page:
-    return lambda console: matrix.release(SMALL, find_release(SMALL, version, platform), console)
+def one(version: str, platform: str = "linux_x86_64", **filters: str) -> Sheet:
+    row = find_release(SMALL, version, platform)
+    return sheets.release(SMALL, row, why_not(SMALL, row, Filters(**filters)) if filters else None)  # type: ignore[arg-type]
 
 
-PAGES: dict[str, Page] = {
+def image(text: str) -> Sheet:
+    return matrix_images.container(container_answer(OURS, text))
+
+
+WHOLE = ("release", "release-broken-on-some-cards", "gpu-all", "about")  # also with -v
+SHEETS: dict[str, Sheet] = {
     "release": one("2.18.0"),
     "release-broken-on-some-cards": one("2.15.0"),
     "release-broken-beside-others": one("2.13.0"),
     "release-windows-gpu": one("2.10.1", "windows_amd64"),
     "release-empty-wheel": one("2.18.0", "windows_amd64"),
     "release-cpu-build": one("1.14.0"),
+    "release-not-offered": one("2.18.0", gpu="Tesla K80", driver="470", python="3.8"),
     "list-cuda-11.8": listing(cuda="11.8"),
     "list-all-platforms": listing(cuda="11", platform=None),
     "list-card": listing(compute_capability="8.9"),
     "list-cpu": listing(platform="macos_x86_64"),
+    "list-wsl2": listing(driver="528.24", wsl2=True),
     "nothing-two-filters": listing(cuda="12.5", python="3.8"),
     "nothing-driver-too-new-for-the-card": listing(gpu="Tesla K80", driver="535"),
     "nothing-no-kernels": listing(gpu="GeForce RTX 5090"),
     "nothing-no-cuda-on-that-platform": listing(platform="macos_x86_64", cuda="11.2"),
     "nothing-but-a-candidate": listing(python="3.13", cuda="12.5"),
     "nothing-helps": listing(python="3.12", cuda="10.0", compute_capability="12.0"),
-    "cuda": lambda console: matrix.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5")), console),
-    "cuda-old": lambda console: matrix.cuda(cuda_answer(SMALL, find_cuda(SMALL, "10.0")), console),
-    "cuda-all": lambda console: matrix.cudas([cuda_answer(SMALL, row) for row in SMALL.data.cuda], console),
-    "cudnn": lambda console: matrix.cudnn(cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")), console),
-    "cudnn-all": lambda console: matrix.cudnns([cudnn_answer(SMALL, row) for row in SMALL.data.cudnn], console),
-    "gpu": lambda console: matrix.gpu(gpu_answer(SMALL, "8.9", "GeForce RTX 4090"), console),
-    "gpu-without-kernels": lambda console: matrix.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090"), console),
-    "gpu-capability": lambda console: matrix.gpu(gpu_answer(SMALL, "8.9"), console),
-    "driver": lambda console: matrix_versions.driver(driver_answer(SMALL, "470"), console),
-    "driver-all": lambda console: matrix_versions.drivers(all_drivers(SMALL), console),
-    "python": lambda console: matrix_versions.python(python_answer(SMALL, "3.11"), console),
-    "python-all": lambda console: matrix_versions.pythons(
-        [python_answer(SMALL, version) for version in pythons(SMALL)], console
-    ),
-    "gpu-all": lambda console: matrix.gpus(all_gpus(SMALL), console),
+    "cuda": sheets.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5"))),
+    "cuda-of-no-row": sheets.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5.9"), "12.5.9")),
+    "cuda-old": sheets.cuda(cuda_answer(SMALL, find_cuda(SMALL, "10.0"))),
+    "cuda-all": sheets.cudas([cuda_answer(SMALL, row) for row in SMALL.data.cuda]),
+    "cudnn": sheets.cudnn(cudnn_answer(SMALL, find_cudnn(SMALL, "8.7"))),
+    "cudnn-all": sheets.cudnns([cudnn_answer(SMALL, row) for row in SMALL.data.cudnn]),
+    "gpu": sheets.gpu(gpu_answer(SMALL, "8.9", "GeForce RTX 4090")),
+    "gpu-without-kernels": sheets.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090")),
+    "gpu-capability": sheets.gpu(gpu_answer(SMALL, "8.9")),
+    "gpu-all": sheets.gpus(all_gpus(SMALL)),
+    "driver": matrix_versions.driver(driver_answer(SMALL, "470")),
+    "driver-all": matrix_versions.drivers(all_drivers(SMALL)),
+    "python": matrix_versions.python(python_answer(SMALL, "3.11")),
+    "python-all": matrix_versions.pythons([python_answer(SMALL, version) for version in pythons(SMALL)]),
+    "container": image("nvcr.io/nvidia/tensorflow:24.05-tf2-py3"),
+    "container-by-rule": image("nvidia/cuda:12.3.2-cudnn9-devel-ubuntu22.04"),
+    "container-wrong-cudnn": image("tensorflow/tensorflow:2.20.0-gpu-jupyter"),
+    "container-jetson": image("nvcr.io/nvidia/l4t-tensorflow:r32.7.1-tf2.7-py3"),
+    "jetpack": matrix_images.jetpack(jetpack_answer(OURS, find_jetpack(OURS, "R36.3"))),
+    "about": matrix_images.about(about(SMALL)),
+}
+PAGES = {name: (sheet, "normal") for name, sheet in SHEETS.items()} | {
+    f"{name}-v": (SHEETS[name], "full") for name in WHOLE
 }
 
 
-def printed(page: Page, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
+def printed(sheet: Sheet, monkeypatch: pytest.MonkeyPatch, columns: int = 80, detail: Detail = "normal") -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    page(console_for(stream))
+    render(Answered(None, sheet, "2026-11-21"), console_for(stream), detail)
     return stream.getvalue()
+
+
+def page(name: str, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
+    sheet, detail = PAGES[name]
+    return printed(sheet, monkeypatch, columns, detail)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(PAGES[name], monkeypatch)
+    text = page(name, monkeypatch)
     file = GOLDEN / f"{name}.txt"
     if os.environ.get("TFGPU_UPDATE_GOLDEN"):
         file.parent.mkdir(exist_ok=True)
@@ -99,28 +125,41 @@ def test_no_golden_is_left_over() -> None:
 @pytest.mark.parametrize("name", sorted(PAGES))
 @pytest.mark.parametrize("columns", [40, 60, 120])
 def test_fits_the_width_and_cuts_nothing_off(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(PAGES[name], monkeypatch, columns)
+    text = page(name, monkeypatch, columns)
     for line in text.splitlines():
         whole = re.match(r"    see  |  from  https://| {16}python3 -m pip", line)  # must survive being copied
         assert len(line) <= columns or whole, line
         assert line == line.rstrip()
     assert "…" not in text
     squeezed = re.sub(r"\s", "", text)  # folding breaks long names, but loses nothing of them
-    numbers = re.findall(r"\S*\d\S*", printed(PAGES[name], monkeypatch, 300))
+    numbers = re.findall(r"\S*\d\S*", page(name, monkeypatch, 300))
     assert [word for word in numbers if word not in squeezed] == []
 
 
 def test_the_lists_of_our_matrix_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Filters(driver="580", platform=None)
-    pages: list[Page] = [
-        lambda console: matrix.releases_page(OURS, asked, releases(OURS, asked), console),
-        lambda console: matrix.gpus(all_gpus(OURS), console),
-        lambda console: matrix.cudas([cuda_answer(OURS, row) for row in OURS.data.cuda], console),
-        lambda console: matrix.cudnns([cudnn_answer(OURS, row) for row in OURS.data.cudnn], console),
+    shown = [
+        sheets.releases_page(OURS, asked, releases(OURS, asked)),
+        sheets.gpus(all_gpus(OURS)),
+        sheets.cudas([cuda_answer(OURS, row) for row in OURS.data.cuda]),
+        sheets.cudnns([cudnn_answer(OURS, row) for row in OURS.data.cudnn]),
+        matrix_images.jetpacks([jetpack_answer(OURS, row) for row in OURS.data.jetpacks]),
     ]
-    for page in pages:
+    for sheet in shown:
         for columns in (60, 80):
-            assert max(map(len, printed(page, monkeypatch, columns).splitlines())) <= columns
+            for detail in ("normal", "full"):
+                lines = printed(sheet, monkeypatch, columns, detail).splitlines()  # type: ignore[arg-type]
+                assert max(map(len, lines)) <= columns
+
+
+def test_the_first_screens_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = sheets.release(OURS, find_release(OURS, "2.15", "linux_x86_64"))
+    assert (
+        len(printed(release, monkeypatch).splitlines())
+        < 45
+        < len(printed(release, monkeypatch, 80, "full").splitlines())
+    )
+    assert len(printed(sheets.gpus(all_gpus(OURS)), monkeypatch).splitlines()) < 50
 
 
 def test_hostile_text_is_shown_and_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,14 +167,10 @@ def test_hostile_text_is_shown_and_does_nothing(monkeypatch: pytest.MonkeyPatch)
     answer = msgspec.structs.replace(gpu_answer(SMALL, "8.9"), name=evil, names=(evil,))
     rows = [msgspec.structs.replace(row, name=evil) for row in all_gpus(SMALL)]
     row = msgspec.structs.replace(find_release(SMALL, "2.18.0", "linux_x86_64"), yanked=evil, extra=evil)
-    for page in (
-        lambda console: matrix.gpu(answer, console),
-        lambda console: matrix.gpus(rows, console),
-        lambda console: matrix.release(SMALL, row, console),
-    ):
-        text = printed(page, monkeypatch)
+    for sheet in (sheets.gpu(answer), sheets.gpus(rows), sheets.release(SMALL, row)):
+        text = printed(sheet, monkeypatch)
         assert all(char.isprintable() or char == "\n" for char in text)
-    assert "[bold]" in printed(lambda console: matrix.gpu(answer, console), monkeypatch)
+    assert "[bold]" in printed(sheets.gpu(answer), monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.cli.layers import load_matrix
-from tfgpu_doctor.cli.matrix_answers import page, shared_options, usage_errors, version_argument, write_answer
+from tfgpu_doctor.cli.matrix_answers import Reply, shared_options, sheets, usage_errors, version_argument
+from tfgpu_doctor.cli.matrix_images import about, container, jetpack
 from tfgpu_doctor.cli.matrix_versions import cuda, cudnn, driver, python
 from tfgpu_doctor.cli.options import Group, option
-from tfgpu_doctor.cli.output import Output, pair_outputs
 from tfgpu_doctor.cli.target import PLATFORMS, platform_options, read_platform
 from tfgpu_doctor.cli.values import GPU_NAME, TENSORFLOW_VERSION
 
 if TYPE_CHECKING:
     from tfgpu_doctor.lookup.releases import Filters
-    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.matrix.loader import Matrix, Release
 
-_LIST_ONLY = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "newest", "ptx")
+_LIST_ONLY = ("newest", "pre")
+_FILTERS = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu")
+
+
+class _Group(Group):
+    """Takes --about for the command of that name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        return super().parse_args(ctx, ["about", *args[1:]] if args[:1] == ["--about"] else args)
 
 
 @click.group(
     "matrix",
-    cls=Group,
+    cls=_Group,
     short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
     epilog="Examples: tfgpu matrix tensorflow 2.15; tfgpu matrix tensorflow --cuda 11.8; "
     'tfgpu matrix gpu "RTX 4090"; tfgpu matrix driver 470',
@@ -32,7 +40,7 @@ _LIST_ONLY = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", 
 def command() -> None:
     """Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.
 
-    Every answer names its sources; null in JSON means unknown.
+    Every answer names its sources; null in JSON means unknown. --about shows what the matrix is made of.
     """
 
 
@@ -40,7 +48,7 @@ def command() -> None:
     "tensorflow",
     short_help="A TensorFlow release, or all releases that match the filters.",
     epilog="Examples: tfgpu matrix tensorflow 2.15.1; tfgpu matrix tensorflow --cuda 11.8 --cudnn 8.6; "
-    'tfgpu matrix tensorflow --gpu "Tesla K80" --driver 470 --newest',
+    'tfgpu matrix tensorflow 2.21 --gpu "Tesla K80"; tfgpu matrix tensorflow --os wsl2 --newest',
 )
 @version_argument(TENSORFLOW_VERSION)
 @platform_options("all")
@@ -64,14 +72,13 @@ def tensorflow(
     platform: str | None,
     package: str | None,
     newest: bool,
-    matrix_file: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    reply: Reply,
     **filters: Any,
 ) -> None:
     """Show one TensorFlow release, or list the releases that match all filters, newest first.
 
-    VERSION is a release; 2.15 means its newest stable patch release.
+    VERSION is a release; 2.15 means its newest stable patch release. With filters, it says which of them the release
+    does not match.
 
     With --cuda, --cudnn, --driver, --compute-capability or --gpu, only builds that use the GPU are listed, of all
     packages unless --package is given.
@@ -81,18 +88,17 @@ def tensorflow(
     platform = read_platform(os, machine, platform)
     if version is not None:
         _only_one_release(platform, {**filters, "newest": newest})
-    targets = pair_outputs(formats, outputs)
-    matrix = load_matrix(matrix_file)
+    matrix = reply.matrix
+    with usage_errors():
+        selected = _filters(matrix, platform, package, {**filters, "wsl2": os == "wsl2"})
     if version is None:
-        with usage_errors():
-            selected = _filters(matrix, platform, package, filters)
-        _list(matrix, selected, newest, targets)
+        _list(matrix, selected, newest, reply)
         return
     from tfgpu_doctor.lookup.release import find_release
 
     with usage_errors():
-        row = find_release(matrix, version, platform or "linux_x86_64", package)
-    write_answer(targets, row, lambda console: page().release(matrix, row, console))
+        row = find_release(matrix, version, selected.platform or "linux_x86_64", package, prefer_gpu=True)
+    _show(matrix, row, selected, reply)
 
 
 @command.command(
@@ -110,9 +116,7 @@ def gpu(
     os: str | None,
     machine: str | None,
     platform: str | None,
-    matrix_file: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    reply: Reply,
 ) -> None:
     """Show the compute capability of a GPU, the drivers that support it, and the TensorFlow releases that run on it.
 
@@ -122,14 +126,13 @@ def gpu(
     platform = read_platform(os, machine, platform)
     if name is not None and compute_capability is not None:
         raise click.UsageError("give either NAME or --compute-capability, not both")
-    targets = pair_outputs(formats, outputs)
-    matrix = load_matrix(matrix_file)
+    matrix = reply.matrix
     from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import read_capability, read_gpu
 
     if name is None and compute_capability is None:
         every = all_gpus(matrix)
-        write_answer(targets, every, lambda console: page().gpus(every, console))
+        reply.give(every, sheets().gpus(every))
         return
     with usage_errors():
         if name is not None:
@@ -137,7 +140,7 @@ def gpu(
             answer = gpu_answer(matrix, found.compute_capability, found.name, platform)
         else:
             answer = gpu_answer(matrix, read_capability(compute_capability or "", matrix), None, platform)
-    write_answer(targets, answer, lambda console: page().gpu(answer, console))
+    reply.give(answer, sheets().gpu(answer))
 
 
 def _only_one_release(platform: str | None, filters: dict[str, Any]) -> None:
@@ -173,28 +176,44 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, filters:
         package=None if package is None else known_package(matrix, package),
         ptx=filters["ptx"],
         pre=filters["pre"],
+        wsl2=filters["wsl2"],
         **values,
     )
 
 
-def _list(matrix: Matrix, filters: Filters, newest: bool, targets: list[Output]) -> None:
-    from msgspec import structs
-
-    from tfgpu_doctor.lookup.releases import cards, releases
-    from tfgpu_doctor.matrix.compatibility import kernels_for
+def _list(matrix: Matrix, filters: Filters, newest: bool, reply: Reply) -> None:
+    from tfgpu_doctor.lookup.releases import releases
 
     rows = releases(matrix, filters)[: 1 if newest else None]
-    capabilities = cards(matrix, filters)
-    answer: list[dict[str, Any]] = []
-    for row in rows:
-        answer.append(structs.asdict(row))
-        if capabilities:
-            answer[-1]["runs_on"] = {capability: kernels_for(matrix, row, capability) for capability in capabilities}
     if newest and rows:
-        write_answer(targets, answer, lambda console: page().release(matrix, rows[0], console))
-    else:
-        write_answer(targets, answer, lambda console: page().releases_page(matrix, filters, rows, console))
+        reply.give([_data(matrix, rows[0], filters)], sheets().release(matrix, rows[0]))
+        return
+    answer = [_data(matrix, row, filters) for row in rows]
+    reply.give(answer, sheets().releases_page(matrix, filters, rows))
 
 
-for _other in (cuda, cudnn, driver, python):
+def _show(matrix: Matrix, row: Release, filters: Filters, reply: Reply) -> None:
+    """One release, and whether it matches the filters."""
+    from tfgpu_doctor.lookup.why_not import why_not
+
+    answer, asks = _data(matrix, row, filters), any(getattr(filters, name) is not None for name in _FILTERS)
+    reasons = why_not(matrix, row, filters) if asks else None
+    if reasons is not None:
+        answer["not_offered_because"] = reasons
+    reply.give(answer, sheets().release(matrix, row, reasons))
+
+
+def _data(matrix: Matrix, row: Release, filters: Filters) -> dict[str, Any]:
+    from msgspec import structs
+
+    from tfgpu_doctor.lookup.releases import cards
+    from tfgpu_doctor.matrix.compatibility import kernels_for
+
+    data = structs.asdict(row)
+    if asked := cards(matrix, filters):
+        data["runs_on"] = {capability: kernels_for(matrix, row, capability) for capability in asked}
+    return data
+
+
+for _other in (cuda, cudnn, driver, python, container, jetpack, about):
     command.add_command(_other)

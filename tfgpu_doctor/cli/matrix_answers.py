@@ -11,20 +11,52 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfgpu_doctor.cli.layers import matrix_option
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.output import Output, output_options
+from tfgpu_doctor.cli.output import Output, detail_options, output_options, pair_outputs, write
 from tfgpu_doctor.cli.values import Name
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.render.formats import Detail
+    from tfgpu_doctor.render.outlines.matrix import Sheet
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_KIND = "matrix"
 
 
-def shared_options(function: _Function) -> _Function:
-    """Add --matrix, --format and --output."""
-    return matrix_option(output_options()(function))
+class Reply:
+    """Where the answer to a question goes, and the matrix that gives it."""
+
+    def __init__(self, matrix: Matrix, targets: list[Output], detail: Detail) -> None:
+        """Take the matrix and the targets of the answer."""
+        self.matrix, self._targets, self._detail = matrix, targets, detail
+
+    def give(self, answer: object, sheet: Sheet) -> None:
+        """Write an answer to each target: itself as JSON, its sheet for people."""
+        from tfgpu_doctor.render.outlines.matrix import Answered
+
+        answered = Answered(answer, sheet, self.matrix.revision)
+        write(answered, _KIND, self._targets, detail=self._detail)
+
+
+def shared_options(function: _Function) -> Callable[..., Any]:
+    """Add --matrix, -v, -q, --format and --output; the command gets them as `reply`."""
+
+    @functools.wraps(function)
+    def command(
+        *arguments: Any,
+        matrix_file: str | None,
+        formats: tuple[str, ...],
+        outputs: tuple[str, ...],
+        detail: Detail | None,
+        **values: Any,
+    ) -> Any:
+        targets = pair_outputs(formats, outputs, _KIND)
+        reply = Reply(load_matrix(matrix_file), targets, detail or "normal")
+        return function(*arguments, reply=reply, **values)
+
+    return matrix_option(detail_options(output_options(_KIND)(command)))
 
 
 def version_argument(known: Name) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,17 +87,6 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def page(name: str = "matrix") -> ModuleType:
-    """The module that prints answers, imported only where one is printed."""
-    return import_module(f"tfgpu_doctor.render.terminal.{name}")
-
-
-def write_answer(targets: list[Output], answer: object, show: Callable[[Console], None]) -> None:
-    """Write an answer to each target; `show` prints the text."""
-    for target in targets:
-        if target.format == "json":
-            from tfgpu_doctor.records.fact import encode
-
-            target.write_json(encode(answer))
-        else:
-            target.print_with(show)
+def sheets(name: str = "matrix_answers") -> ModuleType:
+    """The module that makes sheets of answers, imported only where one is made."""
+    return import_module(f"tfgpu_doctor.render.outlines.{name}")

@@ -16,7 +16,7 @@ from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.values import Listed, OneOf
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.render.formats import FORMATS, choices, renderer
+from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
 from tfgpu_doctor.render.streams import guarded, harmless, say
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def write(
     """
     for target in targets:
         row = FORMATS[target.format]
-        hide = row.shared if redact is None else redact
+        hide = kind not in PUBLIC and (row.shared if redact is None else redact)
         shown = _redacted(result) if hide else result
         if row.name == "json":
             target.write_json(shown.to_json())

@@ -20,7 +20,7 @@ PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "m
 _SYNONYMS = {
     **dict.fromkeys(("linux_amd64", "linux/amd64"), "linux_x86_64"),
     **dict.fromkeys(("linux_arm64", "linux/arm64"), "linux_aarch64"),
-    **dict.fromkeys(("win_amd64", "windows_x86_64"), "windows_amd64"),
+    **dict.fromkeys(("win_amd64", "windows_x86_64", "windows"), "windows_amd64"),
     "macos_aarch64": "macos_arm64",
 }
 _OPTIONS = (

@@ -180,6 +180,12 @@ def _pythons() -> Iterable[str]:
     return pythons(Matrix.load())
 
 
+def _containers() -> Iterable[str]:
+    from tfgpu_doctor.matrix.loader import Matrix
+
+    return (f"{row.image}:{row.tag}" for row in Matrix.load().data.containers)
+
+
 GPU_NAME = Name("gpu", _gpu_names)
 FINDING_ID = Name("id", _patterns)
 PAGE = Name("id", _finding_ids)
@@ -188,3 +194,5 @@ CUDA_VERSION = Name("version", _versions("cuda"))
 CUDNN_VERSION = Name("version", _versions("cudnn"))
 DRIVER_VERSION = Name("version", _branches)
 PYTHON_VERSION = Name("version", _pythons)
+CONTAINER_TAG = Name("image", _containers)
+JETPACK_VERSION = Name("version", _versions("jetpacks"))

@@ -22,6 +22,7 @@ class CudaAnswer(Record, frozen=True, kw_only=True):
     """A CUDA toolkit. None is unknown; of minor_compat_*, that there is no such compatibility."""
 
     version: str
+    asked: str | None = None  # an update that the matrix has no row of, for which this one answers
     driver_branch: str | None  # that the toolkit's installer brings, Linux
     min_driver_linux: str | None
     min_driver_windows: str | None
@@ -30,8 +31,8 @@ class CudaAnswer(Record, frozen=True, kw_only=True):
     compute_capabilities: tuple[str, ...]  # ascending
     first_compute_capability: str | None
     last_compute_capability: str | None
-    tensorflow: tuple[str, ...]  # published releases built for it, any package and platform, newest first
-    conda: tuple[str, ...]  # releases that conda-forge builds for it, newest first
+    tensorflow: tuple[str, ...]  # published releases built for its minor, any package, newest first
+    conda: tuple[str, ...]  # releases that conda-forge builds for that, newest first
     cudnn: tuple[str, ...]  # lines made for its major version, newest first
     sources: dict[str, str]  # field → where it was read
 
@@ -49,8 +50,12 @@ class CudnnAnswer(Record, frozen=True, kw_only=True):
     sources: dict[str, str] = field(default_factory=dict)
 
 
-def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
-    """Join a toolkit with the releases and the cuDNN lines for it."""
+def cuda_answer(matrix: Matrix, row: CudaToolkit, asked: str | None = None) -> CudaAnswer:
+    """Join a toolkit with the releases and the cuDNN lines for it.
+
+    Args:
+        asked: the version that was asked for, as find_cuda takes it.
+    """
     data = matrix.data
     capabilities = tuple(sorted(row.compute_capabilities, key=numbers))
     keys = {
@@ -60,8 +65,10 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
         "minor_compat_min_windows": row.minor_compat_source,
         "compute_capabilities": row.capabilities_source,
     }
+    version = read_version(asked, "CUDA", "12.5") if asked else row.version
     return CudaAnswer(
         version=row.version,
+        asked=version if len(numbers(version)) > 2 and padded(version) != padded(row.version) else None,
         driver_branch=major(row.min_driver_linux) if row.min_driver_linux else None,
         min_driver_linux=row.min_driver_linux,
         min_driver_windows=row.min_driver_windows,
@@ -70,7 +77,7 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
         compute_capabilities=capabilities,
         first_compute_capability=capabilities[0] if capabilities else None,
         last_compute_capability=capabilities[-1] if capabilities else None,
-        tensorflow=_built_for(matrix, "cuda", row.version),
+        tensorflow=_built_for(matrix, "cuda", minor(row.version)),
         conda=_of_conda(matrix, row.version),
         cudnn=tuple(line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors),
         sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
@@ -78,9 +85,9 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit) -> CudaAnswer:
 
 
 def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
-    """The row of exactly the toolkit that `text` names: "12.5", "12.5.1".
+    """The row of the toolkit that `text` names: "12.5", "12.5.1"; for an update without a row, that of its minor.
 
-    Raises QueryError: no version, or none that the matrix has; with the nearest that it has.
+    Raises QueryError: no version, or of a minor that the matrix does not have; with the nearest that it has.
     """
     version = read_version(text, "CUDA", "12.5")
     rows = {row.version: row for row in matrix.data.cuda}
@@ -90,6 +97,8 @@ def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
     updates = [one for one in rows if same_as_far_as_given(one, version)]
     if updates and "." in version:
         return rows[min(updates, key=numbers)]  # the minor version stands in the file by its updates only
+    if "." in version and (row := matrix.cuda(version)) is not None:
+        return row
     raise QueryError(_unknown("CUDA", version, list(rows), updates))
 
 

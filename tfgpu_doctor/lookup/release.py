@@ -18,19 +18,23 @@ _REQUIREMENT = re.compile(
 _TWINS = {"tensorflow": "tensorflow-gpu", "tensorflow-cpu": "tensorflow", "tensorflow-intel": "tensorflow"}
 
 
-def find_release(matrix: Matrix, text: str, platform: str, package: str | None = None) -> Release:
+def find_release(
+    matrix: Matrix, text: str, platform: str, package: str | None = None, *, prefer_gpu: bool = False
+) -> Release:
     """The row of exactly the release that `text` names; "2.15" is the newest stable patch known of that minor.
 
     Args:
         text: a version, or a requirement of one ("tensorflow-gpu==1.15.5").
         package: `tensorflow` where neither this nor `text` names one.
+        prefer_gpu: where none is named, the one that has the GPU (tensorflow-gpu of 1.14, of 1.15 on Windows).
 
     Raises QueryError: no version, or no such release of that package on that platform; with the nearest that there are.
     """
+    is_named = package is not None or not text.strip()[:2].lstrip("vV")[:1].isdigit()
     version, package = read_release(matrix, text, package)
     found = matrix.tensorflow(str(_resolved(matrix, version, platform, package)), platform, package)
     assert found is not None
-    return found
+    return (with_gpu(matrix, found) if prefer_gpu and not is_named else None) or found
 
 
 def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple[str, str]:
@@ -58,6 +62,12 @@ def with_gpu(matrix: Matrix, row: Release) -> Release | None:
         return None
     twin = matrix.tensorflow(row.version, row.platform, _TWINS[row.package])
     return twin if twin is not None and twin.gpu and twin.version == row.version else None
+
+
+def cpu_twin(matrix: Matrix, row: Release) -> Release | None:
+    """The CPU build named `tensorflow` of the same version and platform, beside one of tensorflow-gpu."""
+    twin = matrix.tensorflow(row.version, row.platform) if row.package == "tensorflow-gpu" else None
+    return twin if twin is not None and not twin.gpu and twin.version == row.version else None
 
 
 def known_package(matrix: Matrix, name: str) -> str:

@@ -35,6 +35,7 @@ class Filters(Record, frozen=True, kw_only=True):
     gpu_only: bool = False  # implied by the filters on CUDA, cuDNN, driver and card
     ptx: bool = False  # releases that run on the card by PTX alone, too
     pre: bool = False  # release candidates and nightlies, too
+    wsl2: bool = False  # Linux under Windows, whose driver is the one of Windows
 
     @property
     def needs_gpu(self) -> bool:
@@ -87,11 +88,11 @@ def _checks(matrix: Matrix, filters: Filters) -> list[Callable[[Release], bool]]
         line = minor(cudnn)  # rows have major and minor
         checks.append(lambda row: row.cudnn is not None and same_as_far_as_given(row.cudnn, line))
     if driver is not None:
-        checks.append(lambda row: driver_runs(row, driver))
+        checks.append(lambda row: driver_runs(row, driver, wsl2=filters.wsl2))
     for card in cards(matrix, filters):
         first, last = driver_branches(matrix, card, filters.gpu)
         checks.append(lambda row, card=card: _runs_here(matrix, row, card, filters))  # type: ignore[misc]
-        checks.append(lambda row, first=first, last=last: _drivable(row, driver, first, last))  # type: ignore[misc]
+        checks.append(lambda row, first=first, last=last: _drivable(row, filters, first, last))  # type: ignore[misc]
     return checks
 
 
@@ -121,22 +122,22 @@ def same_as_far_as_given(version: str, wanted: str) -> bool:
     return have[: len(asked)] == asked
 
 
-def min_driver(row: Release) -> str | None:
+def min_driver(row: Release, *, wsl2: bool = False) -> str | None:
     """The oldest driver that a release runs on, on its own platform; None: unknown, or no GPU build."""
-    return row.min_driver_windows if row.platform.startswith("windows") else row.min_driver_linux
+    return row.min_driver_windows if wsl2 or row.platform.startswith("windows") else row.min_driver_linux
 
 
-def driver_runs(row: Release, driver: str) -> bool:
+def driver_runs(row: Release, driver: str, *, wsl2: bool = False) -> bool:
     """Whether a driver is known to run a release."""
-    minimum = min_driver(row)
+    minimum = min_driver(row, wsl2=wsl2)
     return minimum is not None and driver_reaches(driver, minimum)
 
 
-def _drivable(row: Release, driver: str | None, first: str | None, last: str | None) -> bool:
+def _drivable(row: Release, filters: Filters, first: str | None, last: str | None) -> bool:
     """Whether the driver knows the card; without one, whether any driver that does is new enough for the release."""
-    if driver is not None:
-        return drives(driver, first, last)
-    needed = min_driver(row)
+    if filters.driver is not None:
+        return drives(filters.driver, first, last)
+    needed = min_driver(row, wsl2=filters.wsl2)
     return needed is None or drives(needed, None, last)
 
 

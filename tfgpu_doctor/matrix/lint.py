@@ -23,10 +23,23 @@ from tfgpu_doctor.matrix.rows import concerns, within
 from tfgpu_doctor.matrix.schema import KnownIssue, LibrarySet, MatrixFile, ReleaseRow, Wheel
 from tfgpu_doctor.records.versions import major, minor, numbers
 
-_SOURCED = (
+TABLES = (
     "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
-    "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
+    "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
 )  # fmt: skip
+
+# table → the fields that tell its rows apart
+_KEYS = {
+    "architectures": ("compute_capability",),
+    "peaks": ("compute_capability", "products"),
+    "libraries": ("id",),
+    "known_issues": ("id",),
+    "containers": ("image", "tag"),
+    "conda_forge": ("version", "platform"),
+    "tensorflow": ("package", "version"),
+    **dict.fromkeys(("cuda", "cudnn", "official", "jetpacks"), ("version",)),
+    **dict.fromkeys(("nvidia", "packages"), ("package",)),
+}
 
 Linter = Callable[[MatrixFile], Iterator[str]]
 
@@ -40,7 +53,7 @@ def contradictions(data: MatrixFile) -> Iterator[str]:
 def used_sources(data: MatrixFile) -> dict[str, str]:
     """Every source key that a row names → the first place that does."""
     used: dict[str, str] = {}
-    for table in _SOURCED:
+    for table in TABLES:
         for index, row in enumerate(getattr(data, table)):
             for name in ("source", "minor_compat_source", "capabilities_source"):
                 key = getattr(row, name, None)
@@ -70,28 +83,29 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 def _keys(data: MatrixFile) -> dict[str, list[str]]:
     """What tells the rows of each table apart."""
-    return {
-        "architectures": [row.compute_capability for row in data.architectures],
-        "peaks": [f"{row.compute_capability} {row.products or ''}".strip() for row in data.peaks],
-        "gpus": [f"{name.lower()} of {row.compute_capability}" for row in data.gpus for name in row.names],
-        "cuda": [row.version for row in data.cuda],
-        "cudnn": [row.version for row in data.cudnn],
-        "official": [row.version for row in data.official],
-        "libraries": [row.id for row in data.libraries],
-        "known_issues": [row.id for row in data.known_issues],
-        "nvidia": [row.package for row in data.nvidia],
-        "packages": [*(row.package for row in data.packages), *(row.package for row in data.nvidia)],
-        "tensorflow": [f"{row.package} {row.version}" for row in data.tensorflow],
-    }
+    keys = {table: [_key(row, fields) for row in getattr(data, table)] for table, fields in _KEYS.items()}
+    keys["gpus"] = [f"{name.lower()} of {row.compute_capability}" for row in data.gpus for name in row.names]
+    keys["packages"] += keys["nvidia"]
+    return keys
+
+
+def _key(row: object, fields: tuple[str, ...]) -> str:
+    return " ".join(str(getattr(row, field) or "") for field in fields).strip()
+
+
+def dates(data: MatrixFile) -> Iterator[str]:
+    """`updated` speaks of tables."""
+    for table in data.updated:
+        if table not in TABLES:
+            yield f"updated.{table}: no such table; there are {', '.join(TABLES)}"
 
 
 def order(data: MatrixFile) -> Iterator[str]:
     """Newest first in the tables of versions, ascending in lists of Pythons and compute capabilities."""
-    yield from _sorted("cuda", [row.version for row in data.cuda], falling=True)
-    yield from _sorted("cudnn", [row.version for row in data.cudnn], falling=True)
-    yield from _sorted("official", [row.version for row in data.official], falling=True)
-    yield from _sorted("architectures", [row.compute_capability for row in data.architectures])
-    yield from _sorted("peaks", [row.compute_capability for row in data.peaks])
+    for table in ("cuda", "cudnn", "official", "jetpacks"):
+        yield from _sorted(table, [row.version for row in getattr(data, table)], falling=True)
+    for table in ("architectures", "peaks"):
+        yield from _sorted(table, [row.compute_capability for row in getattr(data, table)])
     for toolkit in data.cuda:
         yield from _sorted(f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities)
     for build in data.official:
@@ -183,8 +197,8 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 
 
 LINTERS: tuple[Linter, ...] = (
-    sources, unique, order, drivers, toolkit_architectures, driver_branches, peak_rates, peak_products, cudnn_floors,
-    capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues, package_requirements,
+    sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, peak_rates, peak_products,
+    cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues, package_requirements,
 )  # fmt: skip
 
 

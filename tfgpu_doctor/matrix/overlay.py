@@ -34,6 +34,7 @@ KEYS: dict[str, Callable[[Any], object]] = {
     "libraries": lambda row: row.id,
     "known_issues": lambda row: row.id,
     "containers": lambda row: (row.image, row.tag),
+    "jetpacks": lambda row: row.version,
     "conda_forge": lambda row: (row.version, row.platform),
     "nvidia": lambda row: row.package,
     "packages": lambda row: row.package,
@@ -47,7 +48,7 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
     }
     for name in ("architectures", "peaks"):
         tables[name] = sorted(tables[name], key=lambda row: numbers(row.compute_capability))
-    for name in ("cuda", "cudnn", "official"):
+    for name in ("cuda", "cudnn", "official", "jetpacks"):
         tables[name] = sorted(tables[name], key=lambda row: numbers(row.version), reverse=True)
     tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)

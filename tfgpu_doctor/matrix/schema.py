@@ -227,6 +227,28 @@ class Container(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
+class JetsonWheel(Record, frozen=True, kw_only=True):
+    """A TensorFlow wheel of NVIDIA's for one JetPack."""
+
+    tensorflow: ReleaseVersion  # "2.16.1+nv24.8"
+    command: Text
+
+
+class JetPack(Record, frozen=True, kw_only=True):
+    """A release of JetPack, which brings the driver, CUDA and cuDNN of Jetson modules. None: unknown."""
+
+    version: Numbers  # "6.1"
+    l4t: Numbers  # of Jetson Linux, "36.4"
+    cuda: Numbers | None
+    cudnn: Numbers | None = None
+    ubuntu: Numbers
+    python: Numbers  # of that Ubuntu
+    compute_capabilities: tuple[Capability, ...]  # of the modules
+    wheels: tuple[JetsonWheel, ...] = ()  # newest first
+    images: tuple[Text, ...] = ()  # tags of nvcr.io/nvidia/l4t-tensorflow
+    source: SourceKey
+
+
 class CondaBuild(Record, frozen=True, kw_only=True):
     """What conda-forge has of one TensorFlow release on one platform."""
 
@@ -276,6 +298,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     schema: Literal["tfgpu.matrix/1"]
     revision: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[0-9]+)?$")]
     sources: dict[SourceKey, Source] = field(default_factory=dict)
+    updated: dict[Text, Day] = field(default_factory=dict)  # table → day on which its rows were last held to sources
     architectures: Rows[Architecture] = ()
     peaks: Rows[Peak] = ()
     gpus: Rows[GpuNames] = ()
@@ -285,6 +308,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     libraries: Rows[LibrarySet] = ()
     known_issues: Rows[KnownIssue] = ()
     containers: Rows[Container] = ()
+    jetpacks: Rows[JetPack] = ()
     conda_forge: Rows[CondaBuild] = ()
     nvidia: Rows[NvidiaPackage] = ()
     packages: Rows[PackageRow] = ()

@@ -76,7 +76,7 @@ def _cuda(image: Image) -> Base:
         return Base(image, gpu=True)
     # since CUDA 12.4 the tags say cudnn without its major version, which is 9
     cudnn = (found["major"] or "9") if found["cudnn"] else None
-    system = "".join(part or "" for part in _DISTRIBUTION.findall(tag)[-1]) if _DISTRIBUTION.search(tag) else ""
+    system = system_of(tag) or ""
     return Base(
         image,
         cuda=found["cuda"],
@@ -85,6 +85,12 @@ def _cuda(image: Image) -> Base:
         python=SYSTEM_PYTHON.get(system),
         gpu=True,
     )
+
+
+def system_of(tag: str) -> str | None:
+    """The distribution that a tag names: "ubuntu22.04"."""
+    found = _DISTRIBUTION.findall(tag)
+    return "".join(found[-1]) if found else None
 
 
 def with_cudnn(base: Base, wanted: str) -> str | None:

@@ -27,7 +27,9 @@ KINDS: dict[str, tuple[Shape, ...]] = {
     "bench": ("page", "checks", "metrics"),
     "bench comparison": ("page", "checks", "metrics"),
     "plan": ("page",),
+    "matrix": ("page",),
 }
+PUBLIC = frozenset({"matrix"})  # kinds that hold nothing of a machine, so that nothing is redacted
 
 
 class Format(NamedTuple):
@@ -55,6 +57,7 @@ _ROWS = (
             "bench": "terminal.bench_sweep",
             "bench comparison": "terminal.bench_compare",
             "plan": "terminal.plan",
+            "matrix": "terminal.matrix",
         },
         changes=True,
     ),

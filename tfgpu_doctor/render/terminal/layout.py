@@ -1,4 +1,4 @@
-"""Pieces of a terminal page: hanging lines, blocks, cards, tables that never cut anything off, and sources."""
+"""Pieces of a terminal page: hanging lines, blocks, cards, and tables that never cut anything off."""
 
 from __future__ import annotations
 
@@ -102,20 +102,3 @@ def _paragraphs(cells: dict[str, list[str]], console: Console) -> None:
         values = [f"{name} {cells[name][number]}" for name in others if cells[name][number] not in ("", "-")]
         hanging(Text(""), Text(title, "bold"), console)
         hanging(Text("  "), Text("; ".join(values)), console)
-
-
-def show_sources(sources: dict[str, str], console: Console) -> None:
-    """Print each document once, a wheel with its members, and what was read there."""
-    documents: dict[str, dict[str, list[str]]] = {}
-    for field, source in sources.items():
-        wheel, colon, member = source.partition(".whl: ")
-        document = wheel + ".whl" if colon else source
-        documents.setdefault(document, {}).setdefault(member if colon else "", []).append(field)
-    for document, members in documents.items():
-        if document.startswith("https://"):
-            console.print(Text(f"  from  {document}", "dim"), soft_wrap=True)  # a link must survive being copied
-        else:
-            hanging(Text("  from  ", "dim"), Text(document, "dim"), console)
-        for member, fields in members.items():
-            read = f"{member}: {', '.join(fields)}" if member else ", ".join(fields)
-            hanging(Text("        "), Text(read, "dim"), console)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
 from tfgpu_doctor.lookup.drivers import DriverAnswer
 from tfgpu_doctor.lookup.pythons import PythonAnswer
-from tfgpu_doctor.render.terminal.layout import show_card, show_sources, show_table, show_title
-from tfgpu_doctor.render.terminal.matrix_notes import newest_of
+from tfgpu_doctor.render.outlines.matrix import Card, Columns, Sheet, Sources
+from tfgpu_doctor.render.outlines.matrix_notes import newest_of
 
 _NONE = "no release has a wheel for it"
 
 
-def driver(answer: DriverAnswer, console: Console) -> None:
-    """Print one driver."""
+def driver(answer: DriverAnswer) -> Sheet:
+    """One driver."""
     is_branch = answer.driver == answer.branch
     note = "the newest of its branch" if is_branch else ""
     if answer.judged_as:
         note = f"newer than any branch that is known: what follows is for {answer.judged_as}, the newest"
-    show_title(f"NVIDIA driver {answer.driver}", note, console)
-    show_card(_driver_lines(answer), console)
-    console.print()
-    show_sources(answer.sources, console)
+    parts = (Card(tuple(_driver_lines(answer))), Sources(answer.sources))
+    return Sheet(f"NVIDIA driver {answer.driver}", note, parts)
 
 
 def _driver_lines(answer: DriverAnswer) -> Iterator[tuple[str, str]]:
@@ -38,21 +34,20 @@ def _driver_lines(answer: DriverAnswer) -> Iterator[tuple[str, str]]:
     yield "one GPU", "tfgpu matrix gpu NAME says which releases have kernels for it"
 
 
-def drivers(answers: Sequence[DriverAnswer], console: Console) -> None:
-    """Print all branches, newest first."""
+def drivers(answers: Sequence[DriverAnswer]) -> Sheet:
+    """All branches, newest first."""
     columns = {
         "branch": [answer.branch for answer in answers],
         "CUDA": [answer.cuda or "?" for answer in answers],
         "TensorFlow": [answer.newest_tensorflow or "-" for answer in answers],
         "GPUs": [_span(answer.architectures) for answer in answers],
     }
-    show_table(columns, console)
+    return Sheet("Driver branches", _where(answers), (Columns(columns),))
 
 
-def python(answer: PythonAnswer, console: Console) -> None:
-    """Print one Python."""
-    show_title(f"Python {answer.python}", f"for {answer.platform}", console)
-    show_card(_python_lines(answer), console)
+def python(answer: PythonAnswer) -> Sheet:
+    """One Python."""
+    return Sheet(f"Python {answer.python}", f"for {answer.platform}", (Card(tuple(_python_lines(answer))),))
 
 
 def _python_lines(answer: PythonAnswer) -> Iterator[tuple[str, str]]:
@@ -60,14 +55,18 @@ def _python_lines(answer: PythonAnswer) -> Iterator[tuple[str, str]]:
     yield "with GPU", newest_of(answer.newest_with_gpu, "", answer.passed_over, answer.with_gpu) or _NONE
 
 
-def pythons(answers: Sequence[PythonAnswer], console: Console) -> None:
-    """Print all Pythons, newest first."""
+def pythons(answers: Sequence[PythonAnswer]) -> Sheet:
+    """All Pythons, newest first."""
     columns = {
         "Python": [answer.python for answer in answers],
         "TensorFlow": [_span(answer.tensorflow[::-1]) for answer in answers],
         "with GPU": [_span(answer.with_gpu[::-1]) for answer in answers],
     }
-    show_table(columns, console)
+    return Sheet("Python versions", _where(answers), (Columns(columns),))
+
+
+def _where(answers: Sequence[DriverAnswer | PythonAnswer]) -> str:
+    return f"for {answers[0].platform}" if answers else ""
 
 
 def _span(names: Sequence[str]) -> str:

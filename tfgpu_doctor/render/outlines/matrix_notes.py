@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -18,25 +17,20 @@ from tfgpu_doctor.lookup.releases import (
     only_with,
     releases,
 )
+from tfgpu_doctor.lookup.why_not import branches, elsewhere, left_out
 from tfgpu_doctor.matrix.compatibility import driver_branches, drives
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.records.versions import numbers
+from tfgpu_doctor.render.outlines.matrix import Note
 
 _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
-
-
-class Note(NamedTuple):
-    """A paragraph, and what stands before its first line where it is an item of a list."""
-
-    text: str
-    head: str = ""
 
 
 def what_was_asked(matrix: Matrix, filters: Filters) -> str:
     """The filters as a clause: "for linux_x86_64, built for CUDA 11.8, on driver 470"."""
     named = matrix.gpu(filters.gpu) if filters.gpu else None
     parts = [
-        f"for {filters.platform or 'all platforms'}",
+        f"for {filters.platform or 'all platforms'}{' under WSL2' * filters.wsl2}",
         f"with a wheel for Python {filters.python}" if filters.python else "",
         f"built for CUDA {filters.cuda}" if filters.cuda else "",
         f"cuDNN {filters.cudnn}" if filters.cudnn else "",
@@ -55,10 +49,11 @@ def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
     for card in cards(matrix, filters) if filters.driver else ():
         first, last = driver_branches(matrix, card, filters.gpu)
         if not drives(filters.driver or "", first, last):
-            branches = f"{first} to {last}" if first and last else f"{first} and newer" if first else f"up to {last}"
-            yield Note(
-                f"Driver {filters.driver} does not know {filters.gpu or card}; the branches that do: {branches}."
-            )
+            known = branches(first, last)
+            yield Note(f"Driver {filters.driver} does not know {filters.gpu or card}; the branches that do: {known}.")
+    if others := elsewhere(matrix, filters):
+        commands = f"tfgpu plan --gpu '{filters.gpu}'" if filters.gpu else "tfgpu plan"
+        yield Note(f"Instead: {'; '.join(others)}. {commands} has the commands.")
     lifted = explain_empty(matrix, filters)
     if not lifted:
         yield Note("No release satisfies this, nor would any with a single filter lifted.")
@@ -76,10 +71,10 @@ def _without(lifted_filter: Lifted, filters: Filters) -> str:
     where = f" for {newest.platform}" if filters.platform is None or lifted_filter.filter == "platform" else ""
     more = len({(row.package, row.version) for row in lifted_filter.rows}) - 1
     others = f" and {more} other{'s' * (more != 1)}" if more else ""
-    return f"{name}{where}{others}{_because(lifted_filter)}"
+    return f"{name}{where}{others}{_because(lifted_filter, filters)}"
 
 
-def _because(lifted_filter: Lifted) -> str:
+def _because(lifted_filter: Lifted, filters: Filters) -> str:
     """What the rows have instead of what was asked for."""
     rows = lifted_filter.rows
     if lifted_filter.filter == "python":
@@ -88,7 +83,7 @@ def _because(lifted_filter: Lifted) -> str:
         name = "CUDA" if lifted_filter.filter == "cuda" else "cuDNN"
         return f"; built for {name} {_listed(built for row in rows if (built := getattr(row, lifted_filter.filter)))}"
     if lifted_filter.filter == "driver":
-        needed = sorted({driver for row in rows if (driver := min_driver(row))}, key=numbers)
+        needed = sorted({driver for row in rows if (driver := min_driver(row, wsl2=filters.wsl2))}, key=numbers)
         return f"; from driver {needed[0]} on" if needed else "; the driver they need is unknown"
     return ""
 
@@ -109,9 +104,23 @@ def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iter
         )
     for issue, versions in _by_issue(known_broken(matrix, filters)):
         yield Note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
+    yield from _left_out(matrix, filters)
     yield from _errors(matrix, filters, rows)
+    if filters.wsl2:
+        yield Note(
+            "The driver is that of Windows, with the numbers of Windows; Linux under WSL2 gets none of its own. CUDA "
+            "comes from the extra: tfgpu plan --os wsl2 has the commands."
+        )
     if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
         yield Note(f"--pre would list {early[0].package} {early[0].version}.")
+
+
+def _left_out(matrix: Matrix, filters: Filters) -> Iterator[Note]:
+    """Why newer releases are not listed."""
+    for number, (reason, versions) in enumerate(left_out(matrix, filters).items()):
+        if number == 0:
+            yield Note("Not listed:")
+        yield Note(reason, f"  {minor_ranges(versions)}  ")
 
 
 def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Note]:

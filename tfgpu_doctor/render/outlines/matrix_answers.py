@@ -1,0 +1,324 @@
+"""Answers of the matrix for people: a table of releases, a card of one; cards and tables of CUDA, cuDNN and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tfgpu_doctor.lookup.cuda_cudnn import CudaAnswer, CudnnAnswer
+from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
+from tfgpu_doctor.lookup.release import cpu_twin, with_gpu
+from tfgpu_doctor.lookup.releases import Filters, min_driver
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.records.versions import minor, numbers
+from tfgpu_doctor.render.outline import Block, Line
+from tfgpu_doctor.render.outlines.matrix import Card, Columns, Legend, Note, Sheet, SheetPart, Sources
+from tfgpu_doctor.render.outlines.matrix_notes import footnotes, minor_ranges, newest_of, nothing, what_was_asked
+
+_UNKNOWN = "unknown"
+_BUGS = "Known bugs, some of them only on certain machines; -v shows when, what is seen, and the fix:"
+_MANY = 20  # rows of a list that fit a screen
+_EXAMPLES = 3  # names of GPUs in the short list
+
+
+# ----------------------------------------------------------------------------------------------------- TensorFlow
+
+
+def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Sheet:
+    """The releases that satisfy the filters, newest first, and what is worth knowing beside them."""
+    table = (Columns(_release_columns(rows, filters.wsl2)),) if rows else ()
+    few = _newest_of_each_minor(rows)
+    notes = (*(() if rows else nothing(matrix, filters)), *footnotes(matrix, filters, rows))
+    asked = what_was_asked(matrix, filters)
+    if len(rows) <= _MANY or len(few) == len(rows):
+        return Sheet("TensorFlow releases", asked, (*table, *notes))
+    short = Columns(_release_columns(few, filters.wsl2))
+    left_out = Legend(f"the newest of each minor version; -v lists all {len(rows)}")
+    return Sheet("TensorFlow releases", asked, (*table, *notes), (short, left_out, *notes))
+
+
+def _newest_of_each_minor(rows: Sequence[Release]) -> list[Release]:
+    """The first row of each minor version and platform."""
+    first: dict[tuple[str, str], Release] = {}
+    for row in rows:
+        first.setdefault((minor(row.version), row.platform), row)
+    return list(first.values())
+
+
+def _release_columns(rows: Sequence[Release], wsl2: bool) -> dict[str, list[str]]:
+    """Columns by their heading, without those that would say the same in every row."""
+    columns = {"release": [row.version for row in rows]}
+    if {row.package for row in rows} != {"tensorflow"}:
+        columns["package"] = [row.package for row in rows]
+    if len({row.platform for row in rows}) > 1:
+        columns["platform"] = [row.platform for row in rows]
+    columns["Python"] = [_span(row.python) for row in rows]
+    if any(row.gpu for row in rows):
+        cells = zip(*(_gpu_cells(row, wsl2) for row in rows), strict=True)
+        columns.update(zip(("CUDA", "cuDNN", "driver", "SASS", "PTX"), map(list, cells), strict=True))
+    else:
+        columns["GPU"] = ["no"] * len(rows)
+    return columns
+
+
+def _gpu_cells(row: Release, wsl2: bool) -> tuple[str, ...]:
+    unknown = "?" if row.gpu else "-"
+    known = (row.cudnn, min_driver(row, wsl2=wsl2), " ".join(row.sass))
+    return (row.cuda or "-", *(cell or unknown for cell in known), " ".join(row.ptx) or "-")
+
+
+def release(matrix: Matrix, row: Release, not_offered: Sequence[str] | None = None) -> Sheet:
+    """Everything about one release; first its card and the titles of its bugs.
+
+    Args:
+        not_offered: the filters that it does not match; None: none was given.
+    """
+    lines = tuple(_release_lines(row, with_gpu(matrix, row)))
+    if cpu := cpu_twin(matrix, row):
+        lines = (("package", f"{row.package}: {cpu.package} {cpu.version} is the build without CUDA"), *lines)
+    if not_offered is not None:
+        verdict = "; ".join(not_offered) or "none of what was asked: it matches"
+        lines = (("against it", verdict), *lines)
+    card, blocks = Card(lines), tuple(_block(issue) for issue in row.known_issues)
+    few = Card(tuple((label, _first(text)) if label.startswith("[") else (label, text) for label, text in lines))
+    titles: tuple[SheetPart, ...] = tuple(Block(block.mark, block.title, (), block.ids) for block in blocks)
+    bugs: tuple[SheetPart, ...] = (Note(_BUGS), *titles) if titles else ()
+    brief: tuple[SheetPart, ...] = (few, *bugs, Sources(row.sources, documents_only=True))
+    whole: tuple[SheetPart, ...] = (card, *blocks, Sources(row.sources))
+    return Sheet(f"{row.package} {row.version}", f"for {row.platform}", whole, brief)
+
+
+def _first(text: str) -> str:
+    """The first of many requirements."""
+    every = text.split("; ")
+    wanted = [one for one in every if one.startswith(("nvidia-cudnn", "nvidia-cuda-runtime"))] or every[:2]
+    return text if len(every) <= len(wanted) + 1 else f"{'; '.join(wanted)} and {len(every) - len(wanted)} more"
+
+
+def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, str]]:
+    if row.gpu:
+        yield "built for", f"CUDA {row.cuda}, cuDNN {row.cudnn or _UNKNOWN}"
+        yield "kernels", f"SASS for {', '.join(row.sass) or _UNKNOWN}; PTX for {', '.join(row.ptx) or 'none'}"
+        yield "driver", _drivers(row)
+        loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
+        yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
+    else:
+        yield "GPU", "none: this build holds no CUDA code" + (f"; {twin.package} {row.version} does" if twin else "")
+    if row.redirects:
+        yield "installs", f"nothing of its own: it requires {row.redirects}"
+    if row.yanked:
+        yield "yanked", row.yanked
+    yield "Python", ", ".join(row.python)
+    yield from _bounds(row)
+    if row.glibc:
+        yield "glibc", f"{row.glibc} or newer"
+    if row.macos:
+        yield "macOS", f"{row.macos} or newer"
+    if row.extra:
+        yield f"[{row.extra}]", "; ".join(f"{name}{bound}" for name, bound in row.pip_nvidia.items())
+
+
+def _drivers(row: Release) -> str:
+    linux, windows = row.min_driver_linux or _UNKNOWN, row.min_driver_windows or _UNKNOWN
+    if row.platform.startswith("windows"):
+        return f"{windows} or newer"
+    return f"{linux} or newer; under WSL2 {windows} on Windows"
+
+
+def _bounds(row: Release) -> Iterator[tuple[str, str]]:
+    names = ("numpy", "protobuf", "keras", "ml_dtypes")
+    bounds = {name: bound for name in names if (bound := getattr(row, name)) is not None}
+    if bounds:
+        yield "needs", "; ".join(f"{name}{bound}" for name, bound in bounds.items())
+    for python, others in row.bounds_by_python.items():
+        yield "", f"on Python {python}: " + "; ".join(f"{name}{bound}" for name, bound in others.items())
+
+
+def _block(issue: KnownIssue) -> Block:
+    when = _condition(issue)
+    lines = (
+        *((Line("when", when),) if when else ()),
+        Line("symptom", issue.symptom),
+        Line("fix", issue.fix, commands=issue.commands),
+    )
+    return Block(issue.severity, issue.title, lines, (issue.id,), issue.source)
+
+
+def _condition(issue: KnownIssue) -> str:
+    where = issue.condition
+    parts = [
+        f"Python {where.python}" if where.python else "",
+        f"cuDNN {where.cudnn}" if where.cudnn else "",
+        f"ptxas {where.ptxas}" if where.ptxas else "",
+        "CUDA from the pip extra" if where.extra else "",
+        *(f"with {name} {bound}" for name, bound in where.beside.items()),
+        f"a processor without {where.cpu_lacks.upper()}" if where.cpu_lacks else "",
+        _capabilities(where.min_compute_capability, where.max_compute_capability),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _capabilities(low: str | None, high: str | None) -> str:
+    if low is None and high is None:
+        return ""
+    if low is None or high is None:
+        return f"compute capability {f'{low} or newer' if low else f'up to {high}'}"
+    return f"compute capability {low}" + (f" to {high}" if high != low else "")
+
+
+# --------------------------------------------------------------------------------------------------- CUDA, cuDNN
+
+
+def cuda(answer: CudaAnswer) -> Sheet:
+    """One toolkit."""
+    asked = f"for {answer.asked}, of which the matrix has no row" if answer.asked else ""
+    return Sheet(f"CUDA {answer.version}", asked, (Card(tuple(_cuda_lines(answer))), Sources(answer.sources)))
+
+
+def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
+    major, short = answer.version.split(".")[0], ".".join(answer.version.split(".")[:2])
+    linux = answer.min_driver_linux or _UNKNOWN
+    windows = f"Windows {answer.min_driver_windows}" if answer.min_driver_windows else "for Windows it is unknown"
+    yield "driver", f"Linux {linux}, {windows}: the oldest for all of CUDA {answer.version}"
+    if answer.minor_compat_min_linux or answer.minor_compat_min_windows:
+        linux, windows = answer.minor_compat_min_linux or _UNKNOWN, answer.minor_compat_min_windows or _UNKNOWN
+        yield "at least", f"Linux {linux}, Windows {windows}: with these, any CUDA {major} program runs, PTX excepted"
+    else:
+        yield "at least", f"the same: CUDA {major} has no minor-version compatibility"
+    yield "SASS for", ", ".join(answer.compute_capabilities) or _UNKNOWN
+    yield "cuDNN", minor_ranges(answer.cudnn) or "none that the matrix knows"
+    yield "TensorFlow", ", ".join(answer.tensorflow) or f"no wheel is built for CUDA {short}"
+    if answer.conda:
+        yield "conda-forge", f"builds for CUDA {short} of TensorFlow {', '.join(answer.conda)}"
+
+
+def cudas(answers: Sequence[CudaAnswer]) -> Sheet:
+    """All toolkits, newest first."""
+    columns = {
+        "CUDA": [answer.version for answer in answers],
+        "Linux driver": [answer.min_driver_linux or "?" for answer in answers],
+        "at least": [answer.minor_compat_min_linux or answer.min_driver_linux or "?" for answer in answers],
+        "Windows driver": [answer.min_driver_windows or "?" for answer in answers],
+        "SASS for": [
+            f"{answer.first_compute_capability or '?'} to {answer.last_compute_capability or '?'}" for answer in answers
+        ],
+    }
+    legend = "at least: the oldest Linux driver that runs its programs (minor-version compatibility); ?: unknown"
+    return Sheet("CUDA toolkits", "", (Columns(columns), Legend(legend)))
+
+
+def cudnn(answer: CudnnAnswer) -> Sheet:
+    """One cuDNN line."""
+    return Sheet(f"cuDNN {answer.version}", "", (Card(tuple(_cudnn_lines(answer))), Sources(answer.sources)))
+
+
+def _cudnn_lines(answer: CudnnAnswer) -> Iterator[tuple[str, str]]:
+    floors = answer.min_compute_capability_by_cuda
+    for major in answer.cuda_majors:
+        yield f"CUDA {major}", f"compute capability {floors[major]} and newer"
+    if answer.last_for_compute_capabilities:
+        names = f"{', '.join(answer.last_for)} " if answer.last_for else ""
+        yield (
+            "last for",
+            f"{names}({', '.join(answer.last_for_compute_capabilities)}): later versions have dropped them",
+        )
+    yield "TensorFlow", ", ".join(answer.tensorflow) or "none is compiled against it"
+
+
+def cudnns(answers: Sequence[CudnnAnswer]) -> Sheet:
+    """All cuDNN lines, newest first."""
+    columns = {
+        "cuDNN": [answer.version for answer in answers],
+        "CUDA": [", ".join(answer.cuda_majors) for answer in answers],
+        "cards from": [_floors(answer) for answer in answers],
+        "last for": [", ".join(answer.last_for) for answer in answers],
+    }
+    return Sheet("cuDNN versions", "", (Columns(columns),))
+
+
+def _floors(answer: CudnnAnswer) -> str:
+    floors = answer.min_compute_capability_by_cuda
+    if len(set(floors.values())) == 1:
+        return answer.min_compute_capability
+    return ", ".join(f"{floors[major]} (CUDA {major})" for major in answer.cuda_majors)
+
+
+# ----------------------------------------------------------------------------------------------------------- GPUs
+
+
+def gpu(answer: GpuAnswer) -> Sheet:
+    """One GPU, or one compute capability."""
+    capability = f"compute capability {answer.compute_capability}"
+    detail = ", ".join(filter(None, [capability if answer.name else "", answer.architecture]))
+    return Sheet(answer.name or capability, detail, (Card(tuple(_gpu_lines(answer))), Sources(answer.sources)))
+
+
+def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
+    if answer.name is None:
+        yield "GPUs", ", ".join(answer.same_compute_capability) or "none that the matrix knows"
+    yield "driver", _branches(answer.first_driver_branch, answer.last_driver_branch)
+    yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
+    if answer.last_cudnn:
+        last = ", ".join(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
+        yield "cuDNN", f"up to {last}"
+    yield "TensorFlow", _newest(answer)
+    if answer.elsewhere:
+        yield "instead", "; ".join(answer.elsewhere) + " (tfgpu plan has the commands)"
+    if answer.tensorflow_ptx:
+        yield (
+            "by PTX",
+            f"{minor_ranges(answer.tensorflow_ptx)}: the driver would compile every kernel at first use",
+        )
+    for issue in answer.broken:
+        yield "broken", f"{minor_ranges(issue.tensorflow)}: {issue.title} ({issue.id})"
+    if answer.peak:
+        rates = ", ".join(f"{name} {rate:g}" for name, rate in answer.peak.items())
+        yield "peak", f"FLOP per clock cycle and multiprocessor: {rates}"
+
+
+def _newest(answer: GpuAnswer) -> str:
+    if answer.newest_tensorflow is None:
+        return f"no release for {answer.platform} has working kernels for it"
+    where = f" for {answer.platform}"
+    return newest_of(answer.newest_tensorflow, where, answer.passed_over, answer.tensorflow)
+
+
+def gpus(rows: Sequence[GpuRow]) -> Sheet:
+    """All GPUs; first a line for each architecture and span of drivers."""
+    columns = {
+        "GPU": [row.name for row in rows],
+        "cc": [row.compute_capability for row in rows],
+        "architecture": [row.architecture or "?" for row in rows],
+        "driver branches": [_branches(row.first_driver_branch, row.last_driver_branch) for row in rows],
+    }
+    whole = (Columns(columns), Legend("cc: compute capability"))
+    return Sheet("GPUs", f"{len(rows)} names", whole, _by_capability(rows))
+
+
+def _by_capability(rows: Sequence[GpuRow]) -> tuple[SheetPart, ...]:
+    """A line for each compute capability, with its first names."""
+    groups: dict[str, list[GpuRow]] = {}
+    for row in rows:
+        groups.setdefault(row.compute_capability, []).append(row)
+    columns = {
+        "cc": list(groups),
+        "architecture": [group[0].architecture or "?" for group in groups.values()],
+        "names": [str(len(group)) for group in groups.values()],
+        "such as": [", ".join(row.name for row in group[:_EXAMPLES]) for group in groups.values()],
+    }
+    legend = "cc: compute capability; -v lists every name with its drivers, --compute-capability 8.9 those of one"
+    return Columns(columns), Legend(legend)
+
+
+def _branches(first: str | None, last: str | None) -> str:
+    if first and last:
+        return f"{first} to {last}"
+    return f"{first} and newer" if first else f"up to {last}" if last else "unknown"
+
+
+def _span(versions: Sequence[str]) -> str:
+    """Shorten consecutive minor versions: "3.9-3.12"."""
+    if len(versions) < 3:
+        return ", ".join(versions)
+    first, last = numbers(versions[0]), numbers(versions[-1])
+    whole = first[0] == last[0] and last[1] - first[1] == len(versions) - 1
+    return f"{versions[0]}-{versions[-1]}" if whole else ", ".join(versions)
