@@ -230,7 +230,7 @@ def test_only_the_versions_asked_for() -> None:
         ("2.10", {"gpu": "L4", "os": "windows"}, "as-is 2.10.1"),  # who asks for it means Windows itself
         ("2.18", {"gpu": "A100", "driver": "535"}, "as-is 2.18.1"),
         ("2.15", {"gpu": "T4", "driver": "535", "python": "3.8"}, "python 2.15.1"),
-        ("1.15", {"gpu": "GH200", "driver": "450", "python": "3.13"}, "container 1.15.5+nv23.1"),
+        ("1.15", {"gpu": "H100", "driver": "525", "python": "3.13"}, "container 1.15.5+nv23.1"),
     ],
 )
 def test_what_is_asked_for_on_other_systems(asked: str, described: dict[str, Any], first: str) -> None:

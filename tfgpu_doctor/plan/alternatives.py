@@ -102,8 +102,12 @@ def _driver_runs(request: PlanRequest, row: Container) -> bool:
 def _driver_of(request: PlanRequest, row: Container) -> str | None:
     """The oldest driver that runs an image on the cards; None: none that supports them does."""
     need, toolkit = row.min_driver, request.matrix.cuda(row.cuda)
-    if on_windows(request.target) and toolkit and toolkit.min_driver_linux and toolkit.min_driver_windows:
-        need = toolkit.min_driver_windows if major(need) == major(toolkit.min_driver_linux) else need
+    if on_windows(request.target) and toolkit:
+        pairs = (
+            (toolkit.min_driver_linux, toolkit.min_driver_windows),
+            (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
+        )
+        need = next((windows for linux, windows in pairs if windows and major(linux) == major(need)), need)
     need = max([one for one in (need, first_branch(request)) if one], key=Version)
     last = last_branch(request)
     if last is None or int(major(need)) <= int(last):

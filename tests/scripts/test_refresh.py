@@ -1,0 +1,140 @@
+"""scripts/refresh.py over made-up scripts: what would change, what cannot be reached, what is written. No network."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+MATRIX = """\
+schema: tfgpu.matrix/1
+revision: "2026-01-01"
+
+# When tables were read.
+updated:
+  cuda: "2026-01-01"
+  gpus: "2026-01-01"
+
+# A comment about cuda.
+cuda:
+- {version: "12.5"}
+
+gpus:
+- {names: [T4]}
+"""
+ADDS = 'text = text.replace(\'- {version: "12.5"}\', \'- {version: "12.6"}\\n- {version: "12.5"}\')'
+RENAMES = "text = text.replace('T4', 'A100')"
+
+
+@pytest.fixture(scope="module")
+def refresh() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("refresh", ROOT / "scripts" / "refresh.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["refresh"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    file = tmp_path / "matrix.yaml"
+    file.write_text(MATRIX)
+    return file
+
+
+def script(folder: Path, name: str, change: str = "pass", end: str = "") -> None:
+    """A script that changes the file that --matrix names."""
+    (folder / f"refresh_{name}.py").write_text(
+        "import sys, pathlib\nfile = pathlib.Path(sys.argv[sys.argv.index('--matrix') + 1])\n"
+        f"text = file.read_text()\n{change}\nfile.write_text(text)\n{end}\n"
+    )
+
+
+def call(refresh: ModuleType, folder: Path, matrix: Path, *arguments: str) -> int:
+    code: int = refresh.main(["--matrix", str(matrix), *arguments], folder)
+    return code
+
+
+def test_check_says_which_table_would_change_and_writes_nothing(
+    refresh: ModuleType, matrix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script(tmp_path, "packages")
+    script(tmp_path, "matrix", ADDS)
+    assert call(refresh, tmp_path, matrix, "--check") == 1
+    assert capsys.readouterr().out.splitlines() == ["refresh_matrix.py: changes cuda", "refresh_packages.py: no change"]
+    assert matrix.read_text() == MATRIX
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "matrix.yaml",
+        "refresh_matrix.py",
+        "refresh_packages.py",
+    ]
+
+
+def test_what_is_written_is_dated_and_each_script_goes_on_from_the_one_before(
+    refresh: ModuleType, matrix: Path, tmp_path: Path
+) -> None:
+    script(tmp_path, "gpus", RENAMES)
+    script(tmp_path, "matrix", ADDS)
+    assert call(refresh, tmp_path, matrix) == 1
+    found = yaml.safe_load(matrix.read_text())
+    assert (found["gpus"], [row["version"] for row in found["cuda"]]) == ([{"names": ["A100"]}], ["12.6", "12.5"])
+    assert found["revision"] == found["updated"]["cuda"] == found["updated"]["gpus"] != "2026-01-01"
+    assert call(refresh, tmp_path, matrix, "--only", "gpus") == 0
+
+
+@pytest.mark.parametrize("end", ["sys.exit('no route to host')", "raise OSError('no route to host')"])
+def test_a_source_that_cannot_be_reached_is_named_and_stops_no_other(
+    refresh: ModuleType, matrix: Path, tmp_path: Path, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script(tmp_path, "gpus", RENAMES, end)
+    assert call(refresh, tmp_path, matrix) == 2
+    assert matrix.read_text() == MATRIX, "what a script that failed has written is dropped"
+    script(tmp_path, "matrix", ADDS)
+    assert call(refresh, tmp_path, matrix, "--check") == 1
+    first, second = capsys.readouterr().out.splitlines()[-2:]
+    assert first.startswith("refresh_gpus.py: could not be reached or read: ") and "no route to host" in first
+    assert second == "refresh_matrix.py: changes cuda"
+
+
+def test_a_script_that_hangs_is_stopped(refresh: ModuleType, matrix: Path, tmp_path: Path) -> None:
+    script(tmp_path, "gpus", RENAMES, "import time; time.sleep(600)")
+    outcome = refresh.run(tmp_path / "refresh_gpus.py", matrix, 2)
+    assert outcome.failure == "no answer within 2 s" and matrix.read_text() == MATRIX
+
+
+def test_a_script_gets_the_options_that_it_knows(refresh: ModuleType, tmp_path: Path) -> None:
+    script(tmp_path, "gpus", 'known = "--modules"')
+    found = refresh.known_to(tmp_path / "refresh_gpus.py", ["--other", "x", "--modules", "a clone", "--modulesx=1"])
+    assert found == ["--modules", "a clone"]
+
+
+def test_comments_are_no_change(refresh: ModuleType) -> None:
+    assert refresh.changed(MATRIX, MATRIX.replace("A comment", "Another one")) == ()
+    assert refresh.changed(MATRIX, MATRIX.replace("T4", "L4")) == ("gpus",)
+
+
+def test_nothing_to_run_is_an_error(refresh: ModuleType, matrix: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no script"):
+        call(refresh, tmp_path, matrix)
+
+
+def test_every_script_of_a_table_is_found(refresh: ModuleType) -> None:
+    """Each takes --matrix, and names the tables that it writes by their sections."""
+    found = refresh.scripts(ROOT / "scripts")
+    assert {"refresh_matrix.py", "refresh_packages.py"} <= {one.name for one in found}
+    assert all("--matrix" in one.read_text() for one in found)
+    tables = refresh.sections((ROOT / "compat_matrix.yaml").read_text())
+    assert tables.keys() == yaml.safe_load((ROOT / "compat_matrix.yaml").read_text())["updated"].keys()
+
+
+def test_the_workflow_runs_it(refresh: ModuleType) -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "refresh.yml").read_text())
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert any("scripts/refresh.py" in step for step in steps) and any("gh pr create" in step for step in steps)
+    assert workflow["permissions"] == {"contents": "read"}
