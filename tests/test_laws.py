@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from functools import cache
@@ -363,7 +364,37 @@ def what_catches_everything_has_a_reason(file: str) -> Iterator[str]:
             yield f"{file}:{node.lineno} has no comment that says what must be done before it is raised again"
 
 
+# STYLE, Words: what competes with the term for the same thing → that term. Names of formats and messages of programs
+# are written as they are there.
+COMPETING = {
+    r"(?<!current )(?<!source )\bdirector(?:y|ies)\b": "folder",
+    r"\b[Dd]ata-centre\b": "data-center",
+    r"\b[Cc]ards?\b": "GPU",
+    r"\bloader's path\b": "loader path",
+    r"\bcommonest\b": "most common",
+    r"\b[Rr]eplaced? [^.;]{1,60} by (?!hand)": "replace ... with",
+}
+
+
+def competing(text: str) -> list[str]:
+    """What STYLE has another word for."""
+    return [f"{found[0]!r}: write {term!r}" for one, term in COMPETING.items() for found in re.finditer(one, text)]
+
+
+def one_term_for_one_thing(file: str) -> Iterator[str]:
+    """In sentences that people read: not in patterns, nor in the templates of what programs print."""
+    if file.startswith("parsers/"):
+        return
+    described = {id(node.value) for node in nodes(file) if isinstance(node, ast.Expr)}
+    for node in nodes(file):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in described:
+            continue
+        if node.value.count(" ") > 1 and "(?" not in node.value and "{ " not in node.value:
+            yield from (f"{file}:{node.lineno}: {wrong}" for wrong in competing(node.value))
+
+
 LAWS: tuple[Law, ...] = (
+    one_term_for_one_thing,
     only_the_drawer_touches_the_machine,
     one_file_starts_processes,
     one_function_looks_programs_up,
@@ -397,6 +428,8 @@ def test_no_reason_outlives_what_it_excuses() -> None:
 # ----------------------------------------------------------------------------------- the tests of these tests
 
 BREAKERS: dict[str, Law] = {
+    "fix = 'Install the driver of this card'": one_term_for_one_thing,
+    "fix = f'{name} is in no directory of the loader'": one_term_for_one_thing,
     "import subprocess": only_the_drawer_touches_the_machine,
     "def f():\n    from ctypes import CDLL": only_the_drawer_touches_the_machine,
     "import os\nos.system('ls')": one_file_starts_processes,

@@ -87,7 +87,7 @@ ROWS: list[tuple[Run, list[str]]] = [
     (
         run("1 GPU", 0.1, warmup_s=(95.0, 0.1)),
         [
-            "the first call took 95 s: kernels were compiled for this card; CUDA_CACHE_MAXSIZE=4294967296 lets the "
+            "the first call took 95 s: kernels were compiled for this GPU; CUDA_CACHE_MAXSIZE=4294967296 lets the "
             "driver keep them"
         ],
     ),

@@ -192,7 +192,7 @@ def test_what_is_only_worth_a_note() -> None:
         "kernel 6.8.0 → 6.9.1",
         "OMP_NUM_THREADS not set → 1",
         "TF_XLA_FLAGS a → not set",
-        "different cards of the same model, which may differ by a few per cent",
+        "different GPUs of the same model, which may differ by a few per cent",
     )
     (only_run,) = found.runs
     assert only_run.verdict == "same"

@@ -91,7 +91,7 @@ FIRES: dict[str, dict[str, str]] = {
             "Num GPUs Available:  0",
             "because it wants 'libcudart.so.10.1'. My file is libcudart.so.10.2.89.",
         ),
-        "the loader's path names it": not_opened("2.4", "libcudart.so.10.1", "/usr/local/cuda-11.2/lib64"),
+        "the loader path names it": not_opened("2.4", "libcudart.so.10.1", "/usr/local/cuda-11.2/lib64"),
         "2.4 beside CUDA 11.1": text(
             _opened("libcudart.so.11.0", "libcublas.so.11", "libcufft.so.10"), not_opened("2.4", "libcusolver.so.10")
         ),

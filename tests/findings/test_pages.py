@@ -15,6 +15,7 @@ import pytest
 import tfgpu_doctor.diagnosis.engine
 from tests.findings.advice import overwritten
 from tests.healthy import MATRIX
+from tests.test_laws import competing
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import LAYERS, all_ids, nearest, page_of, pages_of
@@ -179,6 +180,15 @@ def test_releases_that_pages_advise_are_sound() -> None:
         python = "3.10" if "3.10" in row.python else row.python[-1]
         issues = MATRIX.issues_for(row, python=python, extra=True)
         assert [issue.id for issue in issues if issue.severity == "error"] == [], version
+
+
+def test_one_term_for_one_thing() -> None:
+    """The law of tests/test_laws.py; lines that programs print, commands and titles of sources are others' words."""
+    words = [(layer, line) for layer in LAYERS for line in (FOLDER / f"{layer}.txt").read_text("utf-8").splitlines()]
+    wrong = [
+        (layer, found) for layer, line in words if not re.match(r"> |& |  [$|]", line) for found in competing(line)
+    ]
+    assert wrong == []
 
 
 def test_lines_of_the_files_are_not_too_long() -> None:

@@ -99,7 +99,7 @@ class Lab:
 
         `answers` are the variables of the C files without TFGPU_LAB_, in lower case: ``cuinit=803, nvml_init=18``.
         PATH has the program nvidia_smi/`nvidia_smi` as nvidia-smi, and no other nvidia-smi. With `cuda`, the CUDA
-        libraries of the lab are on the loader's path, too.
+        libraries of the lab are on the loader path, too.
         """
         folders = [self.installed(root) if root else self.libraries, *([self.cuda()] if cuda else [])]
         environ = {

@@ -181,7 +181,7 @@ def _slow_start(subject: _Subject) -> Iterator[str]:
     first = run.warmup_s[0] if run.warmup_s else 0.0
     if subject.on_gpu and first > SLOW_START and first > COMPILES * (run.median_s or first):
         yield (
-            f"the first call took {first:.0f} s: kernels were compiled for this card; CUDA_CACHE_MAXSIZE=4294967296 "
+            f"the first call took {first:.0f} s: kernels were compiled for this GPU; CUDA_CACHE_MAXSIZE=4294967296 "
             "lets the driver keep them"
         )
 

@@ -155,7 +155,7 @@ def _library(library: Soname) -> str:
     if state == "off path" and blocking:
         return f"behind {blocking.path} ({blocking.problem})"
     if state == "off path":
-        return "installed, but not on the loader's path"
+        return "installed, but not on the loader path"
     if state == "unloadable":
         return f"cannot be loaded ({library.candidates[0].problem})"
     return "only another version" if state == "other version" else "absent"

@@ -259,7 +259,7 @@ _REMOVE_LINUX_DRIVER = Fix(
     commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
 _WSL_LIBRARIES_FIRST = Fix(
-    text="Put WSL's own libraries first on the loader's path",
+    text="Put WSL's own libraries first on the loader path",
     commands=(
         "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
         "/usr/lib/wsl/lib/nvidia-smi",

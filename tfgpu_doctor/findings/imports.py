@@ -133,7 +133,7 @@ VC_RUNTIME = finding(
     layer="TensorFlow",
     severity=Severity.ERROR,
     title="The Visual C++ runtime that TensorFlow needs is not installed",
-    cause="TensorFlow's library is linked to these DLLs, and Windows does not bring them",
+    cause="TensorFlow's library is linked to these DLLs, and Windows does not contain them",
     fixes=lambda _: (_INSTALL_RUNTIME,),
     docs=_ERRORS_GUIDE,
 )

@@ -17,7 +17,7 @@ _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
 _NEXT_COMMAND = re.compile(r"&&|[;|]")
 _LOCKS = re.compile(r"(?:.*\.lock|Pipfile\.lock|conda-lock\.ya?ml|.*-lock\.txt|pylock(?:\..*)?\.toml)")
 _EXPRESSION = re.compile(r"\$\{\{\s{0,9}([\w.-]{1,80})\s{0,9}\}\}")  # of a workflow of GitHub
-_NOT_HERE = "it is not written there in this form; a variable or another file may bring it"
+_NOT_HERE = "it is not written there in this form; it may come from a variable or another file"
 
 
 class Refused(NamedTuple):

@@ -152,7 +152,7 @@ def _container(request: PlanRequest, row: Container) -> Option:
 def _branch_note(request: PlanRequest, row: Container) -> Iterator[str]:
     branch = major(request.target.driver or last_branch(request))
     if branch in _forward_compatible(request, row):
-        yield f"On data-centre GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+        yield f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
 
 
 def _docker(request: PlanRequest) -> Fix:

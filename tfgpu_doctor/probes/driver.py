@@ -83,7 +83,7 @@ def _ask(
     if not driver_libraries.reachable(files):
         system = here.other()
         name = system.library_name(soname) if system else soname
-        return Unknown(f"{name} is not on the loader's path ({files.source})")
+        return Unknown(f"{name} is not on the loader path ({files.source})")
     return start_child(module, environ, end)
 
 

@@ -14,7 +14,7 @@ from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Fact, Known, LibraryFile
 
 OUT_OF_REACH = ("/usr/lib/wsl/lib", "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
-NOT_REACHED = "not on the loader's path"
+NOT_REACHED = "not on the loader path"
 STUB = "stub of the CUDA toolkit, not a driver"
 _DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.so.1.1 tells no version
 

@@ -205,7 +205,7 @@ def asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
     yield from other_variables(base, new)
     cards = [{value_or(gpu.uuid, None) for gpu in _cards(result)} - {None} for result in (base, new)]
     if cards[0] and cards[1] and not cards[0] & cards[1] and _models(base) == _models(new):
-        yield "different cards of the same model, which may differ by a few per cent"
+        yield "different GPUs of the same model, which may differ by a few per cent"
 
 
 def other_variables(base: BenchResult, new: BenchResult) -> Iterator[str]:

@@ -229,7 +229,7 @@ def cudnns(answers: Sequence[CudnnAnswer]) -> Sheet:
     columns = {
         "cuDNN": [answer.version for answer in answers],
         "CUDA": [", ".join(answer.cuda_majors) for answer in answers],
-        "cards from": [_floors(answer) for answer in answers],
+        "GPUs from": [_floors(answer) for answer in answers],
         "last for": [", ".join(answer.last_for) for answer in answers],
     }
     return Sheet("cuDNN versions", "", (Columns(columns),))

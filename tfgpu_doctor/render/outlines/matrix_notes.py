@@ -100,7 +100,7 @@ def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iter
         yield Note(
             f"By PTX only, listed with --ptx: {minor_ranges(row.version for row in slow)}. These have no machine code "
             f"(SASS) for {asked}: the driver would compile every kernel at first use, which takes long, and CUDA's own "
-            "libraries may have nothing for such a card at all."
+            "libraries may have nothing for such a GPU at all."
         )
     for issue, versions in _by_issue(known_broken(matrix, filters)):
         yield Note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
