@@ -26,7 +26,7 @@ _BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlo
 _ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU build was tensorflow-gpu
 _OLDEST_OF_WHEELS, _NEWEST = (3, 5), (12, 0)  # compute capability: compat_matrix.yaml, 1.5 to 2.x; Blackwell
 MOST = 3  # causes; a longer list is no help
-BECAUSE = "the text gives no reason; in reports like it, this is one of the commonest causes"
+BECAUSE = "the text gives no reason; in reports like it, this is one of the most common causes"
 
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
