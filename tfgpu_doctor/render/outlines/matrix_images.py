@@ -35,7 +35,7 @@ def _container_lines(answer: ContainerAnswer) -> Iterator[tuple[str, str]]:
         windows = f"; on Windows {answer.min_driver_windows}" if answer.min_driver_windows else ""
         yield "driver", f"{answer.min_driver_linux} or newer{windows}"
     if answer.data_center_branches:
-        yield "or branch", f"{', '.join(answer.data_center_branches)}, on data-centre GPUs"
+        yield "or branch", f"{', '.join(answer.data_center_branches)}, on data-center GPUs"
     if answer.min_compute_capability:
         yield "GPUs", f"compute capability {answer.min_compute_capability} and newer, says the publisher"
     if answer.compute_capabilities:
