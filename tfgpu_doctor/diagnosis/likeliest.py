@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged
-from tfgpu_doctor.findings.commonness import BECAUSE, MOST, common_causes, situation
+from tfgpu_doctor.findings.commonness import BECAUSE, MOST, Told, common_causes, situation
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.driver_answers import smi_works
@@ -24,16 +24,16 @@ def likeliest(judged: Iterable[Judged], context: Context) -> Iterator[tuple[Decl
     if seen is None:
         return
     version = context.facts.tensorflow.version
-    causes = common_causes(
-        seen[0],
+    told = Told(
         os=value_or(context.facts.host.os, None),
         container=value_or(context.facts.host.container, None),
         cards=value_or(fetch("cards", context), ()),
         releases=(version.value,) if isinstance(version, Known) else version.one_of,
         driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
+        works=messages.value.values("works-elsewhere", "where"),
     )
     open_ones = {one.declared.id: one for one in judged if not one.candidates and not one.contradicted}
-    for one in [open_ones[cause] for cause in causes if cause in open_ones][:MOST]:
+    for one in [open_ones[cause] for cause in common_causes(seen[0], told) if cause in open_ones][:MOST]:
         yield one.declared, as_possible(BECAUSE, seen[1])
 
 

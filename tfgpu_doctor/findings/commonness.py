@@ -7,6 +7,7 @@ engine leaves out what the facts contradict, and says that the rest is possible.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
@@ -24,7 +25,11 @@ SYMPTOMS = (
 )
 _BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
 _ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU build was tensorflow-gpu
-_OLDEST_OF_WHEELS, _NEWEST = (3, 5), (12, 0)  # compute capability: compat_matrix.yaml, 1.5 to 2.x; Blackwell
+_OLDEST_OF_WHEELS, _JIT, _NEWEST = (
+    (3, 5),
+    (7, 5),
+    (12, 0),
+)  # compute capability: compat_matrix.yaml, 1.5 to 2.x; Blackwell
 MOST = 3  # causes; a longer list is no help
 BECAUSE = "the text gives no reason; in reports like it, this is one of the most common causes"
 
@@ -42,6 +47,7 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
         "macos": ("tf.import-avx", "tf.abi-numpy"),
         "": ("tf.abi-numpy", "tf.package-conflict", "tf.wrong-env"),
     },
+    "hangs": {"": ("perf.small-work", "perf.input-bound")},
     "slow": {"": ("perf.small-work", "perf.input-bound", "gpu.arch-too-new")},
     "fails": {
         "container": ("container.no-gpu", "memory.oom", "cuda.version-mismatch"),
@@ -50,52 +56,76 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def situation(messages: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
+# where it works → what differs from there
+_WORKS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("terminal", "command", "shell", "console", "cmd", "prompt"), ("tf.wrong-env", "cuda.lib-path")),
+    (("host", "docker run"), ("container.no-gpu",)),
+    (("root", "sudo"), ("driver.init-failed", "cuda.lib-path")),
+    (("torch",), ("cuda.missing",)),
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a text tells of the machine, beside its messages."""
+
+    os: str | None
+    container: str | None
+    cards: Sequence[Card]
+    releases: Sequence[str]  # of TensorFlow, those that the text leaves open; empty where it tells nothing
+    driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
+    works: Sequence[str]  # where the reporter says that it works, on the same computer
+
+
+def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
     """What goes wrong, and the message that tells; None where nothing does, as far as the text tells."""
-    if messages.has("own-finding") or (
-        messages.has("gpu-created") and not messages.has("exception", "traceback", "aborted")
-    ):
+    if log.has("own-finding") or (log.has("gpu-created") and not log.has("exception", "traceback", "aborted")):
         return None
-    slow = messages.first("slow", "time-on-both", "low-utilization")
-    if messages.stops_import:
-        return "import", messages.messages[-1]
-    if slow and not messages.complains:
-        return "slow", slow
-    if devices is not None and not lists_gpu(devices):
-        return "no GPU", messages.first("no-gpu-listed") or messages.messages[-1]
-    if slow or not messages.complains:
-        return ("slow", slow) if slow else None
-    return "fails", messages.messages[-1]
+    return next(((name, message) for name, message in _situations(log, devices) if message), None)
 
 
-def common_causes(
-    seen: str,
-    *,
-    os: str | None,
-    container: str | None,
-    cards: Sequence[Card],
-    releases: Sequence[str],
-    driver_works: bool,
-) -> tuple[str, ...]:
-    """The causes of that situation, the commonest first.
+def _situations(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> Iterator[tuple[str, Message | None]]:
+    """Each situation, in the order in which they are asked for, with the message that shows it."""
+    lists_none = devices is not None and not lists_gpu(devices)
+    last = log.messages[-1] if log.messages else None
+    slow = log.first("slow", "time-on-both", "low-utilization")
+    if not log.complains:
+        yield "hangs", None if lists_none else log.first("job-hangs")
+        yield "slow", slow
+    yield "import", last if log.stops_import else None
+    yield "no GPU", (log.first("no-gpu-listed") or last) if lists_none else None
+    yield "slow", slow
+    yield "fails", log.first("failure-said") or (last if log.complains else None)
 
-    Args:
-        releases: TensorFlow's, those that the text leaves open; empty where it tells nothing.
-        driver_works: nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause.
-    """
+
+def common_causes(seen: str, told: Told) -> tuple[str, ...]:
+    """The causes of that situation, the commonest first."""
     table = COMMON[seen]
-    inside = "container" if container and container != "none" else ""
-    causes = table[os] if os in table else table.get(inside, table[""])
-    if seen == "no GPU" and releases and all(at_least(one, _ONE_PACKAGE) is False for one in releases):
-        causes = ("tf.cpu-build", "gpu.hidden", *causes)
-    if not releases and cards:
-        causes = (*_by_card(cards), *causes)
-    return tuple(one for one in dict.fromkeys(causes) if not (driver_works and one.startswith(_BELOW)))
+    inside = "container" if told.container and told.container != "none" else ""
+    usual = table.get(told.os or "-") or table.get(inside) or table[""]
+    causes = (*_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen), *usual)
+    whole = told.driver_works or any("torch" in where.lower() for where in told.works)
+    return tuple(one for one in dict.fromkeys(causes) if not (whole and one.startswith(_BELOW)))
 
 
-def _by_card(cards: Sequence[Card]) -> Iterator[str]:
+def _by_contrast(works: Sequence[str]) -> Iterator[str]:
+    """What differs from where it works."""
+    for words, differs in _WORKS:
+        if any(word in where.lower() for where in works for word in words):
+            yield from differs
+
+
+def _by_card(told: Told, seen: str) -> Iterator[str]:
     """A card that hardly any release has kernels for is the likeliest cause, whatever the release."""
-    if all(card.version < _OLDEST_OF_WHEELS for card in cards):
+    cards = told.cards if seen == "hangs" or not told.releases else ()
+    newest = _JIT if seen == "hangs" else _NEWEST
+    if cards and all(card.version < _OLDEST_OF_WHEELS for card in cards):
         yield "gpu.arch-too-old"
-    elif all(card.version >= _NEWEST for card in cards):
+    elif cards and all(card.version >= newest for card in cards):
         yield "gpu.arch-too-new"
+
+
+def _by_release(told: Told, seen: str) -> Iterator[str]:
+    """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA."""
+    if seen == "no GPU" and told.releases and all(at_least(one, _ONE_PACKAGE) is False for one in told.releases):
+        yield from ("tf.cpu-build", "gpu.hidden")

@@ -38,6 +38,34 @@ TEMPLATES = (
         r"nvidia/cuda:(?!\S{0,100}cudnn)[\w.-]{0,60}(?:base|runtime|devel)[\w.-]*",
         role="context",
     ),
+    # somebody tells of a failure, in words or by the last line of a traceback
+    template(
+        "failure-said",
+        "crash|fail|error|exception|abort|dies|killed|崩溃|报错",
+        r"\b(?:tensor ?flow|keras|cudnn|cuda|gpus?|training|model|kernel|script)\b[^.\n]{0,60}?\b(?:crash\w*"
+        r"|fail(?:s|ed|ure)"
+        r"|errors?|exception|abort\w*|dies|killed)\b|^\s*\w{3,40}Error: \S|崩溃|报错",
+        role="context",
+    ),
+    # the same computer, where it works
+    template(
+        "works-elsewhere",
+        "works|worked|working|is true|returns true|fine",
+        r"\b(?:works?|worked|working|run(?:s|ning)?|is|fine)(?: (?:perfectly|fine|well|great|ok|just fine"
+        r"|correctly|if i run it|when i run it))?"
+        r" (?:in|on|with|from|under|as|outside(?: of)?|inside) (?:the |my |a |an |another )?"
+        r"(?P<where>terminal|command[- ]line|shell|console|cmd|anaconda prompt|powershell|host|root|sudo"
+        r"|py ?torch|torch"
+        r"|docker run|docker|container|other env\w*|(?:conda |virtual )?env\w*)\b",
+        role="context",
+    ),
+    template(
+        "works-elsewhere",
+        "torch",
+        r"\b(?P<where>torch)\.cuda\.is_available\(\)\W{0,4}(?:\w+ ){0,2}True|\bpy?torch (?:can |does |also )?"
+        r"(?:see|detect|use|find|recogni[sz]e|work)s?\b",
+        where="torch",
+    ),
     template(
         "started-elsewhere",
         "pycharm|rstudio|r studio|systemd|from the desktop|supervisor",

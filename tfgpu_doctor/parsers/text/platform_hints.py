@@ -93,6 +93,7 @@ _SYSTEMS = (
         ),
     ),
 )
+_WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)")  # where nothing speaks of another system
 _NAMES = (
     "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
     "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"
@@ -166,7 +167,7 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
         return "wsl2", wsl
     if named:
         return named, None
-    for name, pattern in _SYSTEMS:
+    for name, pattern in (*_SYSTEMS, ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None

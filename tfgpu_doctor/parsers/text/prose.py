@@ -116,12 +116,14 @@ _SUPPORTED = re.compile(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|say
 _TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
 _ELSEWHERE = re.compile(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|last (?:week|month|year)"
-    r"|(?:an)?other (?:machine|computer|pc|server"
-    r"|laptop|system|env\w*|box|node)|old (?:machine|computer|pc|laptop|card|gpu)|friend|colleague|uninstall\w*"
-    r"|removed?|works? (?:fine |well |perfectly |ok |great )?"
-    r"(?:on|with|in|under|for)|worked (?:\w+ )?(?:on|with|in|under)|(?:also|have|already)? ?tried"
-    r"|downgraded from|upgraded from|updated from)\b",
+    r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
+    r"|old (?:machine|computer|pc|laptop|card|gpu)|friend|colleague|uninstall\w*|removed?"
+    r"|(?:also|have|already)? ?tried|downgraded from|upgraded from|updated from)\b",
     re.IGNORECASE,
+)
+# "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
+_WORKS_WITH = re.compile(
+    r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
 )
 _IN_THE_PAST = re.compile(
     r"[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b", re.IGNORECASE
@@ -201,7 +203,7 @@ def stance(clause: str, start: int, end: int) -> str:
         clause[max(start - _AROUND, 0) : start],
         _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0],
     )
-    if _ELSEWHERE.search(before) or _IN_THE_PAST.match(after):
+    if _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
         return "elsewhere"
     return "wanted" if _WANTED.search(before) or _WANTED.search(after) else "here"
 
