@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
@@ -22,6 +24,7 @@ from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.stack import layers_of, stack
+from tfgpu_doctor.render.terminal.layout import hanging
 from tfgpu_doctor.render.terminal.report import render
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -88,8 +91,37 @@ def test_fits_the_width_and_wraps_no_command_nor_link(name: str, columns: int, m
         whole = line.strip() in commands or line.startswith("    see       https://")
         assert len(line) <= columns or whole, line
         assert line == line.rstrip()
+        assert not LINE_WITHIN.search(line), line
     for command in commands:
         assert command in text
+
+
+# a line that begins with a unit, or ends within a command or after the arrow of a source
+LINE_WITHIN = re.compile(r"^ *(?:%|°C|W|MHz|GiB|CPUs?)(?!\w)|tfgpu(?: explain| doctor| --\w+)?$|[←]$")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_a_command_in_a_sentence_stays_on_one_line(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tfgpu explain` ended a line and the id began the next, so that what was copied explained standard input."""
+    for name in MACHINES:
+        text = printed(MACHINES[name], monkeypatch, columns)
+        assert not [line for line in text.splitlines() if LINE_WITHIN.search(line)], name
+        if "All evidence" in text:
+            assert re.search(r"^All evidence and fixes:\stfgpu doctor -v(;\stfgpu explain [a-z.-]+)?$", text, re.M)
+
+
+def test_a_long_head_stands_above_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the path of a file in a terminal of 60 columns, a text was wrapped in a column of twenty, or beyond it."""
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = io.StringIO()
+    path = "/home/you/a/project/with/a/long/path/requirements.txt"
+    content = Text("tensorflow[and-cuda]==2.20.0; a word or two that do not fit")
+    hanging(Text(f"  {path}  "), content, console_for(stream))
+    assert stream.getvalue().splitlines() == [
+        f"  {path}",
+        "    tensorflow[and-cuda]==2.20.0; a word or two that do not",
+        "    fit",
+    ]
 
 
 def test_a_machine_with_at_most_one_problem_fits_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:

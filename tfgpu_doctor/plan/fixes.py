@@ -65,9 +65,7 @@ class Fixes:
             return Fix(text=fix.text, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
-        return Fix(
-            text=f"On the host, not in this container: {fix.text[0].lower()}{fix.text[1:]}", commands=fix.commands
-        )
+        return Fix(text=f"{fix.text} (on the host, not in this container)", commands=fix.commands)
 
     def doctor(self, *arguments: str) -> str:
         """A further run of the doctor on the same interpreter."""
@@ -221,7 +219,7 @@ class Fixes:
         if self.os == "windows":
             return Fix(text=f"Install NVIDIA driver{need} from {NVIDIA_DRIVERS} and restart Windows")
         if value_or(self.facts.host.container, "none") != "none":
-            return Fix(text=f"On the host, not in this container: install NVIDIA driver{need} and restart")
+            return Fix(text=f"Install NVIDIA driver{need} and restart (on the host, not in this container)")
         commands = _driver_commands(value_or(self.facts.host.distribution_id, ""))
         if commands is None:
             return Fix(text=f"Install NVIDIA driver{need} with your distribution's package, or from {NVIDIA_DRIVERS}")

@@ -15,6 +15,7 @@ from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
 
 LABEL_WIDTH = 9  # characters of the longest label
+_SHORT = 160  # characters of an evidence on a first screen
 _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
 VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
@@ -115,7 +116,12 @@ def _first_evidence(block: Block) -> tuple[Line, ...]:
     """The evidence up to the first that says what is expected, else the first two."""
     shown = tuple(line for line in block.lines if line.label in ("found", "expected"))
     end = next((place for place, line in enumerate(shown) if line.label == "expected"), 1)
-    return shown[: min(end, 2) + 1]
+    return tuple(line._replace(text=_shortened(line.text)) for line in shown[: min(end, 2) + 1])
+
+
+def _shortened(text: str) -> str:
+    """The text up to a blank, and a mark that there is more; the number of its line leads to the rest."""
+    return text if len(text) <= _SHORT else f"{text[:_SHORT].rpartition(' ')[0] or text[:_SHORT]} ..."
 
 
 def _together(lines: tuple[Line, ...]) -> tuple[Line, ...]:

@@ -104,7 +104,8 @@ def _driver(facts: Facts) -> tuple[str, Mark]:
         return driver.version.value + supported + kind, "ok"
     if value_or(driver.libcuda, None) == () and value_or(driver.kernel_module_loaded, None) is False:
         return "none", "absent"
-    return driver.version.reason, "unknown"
+    first, _, _ = driver.version.reason.partition("; ")  # why asking each library and file failed stands in -v
+    return first, "unknown"
 
 
 def _cuda(facts: Facts) -> tuple[str, Mark]:

@@ -83,7 +83,11 @@ nav a { display: inline-block; padding: .25rem 0; }
 .good strong, td.good { color: var(--good); }
 .warn strong, td.warn { color: var(--warn); }
 .bad strong, td.bad { color: var(--bad); }
-.scroll { overflow-x: auto; margin: .5rem 0; }
+.scroll { overflow-x: auto; margin: .5rem 0; background: /* a shadow at the side where a table goes on */
+  linear-gradient(90deg, var(--page) 30%, transparent) left / 2rem 100% no-repeat local,
+  linear-gradient(270deg, var(--page) 30%, transparent) right / 2rem 100% no-repeat local,
+  linear-gradient(90deg, var(--muted), transparent) left / .4rem 100% no-repeat scroll,
+  linear-gradient(270deg, var(--muted), transparent) right / .4rem 100% no-repeat scroll; }
 .scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .9rem; }
 caption { text-align: left; padding: .25rem 0; }
@@ -93,6 +97,7 @@ th { font-weight: 600; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.mid { min-width: 9rem; }
 td.long { min-width: 10.5rem; }
+th.number { white-space: normal; }
 th.name { white-space: nowrap; }
 th.long { min-width: 9rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }
@@ -121,6 +126,7 @@ _PRINT = """
 body { max-width: none; padding: 0; font-size: 10pt; }
 nav, .screen { display: none; }
 .scroll, pre { overflow: visible; }
+.scroll { background: none; }
 table { font-size: 8.5pt; }
 th, td { padding-right: .5rem; }
 tr { break-inside: avoid; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -13,15 +14,38 @@ from tfgpu_doctor.render.console import STYLES, cleaned, marks
 from tfgpu_doctor.render.outline import LABEL_WIDTH, Block, Line
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
+_INDENT = 4  # of a text whose head is too long to stand beside it
+# what no line may end within: a command in a sentence, which is copied, a number before its unit, an arrow
+_OPTION = r" --?[a-z][a-z-]{0,24}(?: '[^'\n]{1,40}'| [A-Z]{2,12}\b)?"
+_COMMAND = rf"(?:tfgpu [a-z]{{1,12}}|nvidia-smi)(?:{_OPTION}| [a-z]{{1,12}}\.[a-z-]{{1,40}}){{0,4}}"
+_UNIT = r"\d (?:%|°C|W|MHz|m?s|µs|[KMGT]i?B|[KMGTP]?FLOP|CPUs?|GPUs?|×)(?![\w%])"
+_WHOLE = re.compile(rf"\b{_COMMAND}|{_UNIT}|(?:←|<-) (?:line \d)?")
+_GLUE = "\ue000"  # stands for a blank while lines are wrapped; cleaned text never has it
 
 
 def hanging(head: Text, text: Text, console: Console) -> None:
     """Print `head`, and `text` beside it, wrapped under itself, without padding at the ends of lines."""
+    if len(head) > console.width // 2 and text:
+        head = cleaned(head)
+        head.rstrip()
+        console.print(head, soft_wrap=True)  # a path must survive being copied
+        head = Text(" " * _INDENT)
     indent = len(head)
-    for line in cleaned(text).wrap(console, max(console.width - indent, 20), overflow="fold"):
+    width = max(console.width - indent, 20)
+    for line in _glued(cleaned(text), width).wrap(console, width, overflow="fold"):
         line.rstrip()
+        line.plain = line.plain.replace(_GLUE, " ")
         console.print(Text.assemble(head, line), soft_wrap=True)
         head = Text(" " * indent)
+
+
+def _glued(text: Text, width: int) -> Text:
+    """The text with a blank that does not break in each command and before each unit; not in what is wider."""
+    whole = _WHOLE.sub(lambda found: found[0].replace(" ", _GLUE) if len(found[0]) <= width else found[0], text.plain)
+    if whole != text.plain:
+        text = text.copy()
+        text.plain = whole
+    return text
 
 
 def marked(mark: str, text: str, console: Console, indent: int = 0) -> None:
