@@ -99,6 +99,7 @@ def test_without_import_a_complete_stack_is_ok_and_an_incomplete_one_unknown() -
     skipped = tuple(Phase(name=name, outcome="skipped") for name in ("import", "devices"))
     not_started = spoil(healthy(), {"tensorflow.phases": skipped, "tensorflow.devices": WHY, "tensorflow.checks": WHY})
     assert works(not_started) is True
+    assert works(spoil(not_started, {"loader.sonames": absent("nccl")})) is True  # as the stack shows it
     assert works(spoil(not_started, {"gpus": WHY})) is None
     assert works(spoil(not_started, {"loader.sonames": absent()})) is None
 

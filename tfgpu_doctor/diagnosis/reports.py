@@ -7,6 +7,7 @@ from typing import Literal
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Known, lists_gpu, value_or
 from tfgpu_doctor.records.report import SCHEMA, MatrixInfo, Report, Tool, judge
@@ -27,7 +28,8 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
         return True if isinstance(facts.tensorflow.version, Known) else None
     sonames = value_or(facts.loader.sonames, ())
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
-    return True if in_place and all(name.winner for name in sonames) else None
+    needed = [name for name in sonames if name.component not in OPTIONAL_COMPONENTS]
+    return True if in_place and all(name.winner for name in needed) else None
 
 
 def now() -> str:

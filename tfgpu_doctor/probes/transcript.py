@@ -112,7 +112,7 @@ def _phase(name: str, transcript: Transcript, ending: Ending) -> Phase:
 def why_skipped(name: str, transcript: Transcript, ending: Ending) -> str:
     """Say why a phase never began."""
     if PHASES.index(name) > PHASES.index(transcript.until):
-        return "not asked for"
+        return "TensorFlow was not started"
     if name not in transcript.due:
         cause = NEEDS[name]
         while cause not in transcript.ends:
