@@ -133,6 +133,8 @@ def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) 
             if beyond := _beyond(clear, factor):
                 return Judged(beyond, (), *whole, _ratio(clear), (*notes, *why, _CLEAR[basis]), basis)
         limits = tuple(_moved(one) for basis, one in by_usage.items() if basis == _BOUNDS)
+    if not found:
+        base, new = whole  # what is left of a disturbed run may be a few samples, which nothing rests on
     return Judged("cannot tell", (*why, *limits), base, new, _ratio(found) if found else None, notes)
 
 
