@@ -9,20 +9,20 @@ WORDS = frozenset(
     re.findall(
         r"\S+",
         """
-    aarch64 amd64 anaconda app appdata applications apps arch archive artifacts asdf base bash bazel bin broken
-    build builds cache caches cc cellar checkpoint checkpoints clang clean client cluster cmake code compiler conda
-    config content contents continuum core cu cuda cudatoolkit cudnn cupti current data debug default demo desktop
-    dev devel developer device dist docker docs documents downloads driver drivers dynload env environment
-    environments envs etc eval evaluation examples executable export ext external extras feedstock feedstock_root
-    file files folder framework frameworks free from gcc git gnu gpfs gpu hdd home homebrew hostedtoolcache imp
-    include info init install installed intel internal ipykernel jax jaxlib job jobs jovyan jupyter kaggle keras
-    kernel kernels lib lib32 lib64 libdevice library libs linux local lock log logs lustre mac macos main mamba
-    mambaforge media meta micromamba miniconda miniforge mnt model models modules nccl net new nfs nightly notebook
-    notebooks numpy nvcc nvidia nvml nvvm old openmpi opt out output outputs path pip pipx pixi pkg pkgs platform
-    plugin plugins poetry private program programs project project1 projects protobuf ptx ptxas public py pycharm
-    pycharmprojects pyenv pypoetry python python3 pythoncore pythonw pytorch release repo repos roaming root rtx run
-    runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm snap so
-    software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard
+    aarch64 amd64 anaconda app appdata applications apps arch archive artifacts asdf base bash bazel bin broken build
+    builds cache caches cc cellar checkpoint checkpoints clang clean client cluster cmake code compiler conda config
+    content contents continuum core cu cuda cudatoolkit cudnn cupti current data debug default demo desktop dev devel
+    developer device dist docker dockerfile docs documents downloads driver drivers dynload env environment
+    environments envs etc eval evaluation examples executable export ext external extras feedstock feedstock_root file
+    files folder framework frameworks free from gcc git gnu gpfs gpu hdd home homebrew hostedtoolcache imp include
+    info init install installed intel internal ipykernel jax jaxlib job jobs jovyan jupyter kaggle keras kernel
+    kernels lib lib32 lib64 libdevice library libs linux local lock log logs lustre mac macos main mamba mambaforge
+    media meta micromamba miniconda miniforge mnt model models modules nccl net new nfs nightly notebook notebooks
+    numpy nvcc nvidia nvml nvvm old openmpi opt out output outputs path pip pipx pixi pkg pkgs platform plugin plugins
+    poetry private program programs project project1 projects protobuf ptx ptxas public py pycharm pycharmprojects
+    pyenv pypoetry pyproject python python3 pythoncore pythonw pytorch release repo repos requirements roaming root
+    rtx run runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm
+    snap so software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard
     tensorflow tensorrt test testdata tests tf tfgpu tmp to toolkit tools torch train training tutorial tutorials
     users usr uv var venv venvs version versions virtualenv virtualenvs volumes vscode wheel wheels win win32 win64
     windows work workdir workspace workspaces wsl x64 x86 xcode xla zlib
