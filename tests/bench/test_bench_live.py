@@ -151,17 +151,28 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_keeps_the_file_and_leaves_no_process(
-    name: str, code: int, tensorflow_python: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "code", "others"),
+    [
+        ("SIGINT", 130, ["--output", "result.txt", "--output", "result.md"]),
+        ("SIGTERM", 143, ["--format", "json", "--format", "json", "--output", "-"]),
+        ("SIGHUP", 129, []),
+    ],
+)
+def test_a_signal_keeps_what_was_measured_and_leaves_no_process(
+    name: str, code: int, others: list[str], tensorflow_python: str, tmp_path: Path
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     file = tmp_path / "result.json"
     arguments = ["--python", tensorflow_python, "--size", "256", "--min-samples", "1000", "--deadline", "600"]
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TMPDIR": str(temporary)}
+    outputs = [str(tmp_path / word) if word.startswith("result") else word for word in others]
     with subprocess.Popen(
-        [*TFGPU, *arguments, "--output", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+        [*TFGPU, *arguments, *outputs, "--output", str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environ, "COLUMNS": "1000"},
     ) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (file.exists() and b'"samples_s": [\n' in file.read_bytes()):
@@ -169,17 +180,24 @@ def test_a_signal_keeps_the_file_and_leaves_no_process(
         children = psutil.Process(process.pid).children(recursive=True)
         assert list(temporary.iterdir())
         process.send_signal(signal.Signals[name])
-        _, stderr = process.communicate(timeout=30)
+        stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == code, stderr
     said = [line for line in stderr.decode().splitlines() if line and not re.match("tfgpu: (after|1 run)", line)]
     kept = f"tfgpu: {file} has what was measured so far, and says that it is unfinished"
-    assert said == ([kept, "tfgpu: interrupted"] if name == "SIGINT" else [])
+    texts = [path for path in outputs if path.startswith(str(tmp_path))]
+    wrote = [f"tfgpu: wrote {path}" for path in texts]
+    assert said == [*wrote, kept, *(["tfgpu: interrupted"] if name == "SIGINT" else [])]
+    shown = [stdout.decode(), *(Path(path).read_text("utf-8") for path in texts)]
+    if "json" in others:
+        assert json.loads(stdout)["unfinished"] and json.loads(stdout)["runs"][0]["samples_s"]
+    else:
+        assert all("Unfinished: " in text and "FLOP/s" in text for text in shown)
     assert children
     assert psutil.wait_procs(children, timeout=10)[1] == []
     (run,) = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
     assert run.samples_s and run.throughput and run.stopped
     assert msgspec.json.decode(file.read_bytes(), type=BenchResult).unfinished
-    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "temporary"}
+    assert {str(path) for path in tmp_path.iterdir()} == {str(file), str(temporary), *texts}
     assert not list(temporary.iterdir())
 
 

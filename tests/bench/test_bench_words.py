@@ -102,6 +102,14 @@ def test_an_unfinished_result_says_so() -> None:
     assert stream.getvalue().splitlines()[-1].startswith("! CPU: 494.8 GFLOP/s")
 
 
+def test_runs_for_which_there_was_no_time_are_named() -> None:
+    stream = io.StringIO()
+    render(result(run(), not_run=("1 GPU float32",)), console_for(stream))
+    shown = " ".join(stream.getvalue().split())
+    assert "i Not run, because the time limit was reached: 1 GPU float32. Allow more time: --deadline" in shown
+    assert shown.endswith("1 run was not run, for lack of time.") and "! CPU: 494.8" in shown
+
+
 # digits without an exponent are the business of records/units.py; these are errors of 1e-6, and no text
 EXPONENTS = {
     "bench/statistics.py": 1,

@@ -14,10 +14,12 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.live import Shared
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.plans.batch_search import points
 from tfgpu_doctor.bench.plans.cnn import SPREAD
 from tfgpu_doctor.bench.plans.memory import VIRTUAL_MIB, Memory, no_room
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.schedule import Schedule
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import memory
@@ -123,6 +125,29 @@ def holds(capacity: int, how: str = FULL) -> Callable[[int, bool], str | None]:
 
 def said(result: BenchResult, label: str) -> str:
     return next(note for note in result.notes if note.startswith(f"{label}, float32: "))
+
+
+def test_a_search_keeps_to_its_time_and_batches_without_any_are_named() -> None:
+    class Slow(Workers):
+        def __call__(self) -> FakeWorker:
+            found = super().__call__()
+            found.seconds = iter(lambda: 0.3, None)
+            return found
+
+    workers = Slow(lambda _batch, _used: None)
+    clock = workers.clock
+    plan = Memory(selection=Selection())
+    rule = StoppingRule(deadline=0.4, min_samples=3)
+    session = Session(plan, MATRIX, healthy(), workers, rule, limit=2.0, schedule=Schedule(clock))
+    result = session.run()
+    assert clock.now < 4 and result.not_run and len(result.runs) + len(result.not_run) == len(points(largest(plan)))
+    assert "would exceed --deadline" in said(result, "CPU")
+
+
+def largest(plan: Memory) -> int:
+    found = plan.found[0].search.largest
+    assert found is not None
+    return found.batch
 
 
 @pytest.mark.parametrize(

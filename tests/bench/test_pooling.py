@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.bench.samples import failed, result, run
@@ -34,6 +35,14 @@ def test_samples_of_more_steps_count_as_what_they_are() -> None:
 def test_a_run_that_failed_once_has_failed() -> None:
     good, bad = result(run()), result(failed("CPU", "died", devices=("/CPU:0",)))
     assert pooled(good, bad).runs[0].failure == pooled(bad, good).runs[0].failure == "died"
+
+
+def test_what_was_run_in_one_of_them_only_counts() -> None:
+    both, one = result(run(), run("1 GPU"), not_run=("a",)), result(run(), not_run=("1 GPU", "a"))
+    for found in (pooled(both, one), pooled(one, both)):
+        assert sorted(run.label for run in found.runs) == ["1 GPU", "CPU"] and found.not_run == ("a",)
+    started = result(msgspec.structs.replace(run(), throughput=None, samples_s=()))
+    assert pooled(both, started).runs[0].samples_s == both.runs[0].samples_s, "an interrupt while the second starts"
 
 
 def test_noise_is_that_of_all_samples() -> None:

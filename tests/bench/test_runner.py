@@ -17,6 +17,7 @@ from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.runner.runner import LEAST, measure
+from tfgpu_doctor.bench.runner.schedule import Schedule, Start
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
@@ -48,9 +49,16 @@ def runs(
     waiting = list(workers)
     group = [(case, of or job(dtype)) for case in cases]
     with Workers(lambda: waiting.pop(0)) as alive:
-        measured = measure(group, alive, rule=rule, clock=workers[0].clock, **options)
-        assert all(worker.closed for worker in workers)
+        schedule = options.pop("schedule", None) or Schedule(workers[0].clock)
+        measured = measure(group, alive, rule=rule, schedule=schedule, **options)
+        assert all(worker.closed for worker in workers if worker.asked)
     return [to_run(one, rule) for one in measured]
+
+
+def limited(clock: Clock, count: int, seconds: float) -> Schedule:
+    schedule = Schedule(clock)
+    schedule.begin(count, seconds)
+    return schedule
 
 
 def test_a_steady_device_stops_when_there_is_enough() -> None:
@@ -79,16 +87,50 @@ def test_cases_that_take_turns_have_a_time_together() -> None:
     cases = [replace(CPU, label=f"CPU {number}") for number in range(4)]
     shown: list[tuple[float, float]] = []
     show = lambda _, done: shown.append((clock.now, done))  # noqa: E731 - with the time
-    found = runs(cases, restless, rule=replace(RULE, together=40.0), progress=show)
+    found = runs(cases, restless, progress=show, schedule=limited(clock, 4, 40.0))
     assert 40 <= clock.now < 42
     assert all(abs(done - now / 40) < 0.06 for now, done in shown), "the progress is by time"
     assert all(one.throughput and one.stopped and len(one.samples_s) > 20 for one in found)
 
 
+def test_cases_for_which_there_is_no_time_are_not_run() -> None:
+    """Starts of 0.4 s, and 3 s of samples of each: two fit into 8 s."""
+    clock = Clock()
+    workers = [FakeWorker(clock, [0.1, 0.3]) for _ in range(4)]
+    cases = [replace(CPU, label=f"CPU {number}") for number in range(4)]
+    schedule = limited(clock, 8, 8.0)
+    found = runs(cases, workers, schedule=schedule)
+    assert len(found) == 2
+    started = [worker for worker in workers if worker.asked]
+    assert len(started) == len(found) and all(one.throughput for one in found)
+    assert schedule.not_run == [f"CPU {number} float32" for number in range(len(found), 4)]
+    assert clock.now < 8
+    left = limited(clock, 4, 0.0)
+    left.started(Start("CPU", True), 1.0)
+    assert runs([CPU], [FakeWorker(clock)], schedule=left) == []
+    told = runs([CPU], [FakeWorker(clock)], of=job(farewell=True), schedule=left)
+    assert told[0].throughput, "other machines wait for it"
+
+
+def test_what_a_group_leaves_over_the_others_get() -> None:
+    clock = Clock()
+    schedule = limited(clock, 3, 30.0)
+    steady, restless = FakeWorker(clock, 0.1), FakeWorker(clock, [0.1, 0.2, 0.3])
+    shown: list[float] = []
+    for worker in (steady, restless, restless):
+        worker.closed = False
+        before = clock.now
+        runs([CPU], [worker], schedule=schedule, progress=lambda _, done: shown.append(done))
+    assert clock.now - before == pytest.approx((30 - before), abs=0.5)
+    assert shown == sorted(shown) and shown[0] == 0 and shown[-1] > 0.95, "one progress over all"
+
+
 def test_slow_starts_leave_time_for_samples() -> None:
     clock = Clock()
-    (one,) = runs([CPU], [FakeWorker(clock, [0.1, 0.2, 0.3])], rule=replace(RULE, together=0.01))
-    assert LEAST <= sum(one.samples_s) < LEAST + 1
+    (one,) = runs([CPU], [FakeWorker(clock, [0.1, 0.2, 0.3])], schedule=limited(clock, 1, 0.01))
+    assert len(one.samples_s) >= 10
+    (slow,) = runs([CPU], [FakeWorker(clock, [1.5, 2.0, 2.5])], schedule=limited(clock, 1, 0.01))
+    assert slow.stopped and LEAST <= sum(slow.samples_s) < LEAST + 3
 
 
 def test_a_slow_device_is_warmed_up_once_and_given_time() -> None:
@@ -180,7 +222,7 @@ def test_a_process_that_is_needed_again_is_kept() -> None:
     waiting = list(workers)
     with Workers(lambda: waiting.pop(0)) as alive:
         for keep in ({("CPU", "float32")}, set()):
-            measure([(CPU, job())], alive, rule=RULE, clock=workers[0].clock, keep=keep)
+            measure([(CPU, job())], alive, rule=RULE, schedule=Schedule(workers[0].clock), keep=keep)
             assert workers[0].closed is not bool(keep)
     assert workers[0].asked.count("hello") == 1
 
@@ -441,5 +483,5 @@ def test_an_interrupt_ends_every_worker() -> None:
     workers = [FakeWorker(clock, 0.2), FakeWorker(clock, 0.2, interrupted)]
     waiting = list(workers)
     with Workers(lambda: waiting.pop(0)) as alive, pytest.raises(KeyboardInterrupt):
-        measure([(CPU, job()), (GPU, job())], alive, rule=RULE, clock=clock)
+        measure([(CPU, job()), (GPU, job())], alive, rule=RULE, schedule=Schedule(clock))
     assert all(worker.closed for worker in workers)

@@ -9,10 +9,9 @@ import pytest
 
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 
@@ -34,16 +33,20 @@ def test_a_machine_that_was_busy_before_is_noted(load: float | None, cpus: int, 
 
 def test_how_long_it_will_take_is_said_beforehand() -> None:
     said: list[str] = []
-    rule = StoppingRule(deadline=30.0, together=68.0)
+    rule = StoppingRule(deadline=30.0)
     Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
     (line,) = said
-    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s on an idle machine, sampling at most 30 s", line)
+    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 4[12] s", line)
 
 
 def test_a_sample_longer_than_the_limit_is_said_beforehand() -> None:
-    session = Session(MatPow(size=512), MATRIX, healthy(), Workers(), StoppingRule(deadline=30.0, together=68.0))
-    slow = session._estimate(Group(((Case("CPU", ("/CPU:0",), ()), None),), expected=436.0), 3.0)  # type: ignore[arg-type]
-    assert slow.startswith("1 run (CPU): about 872 s on") and "at most" not in slow
+    said: list[str] = []
+    session = Session(
+        MatPow(size=512), MATRIX, healthy(), Workers(), StoppingRule(deadline=30.0), limit=68.0, announce=said.append
+    )
+    session.begin(["CPU"], 1, expected=436.0)
+    (slow,) = said
+    assert slow.startswith("1 run (CPU): about 872 s, since") and "at most" not in slow
     assert slow.endswith("since one sample takes 436 s; less work: --size")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 
 import click
@@ -24,6 +25,7 @@ def test_command_plan_and_worker_file_exist(name: str) -> None:
     found = vars(importlib.import_module(f"{plans.__name__}.{name}")).values()
     plan = next(one for one in found if isinstance(one, type) and issubclass(one, PlanBase) and one is not PlanBase)
     assert plan.workload == name
+    assert "session.begin(" in inspect.getsource(plan), "the time of its runs is neither limited nor said beforehand"
     worker = importlib.import_module(f"tfgpu_doctor.bench.workloads.{name}")
     for needed in ("UNIT", "DTYPES", "judge", "Workload"):
         assert hasattr(worker, needed), f"bench/workloads/{name}.py has no {needed}"

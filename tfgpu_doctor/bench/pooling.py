@@ -19,11 +19,16 @@ def pooled(first: BenchResult, more: BenchResult) -> BenchResult:
     earlier = {_key(run): run for run in first.runs}
     least = more.parameters.get("min_samples")
     rule = StoppingRule(min_samples=least if isinstance(least, int) else StoppingRule.min_samples)
-    runs = [_pooled(earlier[_key(run)], run, rule) if _key(run) in earlier else run for run in more.runs]
+    runs = [_pooled(earlier.pop(_key(run)), run, rule) if _key(run) in earlier else run for run in more.runs]
+    runs += earlier.values()  # for which there was no time this time
     counts = [one.parameters.get("processes") for one in (first, more)]
     processes = sum(count for count in counts if isinstance(count, int))
     return msgspec.structs.replace(
-        more, created=first.created, parameters={**more.parameters, "processes": processes}, runs=relate(runs)
+        more,
+        created=first.created,
+        parameters={**more.parameters, "processes": processes},
+        runs=relate(runs),
+        not_run=tuple(name for name in more.not_run if name in first.not_run),
     )
 
 
@@ -42,6 +47,8 @@ def _key(run: Run) -> object:
 
 
 def _pooled(first: Run, more: Run, rule: StoppingRule) -> Run:
+    if more.throughput is None and more.failure is None:  # it has not taken samples yet
+        return first
     if first.throughput is None or more.throughput is None or more.median_s is None:
         return first if first.throughput is None else more
     earlier = tuple(sample / first.steps * more.steps for sample in first.samples_s)  # of as many steps

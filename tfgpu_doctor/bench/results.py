@@ -158,6 +158,7 @@ class BenchResult(Document, frozen=True):
     workload: str
     parameters: Parameters
     runs: tuple[Run, ...]
+    not_run: tuple[str, ...] = ()  # names of the runs for which there was no time
     unfinished: bool = False  # saved while it was measured; an interrupt leaves it so
     conclusions: tuple[str, ...] = ()  # what the runs say together: where the GPU overtakes, whether input waits
     notes: tuple[str, ...] = ()

@@ -22,9 +22,11 @@ from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.plans import workload_size
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
+from tfgpu_doctor.bench.runner.budget import BoundedWorker
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, measure
+from tfgpu_doctor.bench.runner.schedule import Schedule
 from tfgpu_doctor.bench.runner.workers import Key, Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
@@ -32,7 +34,11 @@ from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.records.report import Tool
 from tfgpu_doctor.records.units import count, seconds
 
-BETWEEN = 10.0  # seconds between two announcements
+# times that the first process took to start, as long as a case takes until its first sample: with its inputs, tracing,
+# warm-up and verification
+READY = 2.0
+READY_LEAST = 10.0  # seconds for that which a case is given at least: compiling has nothing to do with the import
+BESIDES = 1.0  # seconds for what a run needs beside its start and its samples, in a process that stays over its runs
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
@@ -103,6 +109,7 @@ class Session:
     environment: Facts
     start_worker: Callable[[], Worker]
     rule: StoppingRule = field(default_factory=StoppingRule)
+    limit: float = math.inf  # seconds for all runs; by default, what the rule gives each and what starting them takes
     processes: int = 1  # of each case, one after the other
     progress: Callable[[str, float], None] = lambda *_: None
     announce: Callable[[str], object] = lambda _: None  # gets a line for people: how long it will take
@@ -115,6 +122,8 @@ class Session:
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
     first: Worker = field(init=False)  # the first process, greeted; plans find out sizes with it
+    start: float = 0.0  # seconds that it took to start
+    schedule: Schedule = field(default_factory=Schedule)
 
     def run(self) -> BenchResult:
         """Measure every group.
@@ -126,38 +135,52 @@ class Session:
             NoTensorFlowError: TensorFlow does not start.
         """
         self.progress("starting TensorFlow", 0.0)
-        with Workers(self.start_worker) as workers:
+        with Workers(lambda: BoundedWorker(self.start_worker(), self.schedule.limit)) as workers:
             began = time.monotonic()
             try:
                 self.first, self.software, self.found = workers.first()
             except WorkerError as error:
                 raise NoTensorFlowError(str(error)) from error
-            start, announced = time.monotonic() - began, -math.inf
+            self.start = time.monotonic() - began
             for group in self.plan.groups(self):
-                if time.monotonic() - announced > BETWEEN:
-                    announced = time.monotonic()
-                    self.announce(self._estimate(group, start))
                 self.runs = self._measure(group, workers)
         result = self._result(self.runs)
         self.save(result)
         return result
 
-    def _estimate(self, group: Group, start: float) -> str:
-        """How long a group will take; `start` is how many seconds a process needs to start."""
-        rule = group.rule or self.rule
-        runs = len(group.entries)
-        starts = start * (runs * self.processes - 1)
-        slowest = group.expected or rule.min_seconds / rule.min_samples
-        most = min(rule.together, rule.deadline * runs)
-        sampling = min(slowest * rule.min_samples + rule.min_seconds * (runs - 1), max(most, slowest))
-        about = starts + slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes + sampling
-        what = "; ".join(dict.fromkeys(case.label for case, _ in group.entries)) if runs <= MANY else "side by side"
-        took = f"about {seconds(about)} on an idle machine"
-        if slowest > most:
-            return (
-                f"{count(runs, 'run')} ({what}): {took}, since one sample takes {seconds(slowest)}; less work: --size"
-            )
-        return f"{count(runs, 'run')} ({what}): {took}, sampling at most {seconds(most)}"
+    def begin(
+        self,
+        labels: Sequence[str],
+        processes: int,
+        *,
+        expected: float = 0.0,
+        sampling: float | None = None,
+        besides: int = 0,
+    ) -> None:
+        """Say how long all runs will take, and give them that time; plans call it before their first group.
+
+        Args:
+            labels: of all runs.
+            processes: that will be started for them, with that of `first`.
+            expected: seconds that a sample of the slowest device will take, where known.
+            sampling: seconds for the samples of all runs; None: what the rule gives each.
+            besides: what else is done, as so many runs.
+        """
+        rule, runs = self.rule, len(labels)
+        slowest = expected or rule.min_seconds / rule.min_samples
+        starts = self.start * (READY * processes * self.processes - 1)
+        granted = max(starts, READY_LEAST * processes * self.processes)
+        least = max(slowest * rule.min_samples, rule.min_seconds) + rule.min_seconds * (runs - 1)
+        warm_ups = slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes
+        most = rule.deadline * runs if sampling is None else sampling
+        about = starts + warm_ups + max(min(least, most), slowest)
+        limit = max(granted + warm_ups + most + BESIDES * runs if math.isinf(self.limit) else self.limit, about)
+        self.schedule.begin(runs + besides, limit)
+        names = dict.fromkeys(labels)
+        what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
+        reason = f"since one sample takes {seconds(slowest)}; less work: --size"
+        end = reason if slowest > most else f"at most {seconds(limit)}"
+        self.announce(f"{what}: about {seconds(about)}, {end}")
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
@@ -177,6 +200,7 @@ class Session:
             profile=self.profile,
             progress=self.progress,
             save=keep,
+            schedule=self.schedule,
         )
         return keep(measured)
 
@@ -222,6 +246,7 @@ class Session:
                 "processes": self.processes,
             },
             runs=advised,
+            not_run=tuple(self.schedule.not_run),
             conclusions=tuple(self.plan.conclusions(runs)),
             notes=(*self._notes(runs), *self.plan.notes(runs)),
             command=self.command,

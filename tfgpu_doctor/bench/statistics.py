@@ -101,7 +101,6 @@ class StoppingRule:
     min_seconds: float = 0.5
     max_spread: float = 0.02
     deadline: float = 120.0  # seconds of sampling
-    together: float = math.inf  # seconds for all cases that take turns, from the start of the first process
     max_samples: int = 2000
 
     def share(self, processes: int) -> StoppingRule:

@@ -181,7 +181,9 @@ def machine(result: BenchResult) -> str:
 
 def notes(result: BenchResult) -> tuple[str, ...]:
     """What qualifies the whole result."""
-    return (*result.notes, *((UNFINISHED,) if result.unfinished else ()))
+    missing = "; ".join(result.not_run)
+    not_run = f"Not run, because the time limit was reached: {missing}. Allow more time: --deadline, or --within."
+    return (*result.notes, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 
 
 def shared_advice(runs: Sequence[Run]) -> list[tuple[tuple[Run, ...], str]]:
@@ -200,7 +202,8 @@ def others(number: int) -> str:
 
 def worst(result: BenchResult) -> str:
     """The symbol of the whole."""
-    found = {mark(run) for run in result.runs} | ({"warning"} if result.unfinished or not result.runs else set())
+    is_partial = result.unfinished or result.not_run or not result.runs
+    found = {mark(run) for run in result.runs} | ({"warning"} if is_partial else set())
     return next(name for name in ("error", "warning", "ok") if name in found)
 
 
@@ -214,8 +217,14 @@ def verdict(result: BenchResult) -> str:
     if not good:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     if result.conclusions:
-        return ". ".join(result.conclusions) + (f". {bad}." if bad else ". Every result is verified.")
-    return f"{_speedups(good) or _best(good, result.runs)}. {bad or 'Every result is verified'}.{_noise(good)}"
+        return f"{'. '.join(result.conclusions)}. {bad or 'Every result is verified'}.{_not_run(result)}"
+    best = _speedups(good) or _best(good, result.runs)
+    return f"{best}. {bad or 'Every result is verified'}.{_noise(good)}{_not_run(result)}"
+
+
+def _not_run(result: BenchResult) -> str:
+    count = len(result.not_run)
+    return f" {count} {'run was' if count == 1 else 'runs were'} not run, for lack of time." if count else ""
 
 
 def _noise(good: Sequence[Run]) -> str:

@@ -16,6 +16,7 @@ SHARE_FINE = 16  # a step within the budget that is smaller than this part is no
 MARGIN = 1.25  # on the growth of the last tries
 STEEPER = 4.0  # times that growth may rise from one doubling to the next, as far as it is believed
 STEPS_A_TRY = 2
+POINTS = 5  # batches whose speed is measured, at most
 
 MEMORY, BUDGET, TIME, LIMIT = "memory", "budget", "time", "limit"  # what bounds the batch
 
@@ -119,7 +120,7 @@ def _slope(pair: Sequence[tuple[int, int]]) -> float:
     return (next_peak - peak) / (next_batch - batch)
 
 
-def points(largest: int, count: int = 5) -> list[int]:
+def points(largest: int, count: int = POINTS) -> list[int]:
     """Batches whose speed is measured, largest first: the largest, and powers of 4 clearly below it."""
     powers = [4**exponent for exponent in range(11) if 4**exponent <= 0.75 * largest]
     return [largest, *reversed(powers[-(count - 1) :])]

@@ -87,7 +87,10 @@ class Cnn(PlanBase):
         """
         cases = self.without_slow_cpu(self.cases(session.found), session.cpus())
         self.check_memory(cases, session.free(cases))
-        yield from (Group(entries) for entries in self.entries_by_type(cases))
+        groups = [Group(entries) for entries in self.entries_by_type(cases)]
+        labels = [case.label for group in groups for case, _ in group.entries]
+        session.begin(labels, len(labels))
+        yield from groups
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
         """The cases of this machine, and before them that of all machines, where there are several.

@@ -32,8 +32,11 @@ class Gan(PlanBase):
 
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type."""
+        by_type = list(self.cases_by_type(self.selection.cases(session.found, (SPREAD,))))
+        labels = [case.label for _, cases in by_type for case in cases]
+        session.begin(labels, len(labels))
         with Reference() as reference:
-            for dtype, cases in self.cases_by_type(self.selection.cases(session.found, (SPREAD,))):
+            for dtype, cases in by_type:
                 job = self.job(dtype, reference)
                 yield Group(tuple((case, job) for case in cases))
 

@@ -76,19 +76,26 @@ class Inference(PlanBase):
 
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type and batch, small batches first; the processes of a type stay over its batches."""
-        cases = self.selection.cases(session.found, ("replicas",))
+        by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
+        labels = [case.label for _, mine in by_type for case in mine]
+        session.begin(
+            labels * len(self.batches), len(labels) + 1, besides=1, sampling=session.rule.deadline * len(labels)
+        )
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
+            wanted = len(self.batches)
             prepared = self._prepare(session, Path(folder))
+            session.schedule.skip(1 + len(labels) * (wanted - len(self.batches)))
             rule = LatencyRule(
                 min_samples=min(session.rule.min_samples, self.wanted),
                 min_seconds=session.rule.min_seconds,
                 deadline=session.rule.deadline / len(self.batches),
                 wanted=self.wanted,
             )
-            for dtype, mine in self.cases_by_type(cases):
+            for dtype, mine in by_type:
                 for batch in self.batches:
                     job = self._job(dtype, batch, prepared)
                     possible = [case for case in mine if self._splits(case, batch)]
+                    session.schedule.skip(len(mine) - len(possible))
                     last = batch == self.batches[-1]
                     keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
                     if possible:

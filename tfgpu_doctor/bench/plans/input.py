@@ -106,11 +106,14 @@ class Input(PlanBase):
             for case in self.selection.cases(session.found, ("together",))
         ]
         self._check_memory(session, cases)
+        feeding = [(case, name) for name in pipelines.FEEDING for case in cases if _feeds(case, name)]
+        labels = [*(HOST_CASE.label for _ in pipelines.ALONE), *(case.label for case in cases)]
+        labels += [case.label for case, _ in feeding]
+        session.begin(labels, len(labels))
         with self._folder(session) as folder:
             alone = [(HOST_CASE, self._job(reading.ALONE, name, folder)) for name in pipelines.ALONE]
             training = [(case, self._job(reading.MODEL, None, folder)) for case in cases]
-            for name in pipelines.FEEDING:
-                training += [(case, self._job(reading.FED, name, folder)) for case in cases if _feeds(case, name)]
+            training += [(case, self._job(reading.FED, name, folder)) for case, name in feeding]
             yield from self._in_turns(session, alone)
             yield from self._in_turns(session, training)
 

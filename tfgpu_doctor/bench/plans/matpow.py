@@ -40,8 +40,11 @@ class MatPow(PlanBase):
         """One group for each type."""
         cases = self.selection.cases(session.found, self.spreads)
         self.chosen, expected = self._choose_size(session, cases)
+        by_type = list(self.cases_by_type(cases))
+        labels = [case.label for _, todo in by_type for case in todo]
+        session.begin(labels, len(labels), expected=expected)
         with Reference() as reference:
-            for dtype, todo in self.cases_by_type(cases):
+            for dtype, todo in by_type:
                 job = self.job(dtype, self.chosen, reference, max(case.terms for case in cases))
                 yield Group(tuple((case, job) for case in todo), expected)
 

@@ -9,12 +9,13 @@ from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import batch_search
 from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.plans.batch_search import BatchSearch, Try, points
+from tfgpu_doctor.bench.plans.batch_search import POINTS, BatchSearch, Try, points
 from tfgpu_doctor.bench.plans.cnn import SLOW, SPREAD, STEPS_AN_ANSWER
 from tfgpu_doctor.bench.plans.sweep_reading import saturation
 from tfgpu_doctor.bench.plans.workload_size import HOST
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.schedule import Start
 from tfgpu_doctor.bench.runner.workers import hello, prepare
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import memory
@@ -24,6 +25,7 @@ from tfgpu_doctor.records.units import memory_size
 
 SHARE = 0.5  # of the host's free memory that a training on the CPU may grow to
 GUARD = 0.8  # of it, beyond which the process is refused memory, should the estimate be wrong
+PROCESSES = 3  # of a case: one or more that search, one that measures
 PATIENT = 5  # times --deadline that a search on GPUs may take, whose bound is the memory itself
 VIRTUAL_MIB = 2048  # of each logical GPU
 NO_ROOM = ("NoRoomError", "MemoryError", "ArrayMemoryError", "_ArrayMemoryError")
@@ -78,10 +80,23 @@ class Memory(PlanBase):
         batch leaves behind in the allocator may keep a larger one from fitting.
         """
         cases = self.selection.cases(session.found, (SPREAD,))
-        for case, dtype in [(case, dtype) for dtype, mine in self.cases_by_type(cases) for case in mine]:
+        todo = [(case, dtype) for dtype, mine in self.cases_by_type(cases) for case in mine]
+        labels = [case.label for case, _ in todo for _ in range(POINTS)]
+        deadlines = sum(PATIENT if case.gpus else 1 for case, _ in todo)
+        session.begin(
+            labels, PROCESSES * len(todo), sampling=session.rule.deadline * deadlines, besides=POINTS * len(todo)
+        )
+        for case, dtype in todo:
+            session.schedule.begin_group(POINTS)
+            if not session.schedule.has_room(Start(case.label, True), 0.0):
+                session.schedule.not_run.append(f"{case.label} {dtype}")
+                session.schedule.skip(2 * POINTS)
+                continue
             found = self._search(session, case, dtype)
+            session.schedule.end_group()
             self.found.append(found)
             batches = found.batches()
+            session.schedule.skip(POINTS - len(batches))
             rule = replace(session.rule, deadline=session.rule.deadline / 2 / len(batches))
             for batch in batches:
                 keep = frozenset([(case.label, case.dtype(dtype))] if batch != batches[-1] else [])
@@ -92,14 +107,22 @@ class Memory(PlanBase):
         free = int(session.free([case])[HOST])
         on_cpu = not case.gpus
         deadline = session.rule.deadline / 2 if on_cpu else PATIENT * session.rule.deadline
+        schedule, next_try = session.schedule, 0.0
         found = CaseSearch(case, dtype, BatchSearch(int(SHARE * free) if on_cpu else None, deadline), free)
         tries = _Tries(session.start_worker)
         try:
             while (batch := found.search.next()) is not None:
-                share = min(found.search.spent / deadline, 0.99)
-                session.progress(f"{case.label} {dtype}: trying a batch of {batch}", share)
+                if found.search.largest and schedule.clock() + next_try > schedule.until:
+                    found.search.bound = batch_search.TIME
+                    break
+                session.progress(f"{case.label} {dtype}: trying a batch of {batch}", schedule.progress())
+                began = schedule.clock()
                 job = self._job(dtype, batch, case, int(GUARD * free))
                 found.search.tries.append(tries.one(case, job, batch))
+                took = schedule.clock() - began
+                if batch == found.search.start:
+                    schedule.started(Start(case.label, True), took)
+                next_try = 2 * took  # of a batch that is twice as large
         except WorkerError as error:
             found.trouble = str(error).strip().split("\n")[0][:300]
         finally:

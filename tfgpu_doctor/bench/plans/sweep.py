@@ -86,11 +86,15 @@ class Sweep(PlanBase):
         """One group for each type and size, small sizes first; the processes of a type stay over its sizes."""
         cases = self.selection.cases(session.found, self.spreads)
         terms = max(case.terms for case in cases)
+        by_type = list(self.cases_by_type(cases))
+        labels = [case.label for _, mine in by_type for case in mine]
+        session.begin(labels * len(self.sizes), len(labels))
         with Reference() as reference:
-            for dtype, mine in self.cases_by_type(cases):
+            for dtype, mine in by_type:
                 for size in self.sizes:
                     job = self._job(dtype, size, reference, terms)
                     possible = self._possible(session, mine, job, size)
+                    session.schedule.skip(len(mine) - len(possible))
                     if possible:
                         last = size == self.sizes[-1]
                         keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)

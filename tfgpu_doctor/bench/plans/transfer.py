@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
@@ -140,8 +140,11 @@ class Transfer(PlanBase):
         """
         self.environment = session.environment
         stages = list(_stages(self.selection.cases(session.found, ("together",))))
+        labels = list(chain.from_iterable(_labels(*stage) for stage in stages))
+        session.begin(labels * len(self.sizes), sum(len(cases) for cases, _ in stages))
         for cases, its in stages:
             sizes = self._fitting(session, cases)
+            session.schedule.skip((len(self.sizes) - len(sizes)) * len(_labels(cases, its)))
             todo = [(route, size) for route in its for size in sizes]
             for place, (route, size) in enumerate(todo):
                 having = [case for case in cases if _has(case, route)]
@@ -194,6 +197,11 @@ def _stages(cases: Sequence[Case]) -> Iterator[tuple[list[Case], tuple[str, ...]
             yield from (([pair], (routes.PEER, routes.PEER_BACK)) for pair in _pairs(case))
             together = replace(case, label=case.label.removesuffix(", together"))
             yield [together], (routes.ALL_REDUCE, routes.ALL_REDUCE_ONE)
+
+
+def _labels(cases: Sequence[Case], its: Sequence[str]) -> list[str]:
+    """The cases that have each of these routes."""
+    return [case.label for route in its for case in cases if _has(case, route)]
 
 
 def _has(case: Case, route: str) -> bool:

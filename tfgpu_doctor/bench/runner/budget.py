@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.runner import Clock
 from tfgpu_doctor.bench.runner.workers import Key, Workers
+
+Clock = Callable[[], float]
 
 _ONE: Key = ("", "")
 _DOING = {
@@ -26,7 +28,7 @@ class Limit:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         """No limit yet."""
         self._clock = clock
-        self._started = self._end = 0.0
+        self._started, self._end = 0.0, math.inf
         self.ran_out = False
 
     def set(self, seconds: float) -> None:

@@ -74,6 +74,11 @@ class Measurement:
         """The samples of the process at work."""
         return self.samples[self.begun[-1] :]
 
+    def least(self, rule: StoppingRule) -> float:
+        """Seconds that as many samples as the rule wants take, as far as the deadline allows."""
+        typical = self.warmup[-1] * self.steps if self.warmup else 0.0
+        return min(rule.deadline, max(rule.min_seconds, rule.min_samples * typical))
+
     def disturbed(self, rule: StoppingRule, since: int = 0) -> str | None:
         """Say how few samples from place `since` on other programs left alone, where too few; None where enough are."""
         if self.cpus is None or len(self.waits) < len(self.samples):

@@ -16,10 +16,12 @@ import msgspec
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Figure
+from tfgpu_doctor.bench.runner.budget import Clock
 from tfgpu_doctor.bench.runner.load import busy_seconds
 from tfgpu_doctor.bench.runner.measurement import Measurement
 from tfgpu_doctor.bench.runner.nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.schedule import Schedule, Start
 from tfgpu_doctor.bench.runner.workers import PATIENCE, Key, Workers, prepare
 from tfgpu_doctor.bench.statistics import StoppingRule, median
 from tfgpu_doctor.bench.workloads.judgement import Judgement
@@ -27,12 +29,10 @@ from tfgpu_doctor.bench.workloads.judgement import Judgement
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
-LEAST = 10.0  # seconds of sampling that cases together always get, however long their processes took to start
+LEAST = 10.0  # seconds up to which cases get their least number of samples, however long their processes took to start
 PROFILED = 10  # steps that a trace holds at most
 TRACE = ".xplane.pb"  # what TensorBoard's profile plugin opens
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
-
-Clock = Callable[[], float]
 
 
 def measure(
@@ -47,9 +47,9 @@ def measure(
     profile: Path | None = None,
     progress: Callable[[str, float], None] = lambda *_: None,
     save: Callable[[Sequence[Measurement]], object] = lambda _: None,
-    clock: Clock = time.monotonic,
+    schedule: Schedule | None = None,
 ) -> list[Measurement]:
-    """Measure all cases of a group side by side.
+    """Measure all cases of a group side by side; one for which there is no time is not run, and is left out.
 
     Args:
         processes: how many processes each case gets, one after the other; they share the time and the samples.
@@ -59,8 +59,11 @@ def measure(
         keep: processes that will be needed again; the others end with their case.
         profile: a folder for traces of some more steps of each case.
         save: called whenever there is something worth keeping.
+        schedule: the time that all runs of the benchmark share.
     """
-    measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
+    schedule = schedule or Schedule()
+    clock, measurements = schedule.clock, [Measurement(case, job, cpus=cpus) for case, job in group]
+    schedule.begin_group(len(group))
     began = clock()
     turns = _Turns(
         workers=workers,
@@ -73,28 +76,49 @@ def measure(
     )
     try:
         for start in range(processes):
-            first = clock()
             alive = [measurement for measurement in measurements if not measurement.failure]
             for measurement in alive:
+                needed = _least(measurements, turns.rule, 1)
                 measurement.begin(last=start == processes - 1)
-                progress(f"{_name(measurement)}: starting", start / processes)
-                turns.start(measurement)
+                progress(f"{_name(measurement)}: starting", schedule.progress())
+                if not turns.start(measurement, schedule, needed):
+                    schedule.not_run.append(_name(measurement))
+                    measurements[:] = [one for one in measurements if one is not measurement]
                 save(measurements)
-            end = max(began + rule.together * (start + 1) / processes, clock() + LEAST)
-            while any(not measurement.done for measurement in alive):
-                for measurement in alive:
-                    if not measurement.done:
-                        turns.take(measurement, end)
-                        share = (
-                            _share(measurement, turns.rule) if math.isinf(end) else (clock() - first) / (end - first)
-                        )
-                        progress(_name(measurement), (start + min(share, 0.99)) / processes)
-                save(measurements)
+            share = (start + 1) / processes
+            end = schedule.until if share == 1 else began + (schedule.until - began) * share
+            end = max(end, clock() + min(LEAST, _least(measurements, turns.rule)))
+            _take_turns(turns, measurements, end, schedule, progress, save)
     finally:
         for measurement in measurements:
             measurement.last = True
             measurement.end()
+    schedule.end_group()
     return measurements
+
+
+def _least(measurements: Sequence[Measurement], rule: StoppingRule, more: int = 0) -> float:
+    """Seconds that the least number of samples takes of all cases that have begun, and of so many more like them."""
+    each = [one.least(rule) for one in measurements if one.begun and not one.done]
+    return sum(each) + more * max(each, default=min(rule.min_seconds, rule.deadline))
+
+
+def _take_turns(
+    turns: _Turns,
+    measurements: Sequence[Measurement],
+    end: float,
+    schedule: Schedule,
+    progress: Callable[[str, float], None],
+    save: Callable[[Sequence[Measurement]], object],
+) -> None:
+    """Let the cases take samples in turns, until each has enough or the time is over."""
+    while any(not measurement.done for measurement in measurements):
+        for measurement in measurements:
+            if not measurement.done:
+                turns.take(measurement, end)
+                finished = sum(one.done and one.last for one in measurements)
+                progress(_name(measurement), schedule.progress(finished))
+        save(measurements)
 
 
 @dataclass(frozen=True)
@@ -109,9 +133,20 @@ class _Turns:
     profile: Path | None
     clock: Clock
 
-    def start(self, measurement: Measurement) -> None:
-        """Start the process of a case, warm it up, and verify its result."""
-        patience = max(self.patience, measurement.job.patience)
+    def start(self, measurement: Measurement, schedule: Schedule, needed: float) -> bool:
+        """Start the process of a case, warm it up, and verify its result; False: there is, or was, no time for that.
+
+        Args:
+            needed: seconds of samples for which there must be time as well.
+        """
+        patience, first = max(self.patience, measurement.job.patience), self.clock()
+        kind = Start(measurement.case.label, not self.workers.is_alive(measurement.key))
+        # not for another process of a case, nor where other machines wait for it
+        if is_limited := bool(len(measurement.begun) == 1 and schedule.starts and not measurement.job.farewell):
+            if not schedule.has_room(kind, needed):
+                measurement.end()
+                return False
+            schedule.limit.set(schedule.end - first)
         try:
             measurement.worker = self.workers.take(measurement.key)
             _warm_up(measurement, measurement.worker, patience, self.warm_ups)
@@ -119,6 +154,12 @@ class _Turns:
         except WorkerError as error:
             measurement.fail(measurement.job.explain(str(error)))
             self._end(measurement)
+            return not schedule.limit.ran_out
+        finally:
+            schedule.started(kind, self.clock() - first)
+            if is_limited:
+                schedule.limit.set(math.inf)
+        return True
 
     def take(self, measurement: Measurement, end: float) -> None:
         """Let a case take a block of samples; it ends when it has enough, or when the time of all is over."""
@@ -245,12 +286,3 @@ def _finish(measurement: Measurement, worker: Worker, patience: float, profile: 
             measurement.remarks = (*measurement.remarks, f"no profile: {why}")
     if measurement.job.farewell:
         worker.ask(patience, do="farewell")
-
-
-def _share(measurement: Measurement, rule: StoppingRule) -> float:
-    """How far a case is, from 0 to 1."""
-    if measurement.done:
-        return 1.0
-    by_count = len(measurement.current) / rule.min_samples
-    by_time = sum(measurement.current) / rule.min_seconds
-    return min(max(min(by_count, by_time), measurement.elapsed / rule.deadline), 0.99)

@@ -47,6 +47,10 @@ class Workers:
         software, self.found = hello(self._spare[0])
         return self._spare[0], software, self.found
 
+    def is_alive(self, key: Key) -> bool:
+        """Whether the process of a case has been started."""
+        return key in self._alive
+
     def take(self, key: Key) -> Worker:
         """The process of a case, started where there is none. Raises WorkerError: it does not start."""
         if key not in self._alive:

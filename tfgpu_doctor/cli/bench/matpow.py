@@ -15,9 +15,8 @@ from tfgpu_doctor.cli.values import Listed, OneOf
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.session import Plan
 
-TOGETHER = (
-    68.0  # seconds that the runs of one type take together by default: what comes before took 11 on a busy machine
-)
+# seconds for all runs of one type, by default: with what comes before, which took 11 on a busy machine, 80
+LIMIT = 68.0
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 
 
@@ -82,7 +81,7 @@ def command(
         raise click.UsageError(str(error)) from error
     if len(found) < 2:
         if not given and measuring.processes == 1:
-            measuring = replace(measuring, together=TOGETHER)
+            measuring = replace(measuring, limit=LIMIT * len(dtypes))
         plan = MatPow(
             size=found[0] if found else None, power=power, dtypes=dtypes, selection=selection, spreads=spreads
         )

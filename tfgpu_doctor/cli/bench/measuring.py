@@ -65,7 +65,7 @@ _OPTIONS = (
         type=Seconds(),
         default=120.0,
         show_default=True,
-        help="Maximum time to sample each run, in seconds.",
+        help="Maximum time to sample each run, in seconds. All runs share the time limit that is printed at the start.",
     ),
     option(
         "--processes",
@@ -129,7 +129,7 @@ class Measuring:
     within: float = 300.0
     profile: str | None = None
     typed: str = ""  # the command
-    together: float = math.inf  # seconds for all runs that take turns, where --deadline was not given
+    limit: float = math.inf  # seconds for all runs, where --deadline was not given
 
     def selection(self) -> Selection:
         """The devices that were asked for.
@@ -182,9 +182,7 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(*arguments: Any, **values: Any) -> Any:
         typed = as_typed(click.get_current_context())
-        shared = {
-            name: values.pop(name) for name in Measuring.__dataclass_fields__ if name not in ("typed", "together")
-        }
+        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name not in ("typed", "limit")}
         return function(*arguments, measuring=Measuring(**shared, typed=typed), **values)
 
     for one in reversed(_OPTIONS):
@@ -213,46 +211,78 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     executable = measuring.executable or sys.executable
     matrix = load_matrix(measuring.matrix_file)
 
-    def save(result: BenchResult) -> None:
-        if file is not None:
-            write_file(file, result.to_json())
+    kept = _Kept(file)
+    try:
+        with bar(is_quiet=measuring.detail == "least") as progress:
+            progress("examining this machine", 0.0)
+            environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
 
-    with bar(is_quiet=measuring.detail == "least") as progress:
-        progress("examining this machine", 0.0)
-        environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
+            def once(seconds: float) -> BenchResult:
+                result = Session(
+                    plan,
+                    matrix,
+                    environment,
+                    lambda: over(WorkerProcess(executable)),
+                    rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
+                    limit=seconds,
+                    processes=measuring.processes,
+                    progress=progress,
+                    announce=progress.announce,
+                    save=kept.save,
+                    command=measuring.typed,
+                    profile=Path(measuring.profile) if measuring.profile else None,
+                    load_average=load_average(),
+                ).run()
+                kept.end_round()
+                return result
 
-        def once(seconds: float) -> BenchResult:
-            return Session(
-                plan,
-                matrix,
-                environment,
-                lambda: over(WorkerProcess(executable)),
-                rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline, together=seconds),
-                processes=measuring.processes,
-                progress=progress,
-                announce=progress.announce,
-                save=save,
-                command=measuring.typed,
-                profile=Path(measuring.profile) if measuring.profile else None,
-                load_average=load_average(),
-            ).run()
-
-        try:
-            result, comparison = goal.until_clear(once) if goal else (once(measuring.together), None)
-        except KeyboardInterrupt:
-            _interrupted(file)
-            raise
-        except (DeviceError, TooLargeError, CannotRunError) as error:
-            say(f"tfgpu: {error}")
-            return EXIT_PROBLEM
-        except (NoTensorFlowError, WorkerError) as error:
-            return cannot_measure(executable, error)
+            result, comparison = goal.until_clear(once) if goal else (once(measuring.limit), None)
+    except (DeviceError, TooLargeError, CannotRunError) as error:
+        say(f"tfgpu: {error}")
+        return EXIT_PROBLEM
+    except (NoTensorFlowError, WorkerError) as error:
+        return cannot_measure(executable, error)
+    except (KeyboardInterrupt, SystemExit):  # a signal
+        kept.show(measuring, targets)
+        raise
     return _conclude(result, comparison, measuring, targets)
 
 
-def _interrupted(file: Path | None) -> None:
-    if file is not None and file.exists():
-        say(f"tfgpu: {file} has what was measured so far, and says that it is unfinished")
+class _Kept:
+    """What was measured so far, all rounds together, so that a signal loses nothing."""
+
+    def __init__(self, file: Path | None) -> None:
+        """Nothing yet; `file` is to have it as JSON all the time."""
+        self._file = file
+        self._before: BenchResult | None = None  # of rounds that are over
+        self._result: BenchResult | None = None
+
+    def save(self, result: BenchResult) -> None:
+        """Keep what a round has until now. Raises click.ClickException: the file cannot be written."""
+        from tfgpu_doctor.bench.pooling import pooled
+
+        self._result = result if self._before is None else pooled(self._before, result)
+        if self._file is not None:
+            write_file(self._file, self._result.to_json())
+
+    def end_round(self) -> None:
+        """A round is over; what comes is another one."""
+        self._before = self._result
+
+    def show(self, measuring: Measuring, targets: list[Output]) -> None:
+        """Write it to every target that does not have it, and say where it is."""
+        if self._result is None or not any(run.samples_s for run in self._result.runs):
+            return
+        missing = [target for target in targets if target.path is None or target.path != self._file]
+        _write(self._result, measuring, missing)
+        if self._file is not None:
+            say(f"tfgpu: {self._file} has what was measured so far, and says that it is unfinished")
+
+
+def _write(result: BenchResult, measuring: Measuring, targets: list[Output]) -> None:
+    """Show a result of these options."""
+    diagnose = page.diagnosis(measuring.matrix_file)
+    write(result, "bench", targets, diagnose=diagnose, detail=measuring.detail or "normal")
 
 
 def _conclude(
@@ -263,8 +293,7 @@ def _conclude(
 
     if measuring.history:
         write_file(history.place_for(measuring.history, result), result.to_json())
-    diagnose = page.diagnosis(measuring.matrix_file)
-    write(result, "bench", targets, diagnose=diagnose, detail=measuring.detail or "normal")
+    _write(result, measuring, targets)
     if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
     return EXIT_OK if comparison is None else against.conclude(comparison, targets)
