@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import signal
@@ -44,6 +45,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     with contextlib.suppress(OSError):  # a source tree that cannot be written to
         write_copy()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is imported and collected, which lives to the end, out of every later garbage collection."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,7 +26,6 @@ from tfgpu_doctor.records.facts import Known
 
 # The user's own TensorFlow is looked for there on purpose, and -m looks for the package that it is told to run.
 EXPECTED = {"tensorflow", "tfgpu_doctor"}
-NAMES = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()} - EXPECTED
 
 # Every command, with what it reads. doctor, bench and smoke go on to a TensorFlow that cannot be imported.
 CALLS = {
@@ -63,7 +62,7 @@ class Planted:
         self.folder, self.record = folder / "planted", folder / "executed"
         self.folder.mkdir()
         self.record.touch()
-        for name in NAMES:
+        for name in {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()} - EXPECTED:
             self.plant(name)
 
     def plant(self, name: str, more: str = "") -> None:

@@ -41,6 +41,7 @@ class House:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+        self._known = frozenset(self.files)
         self.trees = {file: ast.parse((root / file).read_text(encoding="utf-8"), file) for file in self.files}
         self.imports = {file: dict(self._imported(file)) for file in self.files}  # file → file → line
 
@@ -63,7 +64,7 @@ class House:
             return None
         for known in (parts, parts[:-1]):
             for file in ("/".join(known) + ".py", "/".join([*known, "__init__.py"])):
-                if file in self.files:
+                if file in self._known:
                     return file
         return None
 

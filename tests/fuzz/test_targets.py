@@ -111,18 +111,18 @@ def reached() -> set[str]:
     """Files and lines of the functions that real input of the rows gets to."""
     found: set[Any] = set()
 
-    def seen(frame: Any, event: str, _argument: object) -> None:
-        if event == "call":
-            found.add(frame.f_code)
+    def seen(frame: Any, _event: str, _argument: object) -> None:
+        found.add(frame.f_code)
 
-    sys.setprofile(seen)
+    before = sys.gettrace()
+    sys.settrace(seen)  # which sees the calls of Python's functions only, where setprofile sees every return, too
     try:
         for target in targets.rows():
             if target.inputs > WHOLE or target.name == "explain":
                 for data in list(dict.fromkeys(target.corpus()))[:1]:
                     fuzz.attempt(target, data)
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
     return {f"{code.co_filename}:{code.co_name}" for code in found}
 
 
