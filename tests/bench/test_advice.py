@@ -27,16 +27,16 @@ ROWS: list[tuple[Run, list[str]]] = [
     (run(), []),
     (run("1 GPU", 0.1, gpu=(telemetry(),), percent_of_peak=77.0, percent_of_bandwidth=12.0), []),
     (run(stopped="7 of 10 samples"), ["noisy: 7 of 10 samples"]),
-    (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: other programs ran, or its threads are limited, or wait"]),
-    (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: its threads are limited, or wait"]),
+    (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: other programs ran, or its threads are limited or wait"]),
+    (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: its threads are limited or wait"]),
     (run(others_cpus=0.19), []),
     (
         run(cpu_wait=(0.5,) * 11),
-        ["its threads waited for 0.5 CPUs that other programs used: stop those, and repeat"],
+        ["the run waited for 0.5 CPUs that other programs used: stop them and repeat"],
     ),
     (
         run(cpu_load=(0.9,) * 11, others_cpus=1.06),
-        ["other programs used 1.1 of 2 CPUs meanwhile: stop them, and repeat"],
+        ["other programs used 1.1 of 2 CPUs during the run: stop them and repeat"],
     ),
     (
         run("1 GPU", 0.0004, gpu=(telemetry(),)),
@@ -48,7 +48,7 @@ ROWS: list[tuple[Run, list[str]]] = [
     ),
     (
         run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),)),
-        ["low GPU utilisation, 31 % (/GPU:0): try a larger --size"],
+        ["low GPU utilization, 31 % (/GPU:0): try a larger --size"],
     ),
     (
         run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
@@ -71,7 +71,7 @@ ROWS: list[tuple[Run, list[str]]] = [
     (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),)), []),
     (
         run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
-        ["tf32 was requested, but float32 was computed: the error is that small"],
+        ["tf32 was requested, but float32 was computed: the error is too small for tf32"],
     ),
     (
         run("1 GPU", 0.1, percent_of_peak=140.0),
@@ -87,14 +87,14 @@ ROWS: list[tuple[Run, list[str]]] = [
     (
         run("1 GPU", 0.1, warmup_s=(95.0, 0.1)),
         [
-            "the first call took 95 s: kernels were compiled for this GPU; CUDA_CACHE_MAXSIZE=4294967296 lets the "
-            "driver keep them"
+            "the first call took 95 s: kernels were compiled for this GPU. With "
+            "CUDA_CACHE_MAXSIZE=4294967296, the driver keeps them"
         ],
     ),
     (run("1 GPU", 10.0, warmup_s=(25.0, 10.0)), []),
     (
         run("1 GPU", 0.1, steps=(1.0,) * 18 + (1.6, 1.7)),
-        ["2 of 20 samples took more than 1.25 times the median: something interferes"],
+        ["2 of 20 samples took more than 1.25 times the median: other programs may interfere"],
     ),
     (run("1 GPU", 0.1, steps=(1.0,) * 19 + (1.7,)), []),
     (run("2 virtual CPUs, rows", 0.0001, devices=("/CPU:0", "/CPU:1"), virtual=True, stopped="1 of 10"), []),
@@ -115,7 +115,7 @@ def test_every_rule_has_a_row() -> None:
 
 def test_another_workload_has_other_options_or_none() -> None:
     idle = run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),))
-    assert advice(idle, about=About("cnn")) == ["low GPU utilisation, 31 % (/GPU:0): try a larger --batch-size"]
+    assert advice(idle, about=About("cnn")) == ["low GPU utilization, 31 % (/GPU:0): try a larger --batch-size"]
     assert advice(idle, about=About("transfer")) == []
 
 
@@ -131,10 +131,13 @@ def test_a_small_point_of_a_sweep_is_small_on_purpose() -> None:
     [
         (
             40.0,
-            "efficiency 55 %: the GPUs were busy 40 to 60 % of the time, and waited for each other",
+            "efficiency 55 %: the GPUs were busy 40 to 60 % of the time and otherwise waited for each other",
         ),
-        (80.0, "efficiency 55 %, though the GPUs were busy 80 to 100 % of the time: they share power, heat or a link"),
-        (None, "efficiency 55 %: the share of each GPU may be too small; try a larger --size"),
+        (
+            80.0,
+            "efficiency 55 %, although the GPUs were busy 80 to 100 % of the time: they share power, cooling or a link",
+        ),
+        (None, "efficiency 55 %: the work of each GPU may be too small: try a larger --size"),
     ],
 )
 def test_poor_scaling_gets_a_reason(utilization: float | None, said: str) -> None:
@@ -153,5 +156,5 @@ def test_many_gpus_are_told_in_one_sentence() -> None:
     )
     assert advice(run("8 GPUs, rows", 0.1, gpu=many, throttled_samples=(2,))) == [
         "8 GPUs were throttled (sw_power_cap) during 1 of 11 samples: nvidia-smi -q -d POWER shows the limit",
-        "low GPU utilisation, 30 to 37 % (8 GPUs): try a larger --size",
+        "low GPU utilization, 30 to 37 % (8 GPUs): try a larger --size",
     ]

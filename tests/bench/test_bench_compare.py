@@ -128,7 +128,7 @@ def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
     assert found.verdict == "cannot tell"
     assert found.reasons == (
         "other programs used the CPUs during all 20 samples of NEW",
-        "in view of that, the time may have changed by any factor from 0.90 to 2.3",
+        "therefore, the time may have changed by any factor from 0.90 to 2.3",
     )
 
 
@@ -211,7 +211,7 @@ def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
 
     found = only(on_gpu(0), on_gpu(18))
     assert found.verdict == "same"
-    assert found.notes == ("other programs used the CPUs meanwhile, which may have delayed kernel launches",)
+    assert found.notes == ("other programs used the CPUs during the runs, which may have delayed kernel launches",)
     assert found.new and (found.new.samples, found.new.left_out) == (20, 0)
     some = only(on_gpu(0), on_gpu(10))
     assert some.notes == () and some.new and some.new.left_out == 10
@@ -223,7 +223,7 @@ def test_fewer_cpus_without_knowing_who_had_them() -> None:
         "cannot tell",
         (
             "the run used 2.0 CPUs in BASE and 1.0 in NEW; it is unknown whether other programs used the rest",
-            "in view of that, the time may have changed by any factor from 0.10 to 16",
+            "therefore, the time may have changed by any factor from 0.10 to 16",
         ),
     )
     on_gpu = only(run("1 GPU"), run("1 GPU", seconds=9.0, cpu_load=(1.0,) * 11))
@@ -284,7 +284,7 @@ CASES: dict[str, tuple[Callable[[], tuple[BenchResult, BenchResult]], tuple[int,
         (1, 3, 1, 0),
     ),
     "not comparable": (lambda: (result(CPU), other_software(tensorflow="2.20.0")), (3, 3, 3, 0)),
-    "failed since": (lambda: (result(CPU, GPU), result(CPU, failed("1 GPU", "it died"))), (1, 0, 1, 0)),
+    "failed in NEW": (lambda: (result(CPU, GPU), result(CPU, failed("1 GPU", "it died"))), (1, 0, 1, 0)),
     "works since": (lambda: (result(CPU, failed("1 GPU", "it died")), result(CPU, GPU)), (0, 0, 0, 0)),
     "gone": (lambda: (result(CPU, GPU), result(CPU)), (3, 3, 3, 0)),
     "more": (lambda: (result(CPU), result(CPU, GPU)), (0, 0, 0, 0)),

@@ -98,7 +98,7 @@ def test_advice_that_runs_share_is_shown_once() -> None:
 def test_an_unfinished_result_says_so() -> None:
     stream = io.StringIO()
     render(result(run(), unfinished=True), console_for(stream))
-    assert "i Unfinished: this was saved while the benchmark ran." in stream.getvalue()
+    assert "i Unfinished: the benchmark was interrupted, or was still running." in stream.getvalue()
     assert stream.getvalue().splitlines()[-1].startswith("! CPU: 494.8 GFLOP/s")
 
 

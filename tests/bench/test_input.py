@@ -323,6 +323,6 @@ def test_advice() -> None:
         "try more or faster CPUs, smaller images, or already decoded images"
     )
     quick = [*runs[:3], at(reading.ALONE, "cache", 50000, label="CPU")]
-    assert next(reading.advice(best, quick)).endswith("they share CPUs or the link to the device")
+    assert next(reading.advice(best, quick)).endswith("pipeline and training share CPUs or the link to the device")
     assert list(reading.advice(runs[0], runs)) == list(reading.advice(runs[3], runs)) == []
     assert list(reading.advice(*[(one := fed(prefetch=9900)[0]), [*runs, one]])) == []

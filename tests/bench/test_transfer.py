@@ -71,7 +71,7 @@ def test_on_the_cpu_alone_the_memory_is_copied_and_that_is_said() -> None:
     found = bench(workers, plan={"sizes": (MIB, 4 * MIB)})
     assert named(found) == ["CPU: memory copy"] * 2
     assert len(workers.started) == 1 and workers.started[0].closed
-    assert any("TensorFlow's DeepCopy within one memory" in note for note in found.notes)
+    assert any("TensorFlow's DeepCopy copies within one memory" in note for note in found.notes)
     assert found.runs[0].throughput and found.runs[0].throughput.unit == "B/s"
     assert found.runs[0].bytes_moved == 2 * MIB * found.runs[0].steps
 
@@ -84,7 +84,7 @@ def test_one_gpu_has_five_routes_in_one_process() -> None:
         *("1 GPU: device to host", "1 GPU: device to host, pinned"),
     ]
     assert len(workers.started) == 2
-    assert any("no API reports it" in note for note in found.notes)
+    assert any("no API reports whether" in note for note in found.notes)
 
 
 def test_each_pair_of_gpus_in_both_directions_and_all_together() -> None:
@@ -137,7 +137,7 @@ def test_sizes_that_do_not_fit() -> None:
     sizes = (MIB, 2**30)
     found = bench(Movers(), tiny, {"sizes": sizes})
     assert [one.parameters["bytes"] for one in found.runs] == [MIB]
-    assert "skipped, because it does not fit into the free memory: 1024 MiB" in found.notes
+    assert "Skipped, because they do not fit into the free memory: 1024 MiB" in found.notes
     with pytest.raises(TooLargeError, match=r"--size 1024MiB needs 8.5 GiB of the host's memory for 1 process, of"):
         bench(Movers(), tiny, {"sizes": sizes, "named": True})
     with pytest.raises(TooLargeError):

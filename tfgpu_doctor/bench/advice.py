@@ -32,7 +32,7 @@ _THROTTLE_HINTS = {  # by throttle reason: the first that applies is shown
     "hw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",
     "sw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",
     "hw_power_brake_slowdown": "the power supply requests a slowdown",
-    "hw_slowdown": "heat or the power supply: nvidia-smi -q -d PERFORMANCE",
+    "hw_slowdown": "nvidia-smi -q -d PERFORMANCE shows whether heat or the power supply is the reason",
     "sw_power_cap": "nvidia-smi -q -d POWER shows the limit",
 }
 
@@ -93,7 +93,7 @@ def _advice(subject: _Subject) -> Iterator[str]:
 def _type(subject: _Subject) -> Iterator[str]:
     run = subject.run
     if run.computed_in != run.dtype:
-        yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is that small"
+        yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is too small for {run.dtype}"
 
 
 def _noisy(subject: _Subject) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _outliers(subject: _Subject) -> Iterator[str]:
     slow = sum(sample > OUTLIER * (run.median_s or 0.0) for sample in run.samples_s)
     count = len(run.samples_s)
     if slow > max(1, MANY_OUTLIERS * count):
-        yield f"{slow} of {count} samples took more than {OUTLIER:g} times the median: something interferes"
+        yield f"{slow} of {count} samples took more than {OUTLIER:g} times the median: other programs may interfere"
 
 
 def _tiny(subject: _Subject) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _idle(subject: _Subject) -> Iterator[str]:
     waiting = [gpu for gpu in subject.run.gpu if not _busy(gpu)]
     if subject.larger and waiting and subject.is_best and not list(_poor_scaling(subject)):
         percent = _range([gpu.utilization for gpu in waiting if gpu.utilization is not None])
-        yield f"low GPU utilisation, {percent} % ({_named(waiting)}): try {subject.larger}"
+        yield f"low GPU utilization, {percent} % ({_named(waiting)}): try {subject.larger}"
 
 
 def _poor_scaling(subject: _Subject) -> Iterator[str]:
@@ -153,11 +153,12 @@ def _poor_scaling(subject: _Subject) -> Iterator[str]:
     used = [gpu.utilization for gpu in run.gpu if gpu.utilization is not None]
     percent = f"efficiency {100 * run.efficiency.value:.0f} %"
     if used and min(used) < IDLE:
-        yield f"{percent}: the GPUs were busy {_range(used)} % of the time, and waited for each other"
+        yield f"{percent}: the GPUs were busy {_range(used)} % of the time and otherwise waited for each other"
     elif used:
-        yield f"{percent}, though the GPUs were busy {_range(used)} % of the time: they share power, heat or a link"
+        busy = f"{percent}, although the GPUs were busy {_range(used)} % of the time"
+        yield f"{busy}: they share power, cooling or a link"
     elif run.scaling == "strong" and subject.larger:
-        yield f"{percent}: the share of each GPU may be too small; try {subject.larger}"
+        yield f"{percent}: the work of each GPU may be too small: try {subject.larger}"
 
 
 def _cpus(subject: _Subject) -> Iterator[str]:
@@ -167,11 +168,11 @@ def _cpus(subject: _Subject) -> Iterator[str]:
         return
     others = run.others_cpus or 0.0
     if others > OTHERS_SHARE * cpus:
-        yield f"other programs used {others:.1f} of {cpus} CPUs meanwhile: stop them, and repeat"
+        yield f"other programs used {others:.1f} of {cpus} CPUs during the run: stop them and repeat"
     elif run.cpu_wait and (waited := median(run.cpu_wait)) > OTHERS_SHARE * cpus:
-        yield f"its threads waited for {waited:.1f} CPUs that other programs used: stop those, and repeat"
+        yield f"the run waited for {waited:.1f} CPUs that other programs used: stop them and repeat"
     elif not subject.on_gpu and run.cpu_load and (used := median(run.cpu_load)) < BUSY_SHARE * cpus:
-        limited = "its threads are limited, or wait"
+        limited = "its threads are limited or wait"
         why = f"other programs ran, or {limited}" if run.others_cpus is None else limited
         yield f"used {used:.1f} of {cpus} CPUs: {why}"
 
@@ -181,8 +182,8 @@ def _slow_start(subject: _Subject) -> Iterator[str]:
     first = run.warmup_s[0] if run.warmup_s else 0.0
     if subject.on_gpu and first > SLOW_START and first > COMPILES * (run.median_s or first):
         yield (
-            f"the first call took {first:.0f} s: kernels were compiled for this GPU; CUDA_CACHE_MAXSIZE=4294967296 "
-            "lets the driver keep them"
+            f"the first call took {first:.0f} s: kernels were compiled for this GPU. With "
+            "CUDA_CACHE_MAXSIZE=4294967296, the driver keeps them"
         )
 
 

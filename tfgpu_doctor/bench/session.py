@@ -262,7 +262,7 @@ class Session:
         if cpus and self.load_average is not None and self.load_average > BUSY * cpus:
             notes.append(f"The machine was busy before the start: load average {self.load_average:.1f} on {cpus} CPUs.")
         if self.profile is not None:
-            notes.append(f"Profiles of each run: tensorboard --logdir {self.profile}")
+            notes.append(f"To show the profiles: tensorboard --logdir {self.profile}")
         if any(run.virtual for run in runs):
             notes.append("Virtual devices share one physical device: they test multi-device code, not speed.")
         return tuple(notes)

@@ -118,7 +118,7 @@ def summary(comparison: BenchComparison) -> str:
     counts = {word: sum(run.verdict == word for run in comparison.runs) for word in WORDS}
     lost = sum(run.lost for run in comparison.runs)
     counts["not comparable"] -= lost
-    parts = [f"{lost} failed since"] if lost else []
+    parts = [f"{lost} failed in NEW"] if lost else []
     parts += [f"{count} {WORDS[word]}" for word, count in counts.items() if count]
     limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
     return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"

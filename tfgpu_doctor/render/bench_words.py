@@ -14,7 +14,7 @@ from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
 
 LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
-UNFINISHED = "Unfinished: this was saved while the benchmark ran. Runs and samples that came later are missing."
+UNFINISHED = "Unfinished: the benchmark was interrupted, or was still running. Later runs and samples are missing."
 # parts of the start-up, whose names in results are older than these words
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
 

@@ -36,7 +36,7 @@ _ITSELF = Shift(1.0, 1.0, 1.0)
 _BOUNDS: Basis = "bounds"
 _CPU_TIME: Basis = "CPU time"
 _CLEAR = {
-    _BOUNDS: "the change is larger than anything that other programs can have caused",
+    _BOUNDS: "the change is larger than other programs can have caused",
     _CPU_TIME: "compared by the CPU time of a step, which other programs hardly change",
 }
 
@@ -170,7 +170,7 @@ def _beyond(found: Shift, factor: float) -> Verdict | None:
 
 def _moved(limits: Shift) -> str:
     low, high = (digits(one, limits.low, limits.high) for one in (limits.low, limits.high))
-    return f"in view of that, the time may have changed by any factor from {low} to {high}"
+    return f"therefore, the time may have changed by any factor from {low} to {high}"
 
 
 def _on(device: str, pair: Pair) -> bool:
@@ -185,7 +185,7 @@ def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
     """
     kept = samples[0].undisturbed(), samples[1].undisturbed()
     if _on("/GPU", pair) and any(len(one) < FEWEST <= len(whole) for one, whole in zip(kept, samples, strict=True)):
-        return samples, ("other programs used the CPUs meanwhile, which may have delayed kernel launches",)
+        return samples, ("other programs used the CPUs during the runs, which may have delayed kernel launches",)
     return kept, ()
 
 

@@ -32,7 +32,7 @@ XLA_NOTE = (
     "XLA compiles the forward and backward pass; summing the gradients and updating the weights are not compiled."
 )
 
-SHARED_NOTE = "Some workers share a machine: their speed together does not predict that of several machines."
+SHARED_NOTE = "Some workers share a machine: their combined speed does not predict the speed of several machines."
 
 
 @dataclass
@@ -224,8 +224,8 @@ def why_poor(run: Run) -> tuple[str, ...]:
         (
             (together.value - alone.value) / step,
             f"the replicas slow each other down: forward and backward pass take {together.value / alone.value:.2f} "
-            "times as long together as alone, because one host launches all kernels, or they share power and "
-            "cooling; a larger --batch-size or --xla reduces the load on the host",
+            "times as long on all GPUs as on one. One host launches all kernels, and the GPUs may share power and "
+            "cooling: a larger --batch-size or --xla reduces the load on the host",
         ),
     ]
     return tuple(text for share, text in sorted(reasons, reverse=True) if share > WEIGHTY)

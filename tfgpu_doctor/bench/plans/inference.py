@@ -203,7 +203,7 @@ class Inference(PlanBase):
         enough = (
             f"--min-samples {WANTED}" if self.wanted < WANTED else f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
         )
-        return (f"no 99th percentile: its 95 % interval needs {WANTED} samples, found {count}: try {enough}",)
+        return (f"no 99th percentile: it needs {WANTED} samples, found {count}: try {enough}",)
 
 
 def latencies(runs: Sequence[Run]) -> Iterator[str]:

@@ -80,10 +80,10 @@ class Input(PlanBase):
         ]
         if not self.in_turns:
             notes.append(
-                "Measured one after the other, for lack of memory: a change of load looks like the effect of an option."
+                "Measured one after the other, for lack of memory: other programs can look like an effect of an option."
             )
         if any(run.label == "CPU" and run.parameters["measured"] == reading.FED for run in runs):
-            notes.append("On the CPU, pipeline and training share the processors, so that input waits for them, too.")
+            notes.append("On the CPU, pipeline and training share the CPUs: the input waits for them, too.")
         return tuple(notes)
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:

@@ -154,7 +154,10 @@ def advice(run: Run, runs: Sequence[Run]) -> Iterator[str]:
         most = f"the best pipeline alone gives {_rate(found.alone[fastest])}"
         yield f"{_waits(share)}: {most}; try more or faster CPUs, smaller images, or already decoded images"
     else:
-        yield f"{_waits(share)}, although the pipeline alone is fast enough: they share CPUs or the link to the device"
+        yield (
+            f"{_waits(share)}, although the pipeline alone is fast enough: pipeline and training share CPUs or the "
+            "link to the device"
+        )
 
 
 def _speed(run: Run) -> float:

@@ -51,24 +51,24 @@ class Transfer(PlanBase):
         measured = {str(run.parameters["route"]) for run in runs}
         if routes.WITHIN in measured:
             yield (
-                "memory copy: TensorFlow's DeepCopy within one memory, into new memory; B/s count bytes copied, which "
-                "are read and written. A size that fits into a cache measures the cache."
+                "memory copy: TensorFlow's DeepCopy copies within one memory. B/s count the bytes that are copied; "
+                "each is read and written. A size that fits into a cache measures the cache."
             )
         if routes.TO_DEVICE in measured:
             yield (
-                "host to device, device to host: ordinary (pageable) host memory, as feeding an array and .numpy() use "
-                "it. Pinned: memory that TensorFlow allocates in a compiled function for transfers to or from a GPU "
-                "(according to its source, InferAllocAttr); no API reports it."
+                "host to device, device to host: pageable host memory, as feeding an array and .numpy() use it. "
+                "Pinned: memory that TensorFlow allocates in a compiled function for transfers to or from a GPU "
+                "(according to its source, InferAllocAttr); no API reports whether it is pinned."
             )
         if any(route.startswith(routes.ALL_REDUCE) for route in measured):
             yield (
-                "all-reduce: float32 summed over all devices, the sum on each; B/s are bus bandwidth, busbw = "
-                "algbw × 2(n-1)/n, where algbw is bytes on one device over the time"
+                "all-reduce: sums float32 over all devices; each device gets the sum. B/s are bus bandwidth: busbw = "
+                "algbw × 2(n-1)/n. algbw is the bytes on one device divided by the time."
             )
         yield from self._all_reduce(runs)
         if self.left_out:
             sizes = ", ".join(f"{size / 2**20:g} MiB" for size in self.left_out)
-            yield f"skipped, because it does not fit into the free memory: {sizes}"
+            yield f"Skipped, because they do not fit into the free memory: {sizes}"
 
     def _all_reduce(self, runs: Sequence[Run]) -> Iterator[str]:
         """What summed, and the algorithm bandwidth at the largest size."""

@@ -23,5 +23,5 @@ COMMANDS = {
 def command() -> None:
     """Measure CPU, one GPU and several GPUs, and verify every result.
 
-    A run is a workload on one set of devices, in one type. It is timed again and again: each time is a sample.
+    A run is a workload on one set of devices, with one data type. It is timed repeatedly; each time is a sample.
     """

@@ -62,10 +62,10 @@ def command(
 ) -> None:
     """Train an image classifier on the CPU, one GPU and several GPUs; images per second, compared with model.fit.
 
-    The loss must be finite and fall. One device is compared with a training in float64; several with one device that
-    computes all of their batches, and their weights must stay the same bit by bit.
+    The loss must be finite and fall. One device is compared with a training in float64. Several devices are compared
+    with one device that computes all of their batches; their weights must stay identical.
 
-    Under TF_CONFIG or srun several machines train together; the first of them prints the report.
+    Under TF_CONFIG or srun, several machines train together; the first of them prints the report.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.

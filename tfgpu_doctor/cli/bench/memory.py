@@ -21,9 +21,9 @@ from tfgpu_doctor.cli.options import define_command
 def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuring: Measuring) -> None:
     """Find the largest training batch that fits, and how fast smaller ones are.
 
-    Doubles the batch until it does not fit, then bisects; running out of memory, and a process killed for it, count as
-    "does not fit". On the CPU, training may use at most half of the free memory, estimated from smaller batches, and
-    the search takes at most half of --deadline.
+    Doubles the batch until it does not fit, then bisects. A batch does not fit when memory runs out, or when the
+    process is killed for that. On the CPU, training may use at most half of the free memory, estimated from smaller
+    batches, and the search takes at most half of --deadline.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
     2 wrong usage, 3 TensorFlow could not be used.
