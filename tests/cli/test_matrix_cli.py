@@ -261,9 +261,9 @@ def test_without_a_question_all_rows(table: str) -> None:
 
 
 def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
-    asked = {version: answer("cuda", version) for version in ("12.9.2", "12.5.9", "12.4.1", "11.2.2", "12.5.0")}
+    asked = {version: answer("cuda", version) for version in ("12.9.3", "12.5.9", "12.4.1", "11.2.2", "12.5.0")}
     assert [(row["version"], row["asked"]) for row in asked.values()] == [
-        ("12.9", "12.9.2"),
+        ("12.9", "12.9.3"),
         ("12.5", "12.5.9"),
         ("12.4.1", None),
         ("11.2.2", None),

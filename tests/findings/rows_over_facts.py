@@ -420,6 +420,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("Alpine, for which there is no wheel", {"host.libc": known("musl 1.2.5"), "python.packages": known(())}),
     ],
     "tf.package-removed": [("tensorflow-gpu 2.12", {"python.packages": packages(tensorflow_gpu="2.12.0")})],
+    "tf.newer-than-matrix": [("a minor version to come", {"tensorflow.version": known("2.99.0")})],
     "tf.shadowed": [
         ("a script of that name", {"python.tensorflow_paths": known(("/home/me/tensorflow.py", f"{SITE}/tensorflow"))}),
         ("a folder of that name", {"python.tensorflow_paths": known(("/home/me/tensorflow", f"{SITE}/tensorflow"))}),
@@ -753,6 +754,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.not-installed": [("installed", {})],
     "tf.python-unsupported": [("an installed one proves the contrary", {"python.version": known("3.14.0")})],
     "tf.package-removed": [("a living one", {"python.packages": packages(tensorflow_gpu="2.10.1")})],
+    "tf.newer-than-matrix": [
+        ("a patch to come", {"tensorflow.version": known("2.21.9")}),
+        ("a build of somebody's own", {"tensorflow.version": known("2.17.0+nv25.2")}),
+    ],
     "tf.shadowed": [
         ("the package itself", {}),
         ("a virtual environment before the system's", {**TWO_FOLDERS, "python.prefix": known("/opt/pylibs")}),
@@ -921,6 +926,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "tf.not-installed": {"python.packages": WHY},
     "tf.python-unsupported": {"python.version": WHY},
     "tf.package-removed": {"python.packages": WHY},
+    "tf.newer-than-matrix": {"tensorflow.version": WHY},
     "tf.shadowed": {"python.tensorflow_paths": WHY},
     "tf.package-conflict": {"python.packages": WHY},
     "tf.install-damaged": {"python.packages": WHY},

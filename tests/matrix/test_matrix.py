@@ -333,7 +333,7 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
         (
             'minor_compat_min_linux: "525.60.13"',
             'minor_compat_min_linux: "535.54.03"',
-            "minor_compat_min_linux: 525.60.13, but CUDA 12.9.1 has 535.54.03",
+            "minor_compat_min_linux: 525.60.13, but CUDA 12.9.2 has 535.54.03",
         ),
         (
             'min_driver_linux: "580.65.06"',

@@ -37,6 +37,7 @@ from tfgpu_doctor.findings import (
     known_bugs,
     machine,
     memory,
+    newer_release,
     packages,
     performance,
     runs,
@@ -78,6 +79,7 @@ FILES: tuple[ModuleType, ...] = (
     environment_machine,
     cuda_numbers,
     harmless,
+    newer_release,
     known_bugs,
 )
 
