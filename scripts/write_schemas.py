@@ -10,6 +10,7 @@ import msgspec
 from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
+from tfgpu_doctor.diagnosis.selection import CheckList
 from tfgpu_doctor.findings.pages.headline import PageDocument
 from tfgpu_doctor.install.records import Manifest
 from tfgpu_doctor.matrix.schema import MatrixFile
@@ -33,6 +34,7 @@ def derived() -> dict[str, str]:
         "install-1.json": Manifest,
         "matrix-1.json": MatrixFile,
         "page-1.json": PageDocument,
+        "checks-1.json": CheckList,
     }
     return {name: _text(kind, name) for name, kind in kinds.items()}
 

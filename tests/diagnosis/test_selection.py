@@ -78,7 +78,9 @@ def test_list_checks_from_the_command_line() -> None:
 
 
 def test_list_checks_has_the_formats_of_a_list() -> None:
-    listed = json.loads(tfgpu("doctor", "--list-checks", "--format", "json").stdout)
+    document = json.loads(tfgpu("doctor", "--list-checks", "--format", "json").stdout)
+    assert document["schema"] == "tfgpu.checks/1"
+    listed = document["checks"]
     assert [one["id"] for one in listed] == sorted(DECLARATIONS)
     assert set(listed[0]) == {"id", "layer", "severity", "title"}
     refused = tfgpu("doctor", "--list-checks", "--format", "junit")

@@ -202,6 +202,11 @@ FIRES: dict[str, dict[str, str]] = {
                 "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (303)",
             ),
         ),
+        "the toolkit does not mount all libraries": text(
+            "Windows 11, WSL2, Docker Desktop 4.30",
+            "docker run -it --rm --gpus all tensorflow/tensorflow:latest-gpu-jupyter",
+            log("2.17", DRIVER, "failed call to cuInit: CUDA_ERROR_NOT_FOUND: named symbol not found"),
+        ),
         "nvidia-smi finds no libcuda": text(
             "Ubuntu 22.04 in WSL 2",
             "| NVIDIA-SMI 545.36                 Driver Version: 546.33       CUDA Version: ERR!     |",

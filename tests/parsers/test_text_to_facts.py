@@ -113,6 +113,21 @@ def test_fact(pasted: str, path: str, expected: str) -> None:
     assert value(read(pasted), path) == expected
 
 
+@pytest.mark.parametrize("tag", ["latest", "nightly", "2.16.1", "2.9.0rc1", "2.4"])
+@pytest.mark.parametrize("more", ["", "-jupyter", "-gpu", "-gpu-jupyter"])
+def test_the_tag_of_an_image_names_the_package(tag: str, more: str) -> None:
+    """Also a tag without a number."""
+    facts = read(f"docker run -it --rm --gpus all tensorflow/tensorflow:{tag}{more} bash")
+    assert value(facts, "tensorflow.distribution") == ("tensorflow" if "gpu" in more else "tensorflow-cpu")
+    assert isinstance(facts.tensorflow.version, Known) == tag[0].isdigit()
+
+
+def test_images_of_sources_hold_no_package() -> None:
+    for image in ("latest-devel-gpu-py3", "devel-gpu", "custom"):
+        facts = read(f"docker run -it tensorflow/tensorflow:{image} bash")
+        assert isinstance(facts.tensorflow.distribution, Unknown), image
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [

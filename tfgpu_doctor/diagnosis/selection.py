@@ -21,6 +21,9 @@ class SelectionError(ValueError):
     """No check has that id; the message names those that are near."""
 
 
+SCHEMA = "tfgpu.checks/1"
+
+
 class Check(Record, frozen=True):
     """A check as the list of them shows it."""
 
@@ -30,6 +33,13 @@ class Check(Record, frozen=True):
     title: str
 
 
+class CheckList(Record, frozen=True):
+    """The list as JSON."""
+
+    schema: str
+    checks: tuple[Check, ...]
+
+
 def checks() -> tuple[Check, ...]:
     """Every id once, in alphabetical order, with the severity and the title that it has as a rule."""
     return tuple(Check(one.id, one.layer, one.severity.value, one.title) for _, one in sorted(DECLARATIONS.items()))
@@ -37,7 +47,7 @@ def checks() -> tuple[Check, ...]:
 
 def checks_json() -> bytes:
     """The list as JSON."""
-    return encode(checks())
+    return encode(CheckList(SCHEMA, checks()))
 
 
 def verify(patterns: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from tfgpu_doctor.plan.file_edits import add_to_container
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least
 
 NO_GPU = finding(
     "container.no-gpu",
@@ -302,6 +303,10 @@ def no_wsl_driver(
     )
 
 
+def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
+    return answers.has_code(cuda_init, answers.SYMBOL_NOT_FOUND) and at_least(driver, "555") is not False
+
+
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 # Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
 _FIRST_WITH_GPU = 19044
@@ -309,7 +314,11 @@ _FIRST_WITH_GPU = 19044
 
 @SETUP.sign
 def wsl_message(
-    messages: MessageLog, os: str, cuda_init: CallResult | None = None, host_container: str | None = None
+    messages: MessageLog,
+    os: str,
+    cuda_init: CallResult | None = None,
+    host_container: str | None = None,
+    driver_version: str | None = None,
 ) -> Problem | None:
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
@@ -325,11 +334,14 @@ def wsl_message(
     if not (linux_driver or messages.has(*_FAILURES_IN_WSL) or answers.driver_unusable(messages, cuda_init)):
         return None
     hooks = messages.all("container-hook-failed", "smi-no-libcuda")
+    cause = "a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
     steps = (_REMOVE_LINUX_DRIVER, _UPDATE_WSL) if linux_driver else (_UPDATE_WSL, _REMOVE_LINUX_DRIVER)
+    if in_container and _is_not_mounted(cuda_init, driver_version):
+        cause, docker = answers.NOT_MOUNTED, answers.UPDATE_TOOLKIT
     return Problem(
-        cause="a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None,
+        cause=cause,
         evidence=message_evidence(*linux_driver, *hooks, *answers.driver_messages(messages)),
         fixes=(*((docker,) if in_container else ()), *steps, _WSL_LIBRARIES_FIRST),
     )

@@ -15,6 +15,16 @@ STUB_LIBRARY = (34, -1)
 # what TensorFlow gives for cuInit when it cannot open libcuda (CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)
 LIBCUDA_NOT_OPENED = 303
 COMPATIBILITY_REFUSED = 804
+# CUDA_ERROR_NOT_FOUND: NVIDIA/nvidia-container-toolkit issue 520, Docker Desktop's release notes of 4.31
+SYMBOL_NOT_FOUND = 500
+NOT_MOUNTED = (
+    "from branch 555 on, the driver of Windows needs libnvdxgdmal.so.1, which Docker Desktop before 4.31 and the "
+    "NVIDIA Container Toolkit before 1.14.4 do not mount into a container under WSL2"
+)
+UPDATE_TOOLKIT = Fix(
+    text="Update Docker Desktop to 4.31 or later; with Docker Engine inside WSL, the NVIDIA Container Toolkit to "
+    "1.14.4 or later; then start the container anew"
+)
 
 RUN_ON_HOST = Fix(text="To decide, run this on the host, outside any container", commands=("nvidia-smi",))
 KERNEL_LOG = Fix(

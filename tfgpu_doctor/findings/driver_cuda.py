@@ -193,6 +193,10 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
         "a device was requested that does not exist, or a MIG instance that no longer exists",
         (_VISIBLE, answers.KERNEL_LOG),
     ),
+    answers.SYMBOL_NOT_FOUND: (
+        f"libcuda lacks a function of its driver. In a container under WSL2: {answers.NOT_MOUNTED}",
+        (answers.UPDATE_TOOLKIT, answers.KERNEL_LOG),
+    ),
     802: (
         "the NVSwitch fabric is not ready: the machine requires the Fabric Manager of exactly the driver's version",
         (answers.FABRIC_MANAGER,),

@@ -75,6 +75,10 @@ _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNO
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^<>]+>|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
+# tensorflow/tools/dockerfiles/spec.yml: TF_PACKAGE of the images since 2.1; those with devel hold the sources alone
+_TAG = re.compile(
+    r"\btensorflow/tensorflow:(?P<tag>(?:latest|nightly|2\.[1-9]\d*(?:\.\d+)?(?:rc\d+)?)(?!.*devel)(?:-[\w-]+)?)$"
+)
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
 _GPU_PACKAGE = re.compile(
     r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
@@ -299,7 +303,15 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
         return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
     if version is not None and re.match(r"1\.|2\.0", version):
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
-    return NOT_IN_TEXT
+    return _in_image(text)
+
+
+def _in_image(text: ParsedText) -> Fact[str]:
+    """The package that an image of TensorFlow holds."""
+    image = _TAG.search(text.hints.image or "")
+    if image is None:
+        return NOT_IN_TEXT
+    return Known("tensorflow" if "gpu" in image["tag"] else "tensorflow-cpu", f"the image {image[0]}", "inferred")
 
 
 def _listed_version(text: ParsedText) -> Fact[str]:

@@ -199,6 +199,7 @@ _NAMES = {
     "tfgpu.bench-compare": "a comparison",
     "tfgpu.plan": "a plan",
     "tfgpu.smoke": "the result of a smoke test",
+    "tfgpu.checks": "the list of checks",
 }
 
 
