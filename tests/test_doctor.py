@@ -171,7 +171,10 @@ def test_patients(name: str, bare_python: str) -> None:
     report = doctor("--python", bare_python, *arguments, environ=environ, code=None)
     phase = next(p for p in report["facts"]["tensorflow"]["phases"] if p["name"] == "import")
     assert phase["outcome"] == outcome
-    if first:
+    if "--timeout" in arguments:  # shorter than an import may take: nothing is known
+        severities = {finding["id"]: finding["severity"] for finding in report["findings"]}
+        assert severities[first] == "note" and "error" not in {severities[one] for one in severities if "tf." in one}
+    elif first:
         assert roots(report)[0] == first
 
 

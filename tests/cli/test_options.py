@@ -355,3 +355,20 @@ def test_quiet_is_shorter(tmp_path: Path) -> None:
         whole, least = (tfgpu(*command, *more, cwd=tmp_path) for more in ([], ["-q"]))
         assert least.returncode == whole.returncode
         assert 0 < len(least.stdout.splitlines()) < len(whole.stdout.splitlines())
+
+
+def test_more_is_more(tmp_path: Path) -> None:
+    """-v shows what the help page says: the ids of what is open, the findings of both reports."""
+    (tmp_path / "requirements.txt").write_text("tensorflow==2.20.0\n=>not a line\n")
+    normal, full = (tfgpu("check", "requirements.txt", *more, cwd=tmp_path).stdout for more in ([], ["-v"]))
+    assert "(tf.python-unsupported)" in full and "(tf.python-unsupported)" not in normal
+    tfgpu("doctor", "--no-import", "--format", "json", "--output", "a.json", cwd=tmp_path)
+    normal, full = (tfgpu("compare", "a.json", "a.json", *more, cwd=tmp_path).stdout for more in ([], ["-v"]))
+    assert "still there" not in full and ("still there" not in normal or len(full) > len(normal))
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("smoke",), ("bench", "matpow")])
+def test_a_version_of_python_is_looked_for(command: tuple[str, ...]) -> None:
+    """Wherever an interpreter is named, its version will do, and what was looked for is said."""
+    done = tfgpu(*command, "--python", "3.99")
+    assert done.returncode == 2 and "python3.99 on PATH" in done.stderr and "pyenv" in done.stderr

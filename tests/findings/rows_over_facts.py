@@ -516,6 +516,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tf.import-hang": [
         ("never ends", {"tensorflow.phases": phases("import", "timeout", seconds=120.0)}),
         ("does nothing", {"tensorflow.phases": phases("import", "timeout", seconds=21.0, idle=20.0)}),
+        ("a short limit", {"tensorflow.phases": phases("import", "timeout", seconds=1.0)}),
     ],
     "tf.vc-runtime": [("one of three DLLs", {"host.os": known("windows"), **NO_RUNTIME})],
     "tf.import-failed": [
@@ -524,6 +525,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("leaves", {"tensorflow.phases": phases("import", "died", exit_code=0)}),
     ],
     "tf.run-failed": [
+        ("a short limit", {"tensorflow.phases": phases("compute", "timeout", seconds=2.0)}),
         ("devices", {"tensorflow.phases": phases("devices", "died", signal="SIGABRT")}),
         (
             "matmul raises",

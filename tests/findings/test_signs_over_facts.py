@@ -31,7 +31,7 @@ from tfgpu_doctor.records.facts import (
     Package,
     Python,
 )
-from tfgpu_doctor.records.report import Severity
+from tfgpu_doctor.records.report import Finding, Severity
 
 
 def fired(changes: dict[str, Any], **options: Any) -> list[str]:
@@ -123,6 +123,20 @@ def test_a_gpu_that_probes_see_weighs_as_much_when_something_was_printed(finding
     changes = {**FIRES[finding][0][1], "messages": known((failure,), "TensorFlow's log")}
     found = {one.id: one for one in diagnose(spoil(healthy(), changes), MATRIX).findings}
     assert found[finding].severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("name", ["import", "keras", "build", "devices", "details", "compute", "xla"])
+def test_a_limit_of_the_user_is_no_fault_of_tensorflow(name: str) -> None:
+    """Whatever phase a short --timeout ends, it is a note; one that had its time, or did nothing, is an error."""
+    ways = ({"seconds": 1.0}, {"seconds": 19.0}, {"seconds": 180.0})
+    changes = [{"tensorflow.phases": phases(name, "timeout", **way)} for way in ways]
+    worst = [max(one.severity is Severity.ERROR for one in judged) for judged in map(_about_phases, changes)]
+    assert worst == [False, False, True]
+
+
+def _about_phases(changes: dict[str, Any]) -> list[Finding]:
+    found = diagnose(spoil(healthy(), changes), MATRIX).findings
+    return [one for one in found if one.id in ("tf.import-hang", "tf.import-failed", "tf.run-failed")]
 
 
 def test_everything_unknown_gives_no_finding() -> None:

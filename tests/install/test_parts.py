@@ -290,3 +290,14 @@ def test_nothing_is_built_but_what_the_matrix_names(tmp_path: Path) -> None:
     )
     with suppress(MatrixError):
         assert Matrix.load(str(other)).data.source_only == MATRIX.data.source_only
+
+
+def test_a_version_is_the_program_that_was_found(tmp_path: Path) -> None:
+    """Not the Python below a virtual environment, which has other packages."""
+    minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    (tmp_path / f"python{minor}").symlink_to(sys.executable)
+    (tmp_path / "python3.4").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3.4").chmod(0o755)
+    found = Interpreters({"PATH": str(tmp_path), "HOME": str(tmp_path)}, own="/nowhere/python")
+    assert found.program(minor) == str(tmp_path / f"python{minor}")
+    assert found.program("3.4") is None  # a program of that name that does not run

@@ -59,6 +59,20 @@ def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> Non
     check_golden(GOLDEN / f"{name}-{columns}.txt", text)
 
 
+@pytest.mark.parametrize("name", sorted(SMOKES))
+def test_a_reason_is_said_once_and_more_shows_every_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    smoke, stream = SMOKES[name], io.StringIO()
+    normal = printed(smoke, monkeypatch, 500)
+    render(smoke, console_for(stream), "full")
+    skipped = [check for check in smoke.checks if check.status == "not run"]
+    for why in {check.why for check in skipped if check.why}:
+        assert normal.count(why) == 1, why
+    assert stream.getvalue().count("not run: ") == len(skipped)
+    fails = any(check.name == "doctor" and check.status == "failed" for check in smoke.checks)
+    assert ("expected  " in stream.getvalue() or "why  " in stream.getvalue()) == fails
+
+
 def test_golden_markdown() -> None:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "CREATED", markdown(redact(SMOKES["a-flaky-card"])))
     check_golden(GOLDEN / "a-flaky-card.md", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,7 +61,7 @@ no problem was found but --resolve got no answer.
 @option("--resolve", is_flag=True, help="Ask uv or pip which versions it would install. Uses the network.")
 @fail_on_option
 @redact_option
-@detail_options
+@partial(detail_options, more="Show all versions that --resolve chose, and the ids of checks that are open.")
 @output_options("check")
 @click.pass_context
 def command(

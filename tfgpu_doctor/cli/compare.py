@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,7 +99,7 @@ class CompareOptions(NamedTuple):
     help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
 @redact_option
-@detail_options
+@partial(detail_options, more="Show everything: all rows of --all, and the findings that are in both reports.")
 @output_options(*_KINDS)
 @click.pass_context
 def command(

@@ -20,7 +20,7 @@ from tfgpu_doctor.cli.output import (
     redact_option,
     write,
 )
-from tfgpu_doctor.cli.values import Seconds
+from tfgpu_doctor.cli.values import EXECUTABLE, Seconds
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     "--python",
     "executable",
     metavar="EXE",
-    help="Python interpreter whose TensorFlow to diagnose; nothing is installed in it.  [default: this one]",
+    type=EXECUTABLE,
+    help="Python interpreter, or its version, whose TensorFlow to diagnose; nothing is installed in it.  "
+    "[default: this one]",
 )
 @option(
     "--from",

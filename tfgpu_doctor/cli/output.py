@@ -46,15 +46,11 @@ redact_option = option(
 )
 
 
-def detail_options(function: _Function) -> _Function:
-    """-v and -q: how much the text for people shows; `detail` is a render.formats.Detail."""
-    verbose = option(
-        "-v",
-        "--verbose",
-        "detail",
-        flag_value="full",
-        help="Show all evidence, fixes and checks, and all options of a plan.",
-    )
+def detail_options(
+    function: _Function, more: str = "Show all evidence, fixes and checks, and all options of a plan."
+) -> _Function:
+    """-v, which shows `more`, and -q: how much the text for people shows; `detail` is a render.formats.Detail."""
+    verbose = option("-v", "--verbose", "detail", flag_value="full", help=more)
     quiet = option(
         "-q",
         "--quiet",

@@ -19,7 +19,7 @@ from tfgpu_doctor.cli.output import (
     redact_option,
     write,
 )
-from tfgpu_doctor.cli.values import OneOf, Seconds
+from tfgpu_doctor.cli.values import EXECUTABLE, OneOf, Seconds
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
@@ -96,10 +96,16 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.IntRange(min=2, max=16),
     help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
 )
-@option("--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]")
+@option(
+    "--python",
+    "executable",
+    metavar="EXE",
+    type=EXECUTABLE,
+    help="Python interpreter that has TensorFlow, or its version.  [default: this one]",
+)
 @matrix_option
 @redact_option
-@detail_options
+@partial(detail_options, more="Show every check that was not run, and the whole findings of a diagnosis that failed.")
 @output_options("smoke")
 @click.pass_context
 def command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -196,3 +197,26 @@ DRIVER_VERSION = Name("version", _branches)
 PYTHON_VERSION = Name("version", _pythons)
 CONTAINER_TAG = Name("image", _containers)
 JETPACK_VERSION = Name("version", _versions("jetpacks"))
+
+
+class Executable(_Type):
+    """An interpreter: a path, a name on PATH, or a version such as 3.12, which is looked for."""
+
+    name = "executable"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The program; a version becomes the path of the first that has it."""
+        if not re.fullmatch(r"3\.\d{1,2}", value):
+            return value
+        from tfgpu_doctor.install.interpreters import Interpreters
+        from tfgpu_doctor.probes.programs import find
+
+        if find(value, os.environ):
+            return value
+        if program := Interpreters(os.environ).program(value):
+            return program
+        looked = f"python{value} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv, uv and conda"
+        self.fail(f"found no Python {value}: looked for {looked}. Give the path of the interpreter", param, ctx)
+
+
+EXECUTABLE = Executable()

@@ -8,7 +8,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named
+from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named, was_cut_short
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import LibraryFile, Phase
@@ -229,6 +229,15 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
     if phase is None or phase.outcome != "timeout":
         return None
     found = (evidence(how_it_ended(phase), "import tensorflow", "an import"), *last_lines(phase))
+    if was_cut_short(phase):
+        return Problem(
+            title=f"The import of TensorFlow was not finished in {phase.seconds or 0:.0f} s",
+            cause="the time limit of this run was shorter than an import of TensorFlow may take; what needs TensorFlow "
+            "is unknown",
+            evidence=found,
+            fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
+            severity=Severity.NOTE,
+        )
     if phase.idle is None:
         return Problem(title=f"The import of TensorFlow did not end within {phase.seconds or 0:.0f} s", evidence=found)
     return Problem(

@@ -8,6 +8,8 @@ from tfgpu_doctor.findings.declaration import evidence
 from tfgpu_doctor.records.facts import ComputeCheck, Phase
 from tfgpu_doctor.records.report import Evidence
 
+_ENOUGH = 20.0  # seconds; every phase that needs TensorFlow has as many where no limit is set
+
 
 def phase_named(phases: tuple[Phase, ...], name: str) -> Phase | None:
     """The phase of that name."""
@@ -17,6 +19,11 @@ def phase_named(phases: tuple[Phase, ...], name: str) -> Phase | None:
 def import_fails(phases: tuple[Phase, ...] | None) -> bool:
     """Whether importing TensorFlow or tf.keras raises, or ends the process."""
     return any(phase.name in ("import", "keras") and phase.outcome in ("raised", "died") for phase in phases or ())
+
+
+def was_cut_short(phase: Phase) -> bool:
+    """Whether a limit that the user set ended a phase before it had the time that it may need."""
+    return phase.outcome == "timeout" and phase.idle is None and (phase.seconds or 0.0) < _ENOUGH
 
 
 def how_it_ended(phase: Phase) -> str:

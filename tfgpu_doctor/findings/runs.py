@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines
+from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines, was_cut_short
 from tfgpu_doctor.records.facts import ComputeCheck, Phase
 from tfgpu_doctor.records.report import Fix, Severity
 
@@ -45,7 +45,7 @@ def later_phase_failed(
     context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] | None = None
 ) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
-    bad = [p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout")]
+    bad = [p for p in phases if p.name in _LATER and _is_bad(p)]
     seen = [
         item
         for p in bad
@@ -66,4 +66,25 @@ def later_phase_failed(
                 commands=(context.remedies.doctor("--format json"),),
             ),
         ),
+    )
+
+
+def _is_bad(phase: Phase) -> bool:
+    return phase.outcome in ("raised", "died", "timeout") and not was_cut_short(phase)
+
+
+@RUN_FAILED.sign
+def later_phase_cut_short(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
+    """A phase after the import had less time than it may need."""
+    phase = next((one for one in phases if one.name in _LATER and was_cut_short(one)), None)
+    return _not_finished(context, phase) if phase else None
+
+
+def _not_finished(context: Context, phase: Phase) -> Problem:
+    return Problem(
+        title=f"The phase {phase.name} was not finished in {phase.seconds or 0:.0f} s",
+        cause="the time limit of this run was shorter than the phase may take; what follows it is unknown",
+        evidence=(evidence(how_it_ended(phase), "the child process"),),
+        fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
+        severity=Severity.NOTE,
     )

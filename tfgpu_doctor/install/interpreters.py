@@ -73,6 +73,11 @@ class Interpreters:
                 return found
         return None
 
+    def program(self, minor: str) -> str | None:
+        """The first program of a minor version as it was found, so that it may be that of a virtual environment."""
+        asked = ((path, self._ask(path)) for path in self._places(minor))
+        return next((path for path, found in asked if found and found.minor == minor), None)
+
     def _places(self, minor: str) -> Iterator[str]:
         home = self._environ.get("HOME") or os.path.expanduser("~")
         yield self._own

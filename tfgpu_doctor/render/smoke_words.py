@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.records.report import Severity
+from tfgpu_doctor.records.report import Finding, Severity
 from tfgpu_doctor.render.ci.plain import lines_of
+from tfgpu_doctor.render.outlines.report import titles_of
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck
 
 MARKS = {"ok": "ok", "failed": "error", "not run": "absent", "unknown": "unknown"}
@@ -48,10 +49,14 @@ def verdict(smoke: Smoke) -> str:
 
 def findings_behind(check: SmokeCheck, smoke: Smoke) -> Iterator[str]:
     """For the doctor's check, the findings that make it fail, as plain lines."""
-    if check.name != "doctor" or check.status == "ok":
-        return
-    titles = {finding.id: finding.title for finding in smoke.report.findings}
-    for finding in smoke.report.findings:
-        if finding.root_cause and finding.severity is Severity.ERROR:
-            yield f"{finding.title} ({finding.id})"
-            yield from lines_of(finding, titles)
+    titles = titles_of(smoke.report.findings)
+    for finding in failing(smoke) if check.name == "doctor" else ():
+        yield f"{finding.title} ({finding.id})"
+        yield from lines_of(finding, titles)
+
+
+def failing(smoke: Smoke) -> tuple[Finding, ...]:
+    """The findings that make the doctor's check fail."""
+    if all(check.status == "ok" for check in smoke.checks if check.name == "doctor"):
+        return ()
+    return tuple(one for one in smoke.report.findings if one.root_cause and one.severity is Severity.ERROR)

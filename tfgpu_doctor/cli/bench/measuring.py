@@ -26,7 +26,7 @@ from tfgpu_doctor.cli.output import (
     write,
     write_file,
 )
-from tfgpu_doctor.cli.values import Listed, Seconds
+from tfgpu_doctor.cli.values import EXECUTABLE, Listed, Seconds
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ _OPTIONS = (
         "use 5 for results that you will compare (tfgpu compare).",
     ),
     option(
-        "--python", "executable", metavar="EXE", help="Python interpreter that has TensorFlow.  [default: this one]"
+        "--python",
+        "executable",
+        metavar="EXE",
+        type=EXECUTABLE,
+        help="Python interpreter that has TensorFlow, or its version.  [default: this one]",
     ),
     matrix_option,
     detail_options,

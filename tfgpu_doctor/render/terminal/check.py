@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.records.checked import Checked
+from tfgpu_doctor.records.report import Undetermined
 from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
@@ -29,11 +30,19 @@ def render(checked: Checked, console: Console, detail: Detail = "normal") -> Non
         hanging(Text(f"  {file.label}  ", "bold"), Text(file.content), console)
     for finding in report.findings:
         show_block(block(finding, {}), console)
-    for line in dict.fromkeys(item.reason for item in report.undetermined):
+    for line in dict.fromkeys(_open(item, detail) for item in report.undetermined):
         console.print()
         marked("unknown", line, console)
+    for answer in report.resolved if detail == "full" else ():
+        console.print()
+        versions = ", ".join(f"{name} {version}" for name, version in answer.versions.items())
+        marked("note", f"{answer.label}, resolved by {answer.program} for Python {answer.python}: {versions}", console)
     _show_changes(checked, console)
     show_verdict(report, meaning(report), console)
+
+
+def _open(item: Undetermined, detail: Detail) -> str:
+    return f"{item.reason} ({item.id})" if detail == "full" else item.reason
 
 
 def _show_changes(checked: Checked, console: Console) -> None:

@@ -15,6 +15,7 @@ from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_
 
 def render(comparison: Comparison, console: Console, *, everything: bool = False, detail: Detail = "normal") -> None:
     """Print the comparison, or its verdict alone; `everything` includes what differs from minute to minute."""
+    everything = everything or detail == "full"
     shown = words.what_differs(comparison, everything)
     if detail == "least":
         mark, summary = words.summary(comparison, shown)
@@ -26,9 +27,10 @@ def render(comparison: Comparison, console: Console, *, everything: bool = False
         console.print()
         marked("unknown", sentence, console)
     for finding in words.findings_shown(comparison):
-        if finding.status != "remains":
+        if finding.status != "remains" or detail == "full":
             show_block(words.block_of(comparison, finding), console)
-    _remaining(comparison, console)
+    if detail != "full":
+        _remaining(comparison, console)
     mark, summary = words.summary(comparison, shown)
     conclude(mark, Text(summary, "bold"), console)
 
