@@ -20,6 +20,7 @@ from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.lines import Excerpt
+from tfgpu_doctor.parsers.text.platform_hints import package_in
 from tfgpu_doctor.parsers.text.prose import card_in
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
 from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
@@ -75,10 +76,6 @@ _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNO
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^<>]+>|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
-# tensorflow/tools/dockerfiles/spec.yml: TF_PACKAGE of the images since 2.1; those with devel hold the sources alone
-_TAG = re.compile(
-    r"\btensorflow/tensorflow:(?P<tag>(?:latest|nightly|2\.[1-9]\d*(?:\.\d+)?(?:rc\d+)?)(?!.*devel)(?:-[\w-]+)?)$"
-)
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
 _GPU_PACKAGE = re.compile(
     r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
@@ -308,10 +305,8 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
 
 def _in_image(text: ParsedText) -> Fact[str]:
     """The package that an image of TensorFlow holds."""
-    image = _TAG.search(text.hints.image or "")
-    if image is None:
-        return NOT_IN_TEXT
-    return Known("tensorflow" if "gpu" in image["tag"] else "tensorflow-cpu", f"the image {image[0]}", "inferred")
+    package = package_in(text.hints.image or "")
+    return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
 
 
 def _listed_version(text: ParsedText) -> Fact[str]:

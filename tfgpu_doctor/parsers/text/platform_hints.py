@@ -23,6 +23,10 @@ _IMAGE = re.compile(
     r"(?<![\w.-])[.-]{0,3}\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
     r"|nvcr\.io/nvidia/\w+|rapidsai/[\w./-]{1,99}|deeplearning-platform-release/[\w./-]{1,99}):[\w.-]{1,128})"
 )
+# tensorflow/tools/dockerfiles/spec.yml: TF_PACKAGE of the images since 2.1; those with devel hold the sources alone
+_TAG = re.compile(
+    r"\btensorflow/tensorflow:(?P<tag>(?:latest|nightly|2\.[1-9]\d*(?:\.\d+)?(?:rc\d+)?)(?!.*devel)(?:-[\w-]+)?)$"
+)
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
@@ -230,3 +234,9 @@ def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
             for match in pattern.finditer(line.text):
                 found[match["name"]] = (match["value"].strip("\"'"), line.number)
     return found
+
+
+def package_in(image: str) -> str | None:
+    """The package that an image of TensorFlow holds; None for another image, or one that holds the sources."""
+    found = _TAG.search(image)
+    return None if found is None else "tensorflow" if "gpu" in found["tag"] else "tensorflow-cpu"
