@@ -190,6 +190,9 @@ FIRES: dict[str, dict[str, str]] = {
     "xla.ptxas-missing": {
         "2.2 on Windows": log("2.4", _XLA, "Call to CreateProcess failed. Error code: 2", "W"),
         "2.4": log("2.4", _XLA, "Couldn't get ptxas version string: Internal: Couldn't invoke ptxas --version"),
+        "CUDA 11.0's is older than the GPU": (
+            "tensorflow-gpu==2.4.0, RTX 3070 Ti, Ubuntu\nptxas returned an error during compilation of ptx to sass"
+        ),
         "CUDA 10's knows no such card": "ptxas fatal   : Value 'sm_86' is not defined for option 'gpu-name'",
         "2.15 refuses one": log("2.17", _XLA, _BUG, "F"),
         "1.13 warns": (

@@ -243,6 +243,7 @@ CUDA: list[tuple[str, str, dict[str, str]]] = [
         {"library": "libcudnn_ops.so.9.1.0"},
     ),
     ("cudnn-part-missing", "Could not locate zlibwapi.dll. Please make sure", {"library": "zlibwapi.dll"}),
+    ("said-to-be-there", "sudo cp cuda/lib64/libcudnn* /usr/local/cuda/lib64", {"what": "libcudnn"}),
     ("said-to-be-there", "I looked into that folder, and the file is there.", {}),
     ("said-to-be-there", "I have installed the driver, CUDA 8.0 and cuDNN.", {"what": "cuDNN"}),
     (

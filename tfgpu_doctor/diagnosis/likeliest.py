@@ -30,11 +30,20 @@ def likeliest(judged: Iterable[Judged], context: Context) -> Iterator[tuple[Decl
         cards=value_or(fetch("cards", context), ()),
         releases=(version.value,) if isinstance(version, Known) else version.one_of,
         driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
+        cuda=[kit.version for kit in value_or(context.facts.cuda.toolkits, ()) if kit.version],
+        cuda_wanted=messages.value.values("cuda-wanted", "version"),
         works=messages.value.values("works-elsewhere", "where"),
     )
-    open_ones = {one.declared.id: one for one in judged if not one.candidates and not one.contradicted}
+    open_ones = {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
     for one in [open_ones[cause] for cause in common_causes(seen[0], told) if cause in open_ones][:MOST]:
         yield one.declared, as_possible(BECAUSE, seen[1])
+
+
+def _is_contradicted(one: Judged, context: Context) -> bool:
+    """Whether a fact rules it out; that the package was the one with CUDA is mostly assumed."""
+    package = context.facts.tensorflow.distribution
+    assumed = not isinstance(package, Known) or package.grade == "inferred"
+    return one.contradicted and not (one.declared.id == "tf.cpu-build" and assumed)
 
 
 def as_possible(because: str, *seen: Message) -> Candidate:

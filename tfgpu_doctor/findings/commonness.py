@@ -74,6 +74,8 @@ class Told:
     cards: Sequence[Card]
     releases: Sequence[str]  # of TensorFlow, those that the text leaves open; empty where it tells nothing
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
+    cuda: Sequence[str]  # versions that are there
+    cuda_wanted: Sequence[str]  # and those that somebody was told to have
     works: Sequence[str]  # where the reporter says that it works, on the same computer
 
 
@@ -127,5 +129,7 @@ def _by_card(told: Told, seen: str) -> Iterator[str]:
 
 def _by_release(told: Told, seen: str) -> Iterator[str]:
     """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA."""
+    if seen == "no GPU" and not told.releases and told.cuda and set(told.cuda_wanted) - set(told.cuda):
+        yield "cuda.version-mismatch"
     if seen == "no GPU" and told.releases and all(at_least(one, _ONE_PACKAGE) is False for one in told.releases):
         yield from ("tf.cpu-build", "gpu.hidden")

@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.libraries import (
 )
 from tfgpu_doctor.findings.library_fixes import fix_path, install_libraries, tell_apart
 from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.message_log import OF_ANY_CRASH, MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
@@ -118,7 +118,7 @@ def other_major_reported(
     """cuDNN cannot be opened, and only another major version is installed."""
     cudnn = reported_cudnn
     no_gpu = devices is not None and not lists_gpu(devices)
-    no_reason = gpu_release is not None and no_gpu and not messages.complains
+    no_reason = gpu_release is not None and no_gpu and messages.speaks_only_of(*OF_ANY_CRASH)
     if not (cudnn.not_opened or cudnn.unnamed or no_reason) or not cudnn.only_other_major:
         return None
     return _installed_problem(cudnn, messages, gpu_release, cudnn.installed)

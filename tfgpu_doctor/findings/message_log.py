@@ -10,6 +10,9 @@ from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.report import Evidence
 
+# how a program ends, whatever the reason
+OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
+
 
 @dataclass(frozen=True)
 class MessageLog:

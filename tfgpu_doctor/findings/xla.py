@@ -26,7 +26,7 @@ from tfgpu_doctor.plan.library_links import (
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.records.report import Fix, Severity
-from tfgpu_doctor.records.versions import at_least, major
+from tfgpu_doctor.records.versions import at_least, capability, major
 
 _KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
@@ -235,6 +235,24 @@ def _known_issue(context: Context, file: XlaFile, issue: KnownIssue, severity: S
         evidence=(evidence(f"ptxas {file.version} ({file.via})", file.path, "another version", issue.source),),
         fixes=(Fix(text=issue.fix, commands=commands),),
         severity=severity if issue.severity == "warning" else Severity.ERROR,
+    )
+
+
+@PTXAS_MISSING.sign(unless=("gpu.arch-too-new",))
+def ptxas_before_the_gpu(
+    context: Context, messages: MessageLog, gpu_release: Release, cards: tuple[Card, ...]
+) -> Problem | None:
+    """ptxas fails, and the toolkit of this release is older than the GPU."""
+    failed = messages.all("ptxas-failed")
+    toolkit = context.matrix.cuda(gpu_release.cuda) if gpu_release.cuda else None
+    known = toolkit.compute_capabilities if toolkit else ()
+    newer = [card for card in cards if known and card.version > max(map(capability, known))]
+    if not (failed and newer):
+        return None
+    return Problem(
+        title=f"The ptxas of CUDA {gpu_release.cuda} does not know compute capability {newer[0].compute_capability}",
+        severity=Severity.ERROR,
+        evidence=message_evidence(*failed, need=f"a ptxas for {newer[0].name}"),
     )
 
 

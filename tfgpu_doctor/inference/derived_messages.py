@@ -76,7 +76,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
-        *(_no_gpu_listed, _of_another_program),
+        *(_no_gpu_listed, _of_another_program, _wanted),
     ):
         yield from read(text)
 
@@ -136,6 +136,13 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
     build = text.tensorflow.build
     if build.is_cuda_build is False and build.line:
         yield _message(text, "built-without-cuda", build.line)
+
+
+def _wanted(text: ParsedText) -> Iterator[Message]:
+    """The CUDA that somebody is told to have."""
+    for one in text.prose:
+        if one.key == "cuda" and one.stance == "wanted":
+            yield _message(text, "cuda-wanted", one.line, version=one.value)
 
 
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:

@@ -12,7 +12,7 @@ from tfgpu_doctor.parsers.text import own_report, platform_hints, prose
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.text.prose import Said
 from tfgpu_doctor.parsers.text.statements import issue_form
-from tfgpu_doctor.parsers.text.statements.issue_form import Statement
+from tfgpu_doctor.parsers.text.statements.issue_form import Statement, without_expected
 from tfgpu_doctor.parsers.tools import (
     install_commands,
     library_listings,
@@ -34,7 +34,8 @@ class ParsedText:
 
     def __init__(self, excerpt: Excerpt) -> None:
         """Let every parser read the lines once."""
-        own, self.lines = own_report.split(excerpt.lines)
+        own, lines = own_report.split(excerpt.lines)
+        self.lines = without_expected(lines)
         self.stated = issue_form.parse(self.lines)
         self.tensorflow = tensorflow_devices.parse(self.lines)
         self.listed = pip_list.parse(self.lines)

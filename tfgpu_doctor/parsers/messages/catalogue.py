@@ -18,6 +18,7 @@ ROLES: dict[str, template.Role] = {
             "another-program",
             "conda-tensorflow",
             "container-start",
+            "cuda-wanted",
             "gpu-created",
             "gpu-found",
             "jetson",

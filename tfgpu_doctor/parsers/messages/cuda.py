@@ -123,6 +123,11 @@ TEMPLATES = (
         r"|.{0,200}?\binstalled\b.{0,60}\b(?P<what>cu[dD][nN][nN])\b(?![ _=-]{0,3}v?\d))",
         role="context",
     ),
+    template(
+        "said-to-be-there",
+        "libcudnn",
+        r"\bcp (?:-\w+ )?\S*(?P<what>libcudnn)\S* \S*/lib|dpkg -i \S*libcudnn",
+    ),
     template("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
     template("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S{0,80}?): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries

@@ -83,12 +83,13 @@ TEMPLATES = (
         "keras 3|keras3|tf_keras|tf-keras|keras.src|legacy keras|keras 2|tf_use_legacy_keras|keras cannot be imported|"
         "`keras.layer`|kerastensor|optimizer identifier|instance of class layer|keras optimizer, please|"
         "argument(s) not recognized|unrecognized keyword arguments|could not locate class|as_list|add_weight()|"
-        "`.keras` extension|end in `.keras`|keras model instance",
+        "file format not supported|`.keras` extension|end in `.keras`|keras model instance",
         r"installed version of Keras is Keras 3|Keras 3.{0,60}not (?:yet )?supported|No module named 'tf_keras'"
         r"|not (?:yet )?supported (?:in|by|with) Keras ?3"
         r"|requires? (?:TF-)?Keras 2|install the backwards-compatible tf-keras|Keras 3 only supports V3"
         r"|install (?:the )?`?tf[-_]keras`?|do not have the tf_keras package"
-        r"|File format not supported.{0,40}Keras 3|module 'keras\.src\.\w+' has no attribute"
+        r"|File format not supported: filepath=|File format not supported.{0,40}Keras 3"
+        r"|module 'keras\.src\.\w+' has no attribute"
         r"|Keras cannot be imported.{0,40}|Only instances of .?keras\.Layer.? can be added"
         r"|added layer must be an instance of class Layer.{0,20}(?:Found|Received): *<(?:" + _OF_THE_OTHER_KERAS + r")"
         r"|A KerasTensor (?:is symbolic|cannot be used as input to a TensorFlow function)"

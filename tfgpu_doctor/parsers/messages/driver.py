@@ -111,8 +111,9 @@ TEMPLATES = (
     ),
     template(
         "no-gpu-present",
-        "cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
-        r"\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host|install(?:ation)?|set-?up|mode)\b"
+        "call to hipinit|cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
+        r"failed call to hipInit|\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host"
+        r"|install(?:ation)?|set-?up|mode)\b"
         r"|(?<!you )(?:do not|don't|does not|doesn't) have (?:a|an|any) (?:NVIDIA )?(?:GPU|graphics card)\b"
         r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
         r"|(?:machines?|laptops?|nodes?|hosts?) (?:without|with no) (?:a |any )?GPUs?\b",

@@ -120,6 +120,8 @@ _NAMED = re.compile(_NAMES)
 _PRINTED = re.compile(
     r"\b(?:echo \"?\$\{?|printenv )(?P<name>LD_LIBRARY_PATH|PYTHONPATH|LD_PRELOAD|CUDA_HOME|CUDA_PATH)\}?\"?\s*$"
 )
+_ECHOED = re.compile(r"\becho .{0,80}\$\{?LD_LIBRARY_PATH")  # among others
+_PATH_LIST = re.compile(r"[\s\"“]*(?P<value>/[^\s:]+(?::/?[^\s:\"”;]*)+)[;\"”\s]*")
 _PATHS = re.compile(r":?/[^\s:]*(?::[^\s:]*)*")
 _IN_PYTHON = re.compile(
     r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
@@ -226,6 +228,10 @@ def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
     for place, line in enumerate(lines):
         if not _NAMED.search(line.text) or _ADVICE.search(line.text):
             continue
+        if _ECHOED.search(line.text):
+            for following in lines[place + 1 : place + 5]:
+                if path := _PATH_LIST.fullmatch(following.text):
+                    found["LD_LIBRARY_PATH"] = (path["value"], following.number)
         if (asked := _PRINTED.search(line.text)) and place + 1 < len(lines):
             following = lines[place + 1]
             if value := _PATHS.fullmatch(following.text.strip()):

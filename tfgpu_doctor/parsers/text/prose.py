@@ -59,7 +59,8 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _VERSION_WORD = (
-    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was|版本|バージョン|버전|верси[яию]|versi[oó]n|versão)"
+    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was|版本|必须是|需要|バージョン|버전|верси[яию]"
+    r"|versi[oó]n|versão)"
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
@@ -108,7 +109,8 @@ _WANTED = re.compile(
     r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
     r"|cannot open"
     r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
-    r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install|cuda version:)",
+    r"|or (?:earlier|later|newer|above|higher|below)|download|from this url"
+    r"|必须|需要|吗|you may install|cuda version:)",
     re.IGNORECASE,
 )
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
@@ -211,7 +213,8 @@ def stance(clause: str, start: int, end: int) -> str:
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
 _SEES = (
-    r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run|work|show"
+    r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run"
+    r"|work(?! normally)|show|reach|start|enable|engage|activate"
     r"|load|compute|train)\w*"
 )
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b)"

@@ -47,6 +47,7 @@ from tfgpu_doctor.parsers.text.statements.mentions import mentions
 
 LONGEST = 400  # characters; no field of a form is as long, and the expressions below stay quick
 _ANSWER_WITHIN = 12  # lines between a command that asks for the version and its answer
+_SHORT = 80  # characters of a heading
 _NEVER = -_ANSWER_WITHIN - 1
 _VALUE_WITHIN = 4  # lines between a heading and its value
 
@@ -92,6 +93,29 @@ _DESCRIBED = re.compile(
 def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
     """Everything that is stated, in the order of the text, a thing twice when it is stated twice."""
     return tuple(_walk(lines))
+
+
+_EXPECTED = re.compile(r"\W{0,8}(?:describe the )?expected (?:behaviou?r|results?|outputs?)\W{0,4}\s*", re.IGNORECASE)
+_LISTS_A_GPU = re.compile(r"device:GPU|GPU:\d|device_type='GPU'")
+_NEXT_PART = re.compile(
+    r"\s*(?:#{1,6}\s+\S|\*\*[^*]{2,80}\*\*\s*:?\s*$"
+    r"|\W{0,8}(?:actual|current|observed|steps|other|environment|system|additional|relevant|screenshots?|logs?)\b)",
+    re.IGNORECASE,
+)
+
+
+def without_expected(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines without the devices that a form says should have been listed."""
+    kept: list[Line] = []
+    inside = False
+    for line in lines:
+        if len(line.text) < _SHORT and _EXPECTED.fullmatch(line.text):
+            inside = True
+        elif inside and _NEXT_PART.match(line.text):
+            inside = False
+        if not (inside and _LISTS_A_GPU.search(line.text)):
+            kept.append(line)
+    return tuple(kept)
 
 
 def _walk(lines: Sequence[Line]) -> Iterator[Statement]:
