@@ -47,7 +47,8 @@ LARGE = {
     "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 20_000,
     "notebook": '{"cells": [' + '{"cell_type": "code", "source": ["!pip install a\\n", "x"]},\n' * 9_000 + "{}]}",
     "workflow": "jobs: {a: {strategy: {matrix: {" + ",".join(f"a{n}: [1, 2, 3]" for n in range(2000)) + "}},"
-    "steps: [" + "{run: pip install tensorflow}," * 500 + "]}}",
+    "steps: [" + "{run: pip install tensorflow}," * 500 + "]}, b: {steps: ["
+    "{run: pip install tensorflow}," * 10_000 + "]}}",
     "devcontainer": '{"image": "x", "a": [' + "1, // x\n" * 20_000 + "]}",
 }
 

@@ -176,11 +176,12 @@ def test_hostile_text_is_text() -> None:
         environment=spoil(healthy(), {"host.cpu_model": known(EVIL), "host.kernel": known(EVIL, EVIL)}),
         command=EVIL,
     )
-    read = Page(page_of(hostile))
+    page = page_of(hostile)
+    read = Page(page)
     tags = {tag for tag, _ in read.elements}
     assert not tags & {"script", "img", "iframe", "object"}
     assert not any(key.startswith("on") for _, attributes in read.elements for key in attributes)
-    assert "\x1b" not in page_of(hostile)
+    assert "\x1b" not in page
     assert "onerror=alert(1)" in read.text and "$x^2$" in read.text
 
 
@@ -193,9 +194,9 @@ def test_advice_that_many_runs_share_is_told_once() -> None:
 
 def test_what_has_no_speed_has_no_bar() -> None:
     virtual = result(run(), run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), virtual=True))
-    text = Page(page_of(virtual)).text
-    assert "virtual: no speed" in text
-    assert "scaling" not in {section["id"] for section in Page(page_of(virtual)).all("section")}
+    read = Page(page_of(virtual))
+    assert "virtual: no speed" in read.text
+    assert "scaling" not in {section["id"] for section in read.all("section")}
     none = Page(page_of(RESULTS["failures"]))
     assert not none.all("svg")
     assert "no speed is reported" in none.text
