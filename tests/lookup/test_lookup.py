@@ -388,10 +388,11 @@ def test_gpu_answer_on_another_platform() -> None:
     assert gpu_answer(SMALL, "3.7", None, "windows_amd64").tensorflow == ("2.10.1",)
 
 
-def test_all_gpus_take_branches_from_their_architecture_unless_they_have_their_own() -> None:
+def test_a_branch_is_the_gpus_own_and_that_of_its_architecture_a_lower_bound() -> None:
     rows = {row.name: row for row in all_gpus(SMALL)}
     assert rows["L2"].first_driver_branch == "535"
-    assert rows["L4"].first_driver_branch == "520"
+    assert (rows["L4"].first_driver_branch, rows["L4"].driver_at_least) == (None, "520")
+    assert rows["L2"].driver_at_least is None
     assert rows["Tesla K80"].last_driver_branch == "470"
 
 

@@ -135,6 +135,18 @@ AS_PEOPLE_WRITE = [
     ("AGX Orin 64GB", "8.7"),
     ("Xavier NX", "7.2"),
     ("Jetson TX2", "6.2"),
+    ("Jetson TX2 NX", "6.2"),
+    ("Jetson AGX Xavier Industrial", "7.2"),
+    ("Jetson T2000", "11.0"),  # a Thor; the T2000 without "Jetson" is the Quadro of Turing
+    ("NVIDIA Jetson T3000 module", "11.0"),
+    ("Jetson Thor", "11.0"),
+    ("Jetson Orin", "8.7"),
+    ("T2000", "7.5"),
+    ("T5000", "11.0"),
+    ("IGX Orin", "8.7"),
+    ("PG503-216", "7.0"),
+    ("T400E", "7.5"),
+    ("TITAN V JHH Special Edition", "7.0"),
     ("MX350", "6.1"),
     ("MX450", "7.5"),
 ]
@@ -215,6 +227,7 @@ def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
      "", " ", "NVIDIA", "GeForce", "RTX", "GeForce RTX", "Laptop GPU", "24GB", "Graphics Device", "Voodoo 2", "16",
      "GTX", "RTX 5900", "RTX 4009", "GTX 3060", "RTX 1080", "RTX 40", "Radeon RX 7900 XTX", "Intel Arc A770",
      "GeForce 8800 GTX", "RTX 4090 RTX 3090", "[]", "-8Q", "MIG 1g.5gb", "/", "RTX 4090 / Voodoo 2", "4090" * 1000,
+     "Jetson T1000", "Jetson A100", "Jetson 4090", "Jetson RTX 4000",
     )  # fmt: skip
     assert [name[:40] for name in names if MATRIX.gpu_candidates(name) or MATRIX.gpu(name)] == []
 

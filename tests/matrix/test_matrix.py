@@ -362,6 +362,12 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
         ),
         ('first_driver_branch: "520"', 'first_driver_branch: "515"', "515, but CUDA 11.8 shipped 520.61.05"),
         (
+            'first_driver_branch: "418"\n  source: open',
+            'first_driver_branch: "390"\n  source: open',
+            "(7.5).first_driver_branch: 390 is older than 410, the first of Turing 7.5",
+        ),
+        ('GeForce RTX 4090: "2684 ', 'GeForce RTX 4090: "2704 ', "2704 is 'GeForce RTX 4090', and"),
+        (
             '- {compute_capability: "6.0", float64',
             '- {compute_capability: "6.7", float64',
             "peaks: compute capability 6.7",

@@ -8,15 +8,27 @@ import pytest
 from tfgpu_doctor.matrix.lint import LINTERS, Linter, order
 from tfgpu_doctor.matrix.lint_tables import (
     cudnn_floors,
+    device_ids,
     driver_branches,
     drivers,
+    gpu_branches,
     official,
     peak_products,
     peak_rates,
     toolkit_architectures,
 )
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, CudnnRelease, MatrixFile, OfficialRow, Peak, numbers
+from tfgpu_doctor.matrix.schema import (
+    Architecture,
+    CudaToolkit,
+    CudnnRelease,
+    GpuNames,
+    MatrixFile,
+    OfficialRow,
+    PciDevices,
+    Peak,
+    numbers,
+)
 
 MATRIX = Matrix.load()
 
@@ -328,7 +340,17 @@ def found(lint: Linter, **tables: object) -> list[str]:
 
 @pytest.mark.parametrize(
     "lint",
-    [cudnn_floors, driver_branches, drivers, official, peak_products, peak_rates, toolkit_architectures],
+    [
+        cudnn_floors,
+        device_ids,
+        driver_branches,
+        drivers,
+        gpu_branches,
+        official,
+        peak_products,
+        peak_rates,
+        toolkit_architectures,
+    ],
 )
 def test_the_linters_run_and_pass(lint: Linter) -> None:
     assert lint in LINTERS
@@ -392,6 +414,36 @@ def test_toolkits_hold_their_architectures() -> None:
         "cuda 9.0.compute_capabilities: 9.9 is none of 2.0, 7.0, 7.2",
         "cuda 9.0.compute_capabilities: has 2.0, which goes from 3.0 to 8.0",
         "cuda 9.0.compute_capabilities: lacks 7.0, which goes from 9.0 to today",
+    ]
+
+
+def gpus(first: str | None, last: str | None = None, *names: str) -> GpuNames:
+    return GpuNames(
+        compute_capability="7.5",
+        names=names or ("T1",),
+        first_driver_branch=first,
+        last_driver_branch=last,
+        source="here",
+    )
+
+
+def test_no_gpu_has_a_driver_from_before_its_architecture() -> None:
+    turing = architecture("7.5", "10.0", first_driver_branch="410")
+    rows = (gpus("410"), gpus(None), gpus("396"), gpus("415", "410", "A", "B"))
+    assert found(gpu_branches, architectures=(turing,), gpus=rows) == [
+        "gpus T1 (7.5).first_driver_branch: 396 is older than 410, the first of A 7.5",
+        "gpus A, B (7.5).first_driver_branch: 415 is newer than last_driver_branch 410",
+    ]
+
+
+def test_a_device_id_is_that_of_one_known_gpu() -> None:
+    rows = tuple(
+        PciDevices(compute_capability="7.5", devices=devices, source="here")
+        for devices in ({"T1": "1eb8 1eb9"}, {"T1": "1eb9", "T2": "1eba"})
+    )
+    assert found(device_ids, gpus=(gpus("410"),), pci_devices=rows) == [
+        "pci_devices 7.5: 1eb9 is 'T1', and 'T1'",
+        "pci_devices 7.5: 'T2' is no name of `gpus`",
     ]
 
 

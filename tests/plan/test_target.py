@@ -104,11 +104,20 @@ def test_a_live_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("AD102 [GeForce RTX 4090]", "8.9"), ("GeForce RTX 4090", "8.9"), ("AD999", None), (None, None)],
+    ("device", "name", "expected"),
+    [
+        ("ffff", "AD102 [GeForce RTX 4090]", "8.9"),
+        ("ffff", "GeForce RTX 4090", "8.9"),
+        ("ffff", "AD999", None),
+        ("ffff", None, None),
+        ("2684", "AD999", "8.9"),
+        ("2684", None, "8.9"),
+        ("1392", "GM107M [GeForce GTX 860M]", "5.0"),  # a name of two chips: the device id tells which
+        ("119a", "GK104M [GeForce GTX 860M]", "3.0"),
+    ],
 )
-def test_without_a_driver_the_bus_names_the_card(name: str | None, expected: str | None) -> None:
-    card = PciGpu(address="0000:01:00.0", device_id="10de:2684", name=name)
+def test_without_a_driver_the_bus_names_the_card(device: str, name: str | None, expected: str | None) -> None:
+    card = PciGpu(address="0000:01:00.0", device_id=f"10de:{device}", name=name)
     facts = spoil(healthy(), {"gpus": Unknown("no driver"), "host.pci_gpus": known((card,))})
     found = from_facts(facts, MATRIX).gpus
     assert [one.compute_capability for one in found] == ([expected] if expected else [])

@@ -17,6 +17,7 @@ from tfgpu_doctor.findings.reported_libraries import reported_cuda, reported_cud
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
+from tfgpu_doctor.matrix.loader import Gpu as Model
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import (
     NOT_ASKED,
@@ -111,10 +112,15 @@ def has_gpu(
     return map_fact(pci_gpus, bool)
 
 
-def _names(gpus: Fact[tuple[Gpu, ...]], pci_gpus: Fact[tuple[PciGpu, ...]]) -> list[str]:
-    """What the driver calls the GPUs, or else the bus."""
+def _models(
+    gpus: Fact[tuple[Gpu, ...]], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix
+) -> Iterator[tuple[str, Model | None]]:
+    """What the driver calls the GPUs, or else the bus, whose device ids tell more than a name."""
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
-    return names or [pci.name for pci in value_or(pci_gpus, ()) if pci.name]
+    yield from ((name, matrix.gpu(name)) for name in names)
+    for pci in value_or(pci_gpus, ()) if not names else ():
+        model = matrix.gpu_of_device(pci.device_id) or (matrix.gpu(pci.name) if pci.name else None)
+        yield pci.name or pci.device_id, model
 
 
 def cards(
@@ -134,16 +140,16 @@ def cards(
             name = device.device_name or device.name
             found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
     if not found:
-        found = {card.name: card for card in _by_name(_names(gpus, pci_gpus), context.matrix)}
+        found = {card.name: card for card in _by_name(_models(gpus, pci_gpus, context.matrix))}
     if found:
         return Known(tuple(found.values()), "GPUs")
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
 
 
-def _by_name(names: Iterable[str], matrix: Matrix) -> Iterator[Card]:
-    """GPUs that are known by name alone: from nvidia-smi's table, the PCI bus, or a person."""
-    for name in names:
-        if model := matrix.gpu(name):
+def _by_name(models: Iterable[tuple[str, Model | None]]) -> Iterator[Card]:
+    """GPUs that are known by name or device id alone: from nvidia-smi's table, the PCI bus, or a person."""
+    for name, model in models:
+        if model:
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
 
 

@@ -17,6 +17,7 @@ from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
+from tfgpu_doctor.inference.pci_names import by_number, named
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.lines import Excerpt
@@ -110,7 +111,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     messages = (*text.messages, *derived_messages(text), *_cut(excerpt))
     python = _python(text, matrix)
     facts = Facts(
-        host=_host(text),
+        host=_host(text, matrix),
         driver=driver(text),
         gpus=gpus(text),
         cuda=cuda(text),
@@ -129,7 +130,7 @@ def _cut(excerpt: Excerpt) -> Iterator[Message]:
         yield Message("text-cut", excerpt.total, text, {"lines": str(excerpt.cut)})
 
 
-def _host(text: ParsedText) -> Host:
+def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     where = text.hints
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
@@ -147,7 +148,7 @@ def _host(text: ParsedText) -> Host:
         cpu_model=_of(system.cpu_model),
         cpu_flags=_of(system.cpu_flags),
         container=container,
-        pci_gpus=_cards(text),
+        pci_gpus=_cards(text, matrix),
     )
 
 
@@ -162,19 +163,20 @@ def _of(seen: Seen[T] | None) -> Fact[T]:
     return Known(seen.value, f"line {seen.line}") if seen else NOT_IN_TEXT
 
 
-def _cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
-    """The NVIDIA cards that lspci lists, else those that somebody names."""
+def _cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
+    """The NVIDIA cards that lspci lists or that a device id tells, else those that somebody names."""
     cards = text.system.cards
     if not cards and (line := _empty_lspci(text)):
         return Known((), f"line {line}: lspci shows none of NVIDIA's")
     if not cards:
-        return _stated_cards(text)
+        return (by_number(text.lines, matrix) if matrix is not None else None) or _stated_cards(text)
     found = tuple(
         PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
         for one in cards
         if one.vendor == "nvidia"
     )
-    return Known(found, f"line {cards[0].line}: lspci")
+    fact = Known(found, f"line {cards[0].line}: lspci")
+    return named(fact, matrix) if matrix is not None else fact
 
 
 def _empty_lspci(text: ParsedText) -> int | None:

@@ -71,7 +71,8 @@ def all_drivers(matrix: Matrix, platform: str = "linux_x86_64") -> tuple[DriverA
 def _drives(matrix: Matrix, driver: str, row: GpuNames) -> bool:
     """Whether a driver is for these GPUs; that of a Jetson comes with JetPack and has other numbers.
 
-    Where their first branch is unknown, it is no older than that of the first toolkit that compiles for them.
+    Where their first branch is unknown, it is no older than that of their architecture, or of the first toolkit that
+    compiles for them.
     """
     card = matrix.architecture(row.compute_capability)
     if card is None or is_tegra(row.compute_capability):

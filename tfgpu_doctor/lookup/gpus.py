@@ -10,7 +10,7 @@ from packaging.version import Version
 from tfgpu_doctor.lookup.cuda_cudnn import last_cudnn
 from tfgpu_doctor.lookup.releases import Filters, QueryError, known_broken, only_with, releases
 from tfgpu_doctor.lookup.working import newest_working
-from tfgpu_doctor.matrix.compatibility import arm_only, driver_branches
+from tfgpu_doctor.matrix.compatibility import arm_only, driver_bound, driver_branches
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture, Peak
@@ -29,6 +29,7 @@ class GpuRow(Record, frozen=True, kw_only=True):
     architecture: str | None
     first_driver_branch: str | None  # None: unknown
     last_driver_branch: str | None  # None: still supported
+    driver_at_least: str | None = None  # a lower bound where the first branch is unknown, its architecture's
 
 
 class Broken(Record, frozen=True, kw_only=True):
@@ -61,6 +62,7 @@ class GpuAnswer(Record, frozen=True, kw_only=True):
     elsewhere: tuple[str, ...]  # where no wheel runs on it: "TensorFlow 2.19.1 from conda-forge"
     peak: dict[str, float] | None  # dense FLOP per clock cycle and multiprocessor, by type; None: unknown
     sources: dict[str, str]  # field → where it was read
+    driver_at_least: str | None = None  # a lower bound where the first branch is unknown, its architecture's
 
 
 def all_gpus(matrix: Matrix) -> tuple[GpuRow, ...]:
@@ -74,8 +76,9 @@ def all_gpus(matrix: Matrix) -> tuple[GpuRow, ...]:
                 name=name,
                 compute_capability=group.compute_capability,
                 architecture=card.name if card else None,
-                first_driver_branch=group.first_driver_branch or (card.first_driver_branch if card else None),
+                first_driver_branch=group.first_driver_branch,
                 last_driver_branch=group.last_driver_branch or (card.last_driver_branch if card else None),
+                driver_at_least=card.first_driver_branch if card and not group.first_driver_branch else None,
             )
             for name in group.names
         ]
@@ -109,6 +112,7 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         architecture=architecture.name,
         first_driver_branch=first,
         last_driver_branch=last,
+        driver_at_least=driver_bound(matrix, capability, name),
         first_cuda=architecture.min_cuda,
         last_cuda=architecture.max_cuda,
         last_cudnn=_last_cudnn(matrix, architecture),
@@ -165,6 +169,8 @@ def _rates(peak: Peak) -> dict[str, float]:
 def _sources(matrix: Matrix, architecture: str, peak: Peak | None, name: str | None) -> dict[str, str]:
     known = matrix.gpu(name) if name is not None else None
     named = {"name": known.source, "compute_capability": known.source} if known else {}
+    if known and known.first_driver_branch:
+        named["first_driver_branch"] = known.driver_source
     keyed = {"architecture": architecture, **({"peak": peak.source} if peak else {})}
     return {**named, **{one: spelled_out(matrix.data, key) for one, key in keyed.items()}}
 

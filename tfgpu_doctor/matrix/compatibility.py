@@ -92,10 +92,22 @@ def drives(driver: str, first: str | None, last: str | None) -> bool:
 
 
 def driver_branches(matrix: Matrix, card: str, name: str | None = None) -> tuple[str | None, str | None]:
-    """The first and the last driver branch of a GPU model, or of a compute capability; None: unknown, still driven."""
+    """The first and the last driver branch of a GPU model; None: unknown, still driven.
+
+    The first is that of the very model: of a compute capability alone there is only a lower bound (`driver_bound`).
+    """
     model = matrix.gpu(name) if name is not None else None
-    known = model if model is not None and model.compute_capability == card else matrix.architecture(card)
-    return (known.first_driver_branch, known.last_driver_branch) if known is not None else (None, None)
+    if model is not None and model.compute_capability == card:
+        return model.first_driver_branch, model.last_driver_branch
+    architecture = matrix.architecture(card)
+    return None, architecture.last_driver_branch if architecture is not None else None
+
+
+def driver_bound(matrix: Matrix, card: str, name: str | None = None) -> str | None:
+    """The branch that is a lower bound where the first one of a GPU is unknown: that of its architecture."""
+    architecture = matrix.architecture(card)
+    unknown = driver_branches(matrix, card, name)[0] is None
+    return architecture.first_driver_branch if architecture is not None and unknown else None
 
 
 def is_tegra(card: str) -> bool:

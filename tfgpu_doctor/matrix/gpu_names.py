@@ -25,7 +25,7 @@ _Words = frozenset[str]
 # Words that never tell two chips of one model number apart.
 _DECORATION = re.compile(
     r"\d+(?:gb?|bit)|[gl]?ddr\dx?|hbm\d?e?|sxm\d?|pcie|nvl\d*|fhhl|dgxs|dc|"
-    r"laptop|mobile|notebook|graphics|card|with|max-q|design|embedded|oem|desktop|module|developer|kit|devkit|"
+    r"laptop|mobile|notebook|graphics|card|with|max-q|design|embedded|industrial|oem|desktop|module|developer|kit|devkit|"
     r"lite|hash|rate|lhr|edition|mac|refresh"
 )
 _LAPTOP = frozenset({"laptop", "mobile", "notebook"})
@@ -64,6 +64,7 @@ class NameIndex:
         for name, words in self._known.items():
             for word in words:
                 self._with.setdefault(word, set()).add(name)
+        self._jetsons = frozenset(word for words in self._cores.values() if "jetson" in words for word in words)
         self._answers: dict[str, tuple[str, ...]] = {}  # a diagnosis asks for the same few names again and again
 
     def find(self, name: str) -> tuple[str, ...]:
@@ -116,12 +117,20 @@ class NameIndex:
         # names of all three comparisons have these words: a name that is none costs a look-up each
         alike = set.intersection(*(self._with.get(word, set()) for word in model - _PREFIXES or model))
         near = [known for known in self._known if known in alike] if alike else []
+        if "jetson" in model:
+            near = [known for known in near if self._may_be_jetson(known)]
         same = (
             [known for known in near if self._known[known] == wanted]
             or [known for known in near if self._cores[known] == model]
             or [known for known in near if self._means(known, model, omittable)]
         )
-        return tuple(sorted(same, key=lambda known: len(self._known[known] ^ wanted)))
+        cards = [known for known in same if "jetson" not in self._known[known]]  # "T2000" is the Quadro
+        return tuple(sorted(cards or same, key=lambda known: len(self._known[known] ^ wanted)))
+
+    def _may_be_jetson(self, known: str) -> bool:
+        """A Jetson, or what the driver calls one: "Orin", "Tegra X1"; never a card whose model has the same number."""
+        words = self._cores[known]
+        return "jetson" in words or "tegra" in words or words <= self._jetsons
 
     def _means(self, known: str, model: _Words, omittable: _Words) -> bool:
         """Whether a name lacks only what may be left out, and adds only the maker's words."""

@@ -11,8 +11,10 @@ from packaging.version import Version
 
 from tfgpu_doctor.matrix.lint_tables import (
     cudnn_floors,
+    device_ids,
     driver_branches,
     drivers,
+    gpu_branches,
     official,
     package_requirements,
     peak_products,
@@ -24,8 +26,8 @@ from tfgpu_doctor.matrix.schema import KnownIssue, LibrarySet, MatrixFile, Relea
 from tfgpu_doctor.records.versions import major, minor, numbers
 
 TABLES = (
-    "architectures", "peaks", "gpus", "cuda", "cudnn", "official", "libraries", "known_issues", "containers",
-    "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
+    "architectures", "peaks", "gpus", "pci_devices", "cuda", "cudnn", "official", "libraries", "known_issues",
+    "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
 )  # fmt: skip
 
 # table → the fields that tell its rows apart
@@ -55,7 +57,7 @@ def used_sources(data: MatrixFile) -> dict[str, str]:
     used: dict[str, str] = {}
     for table in TABLES:
         for index, row in enumerate(getattr(data, table)):
-            for name in ("source", "minor_compat_source", "capabilities_source"):
+            for name in ("source", "driver_source", "minor_compat_source", "capabilities_source"):
                 key = getattr(row, name, None)
                 if key is not None:
                     used.setdefault(key, f"{table}[{index}].{name}")
@@ -120,9 +122,9 @@ def order(data: MatrixFile) -> Iterator[str]:
 
 
 def capabilities_known(data: MatrixFile) -> Iterator[str]:
-    """Peaks and GPU names speak of known compute capabilities."""
+    """Peaks, GPU names and device ids speak of known compute capabilities."""
     known = {row.compute_capability: row for row in data.architectures}
-    for table in ("peaks", "gpus"):
+    for table in ("peaks", "gpus", "pci_devices"):
         for row in getattr(data, table):
             if row.compute_capability not in known:
                 yield f"{table}: compute capability {row.compute_capability} is none of {', '.join(known)}"
@@ -197,8 +199,9 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 
 
 LINTERS: tuple[Linter, ...] = (
-    sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, peak_rates, peak_products,
-    cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues, package_requirements,
+    sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
+    peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues,
+    package_requirements,
 )  # fmt: skip
 
 

@@ -83,6 +83,35 @@ def driver_branches(data: MatrixFile) -> Iterator[str]:
                 yield f"architectures {row.compute_capability}.{first}: {low} is newer than {last} {high}"
 
 
+def gpu_branches(data: MatrixFile) -> Iterator[str]:
+    """No GPU has a driver that is older than the first for its architecture, and no span runs backwards."""
+    cards = {row.compute_capability: row for row in data.architectures}
+    for row in data.gpus:
+        card, first = cards.get(row.compute_capability), row.first_driver_branch
+        if card is None or first is None:
+            continue
+        name = f"gpus {', '.join(row.names[:3])} ({row.compute_capability}).first_driver_branch: {first}"
+        last = row.last_driver_branch or card.last_driver_branch
+        if card.first_driver_branch and numbers(first) < numbers(card.first_driver_branch):
+            yield f"{name} is older than {card.first_driver_branch}, the first of {card.name} {row.compute_capability}"
+        if last and numbers(first) > numbers(last):
+            yield f"{name} is newer than last_driver_branch {last}"
+
+
+def device_ids(data: MatrixFile) -> Iterator[str]:
+    """A PCI device id is that of one GPU, whose name stands in `gpus`."""
+    names = {name for row in data.gpus for name in row.names}
+    seen: dict[str, str] = {}
+    for row in data.pci_devices:
+        for name, devices in row.devices.items():
+            if name not in names:
+                yield f"pci_devices {row.compute_capability}: {name!r} is no name of `gpus`"
+            for device in devices.split():
+                if device in seen:
+                    yield f"pci_devices {row.compute_capability}: {device} is {name!r}, and {seen[device]!r}"
+                seen[device] = name
+
+
 def peak_rates(data: MatrixFile) -> Iterator[str]:
     """Tensor rates keep NVIDIA's proportions: bfloat16 like float16, TF32 half of it; no rate is zero."""
     for row in data.peaks:

@@ -198,6 +198,11 @@ class Matrix:
         """All GPUs that a name can mean, the nearest first: "RTX 6000" is a card of Turing, of Ada and of Blackwell."""
         return tuple(gpu for known in self._gpu_names.find(name) for gpu in self._gpus[known])
 
+    def gpu_of_device(self, device_id: str) -> Gpu | None:
+        """The GPU of a PCI vendor and device id, "10de:2684"; None for one that the lists do not have."""
+        vendor, _, device = device_id.lower().partition(":")
+        return self._devices.get(device) if vendor == "10de" else None
+
     def nearest_gpus(self, name: str) -> tuple[str, ...]:
         """Up to three known names that are written most like an unknown one."""
         return self._gpu_names.nearest(name)
@@ -217,11 +222,25 @@ class Matrix:
                     name=name,
                     compute_capability=row.compute_capability,
                     source=spelled_out(self.data, row.source),
-                    first_driver_branch=row.first_driver_branch or (card.first_driver_branch if card else None),
+                    driver_source=spelled_out(self.data, row.driver_source or row.source),
+                    first_driver_branch=row.first_driver_branch,
+                    driver_at_least=card.first_driver_branch if card else None,
                     last_driver_branch=row.last_driver_branch or (card.last_driver_branch if card else None),
                 )
                 models[name] = (*models.get(name, ()), model)
         return models
+
+    @cached_property
+    def _devices(self) -> dict[str, Gpu]:
+        """Device id → the model of that name with that chip."""
+        models = {(gpu.name, gpu.compute_capability): gpu for models in self._gpus.values() for gpu in models}
+        return {
+            device: models[name, row.compute_capability]
+            for row in self.data.pci_devices
+            for name, devices in row.devices.items()
+            if (name, row.compute_capability) in models
+            for device in devices.split()
+        }
 
     def source_only(self, release: Release, python: str) -> tuple[SourceOnly, ...]:
         """What a release requires that has no wheel for this Python, so that it must be built."""

@@ -28,6 +28,7 @@ from tfgpu_doctor.records.versions import numbers
 KEYS: dict[str, Callable[[Any], object]] = {
     "architectures": lambda row: row.compute_capability,
     "peaks": lambda row: (row.compute_capability, row.products),
+    "pci_devices": lambda row: (row.compute_capability, row.source),
     "cuda": lambda row: row.version,
     "cudnn": lambda row: row.version,
     "official": lambda row: row.version,

@@ -34,7 +34,9 @@ class Gpu(Record, frozen=True, kw_only=True):
     name: str
     compute_capability: str
     source: str
-    first_driver_branch: str | None = None  # of this model, or else of its architecture, a lower bound; None: unknown
+    driver_source: str  # of its own driver branches
+    first_driver_branch: str | None = None  # of this very model; None: unknown
+    driver_at_least: str | None = None  # the first of its architecture, a lower bound; None: unknown
     last_driver_branch: str | None = None  # None: unknown, or still supported
 
 

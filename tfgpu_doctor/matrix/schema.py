@@ -26,6 +26,7 @@ ReleaseVersion: TypeAlias = Annotated[
     str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+((rc|\.post|\.dev)[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?$")
 ]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+DeviceIds: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}( [0-9a-f]{4})*$")]  # "2684 2685"
 _Row = TypeVar("_Row")
 # The tables are held against each other, row by row; ours have up to 300.
 Rows: TypeAlias = Annotated[tuple[_Row, ...], Meta(max_length=1000)]
@@ -46,7 +47,7 @@ class Architecture(Record, frozen=True, kw_only=True):
     name: Text  # "Ada Lovelace"
     min_cuda: Numbers | None  # first toolkit that makes SASS for it; None: unknown, older than our toolkits
     max_cuda: Numbers | None = None  # last one; None: still supported
-    first_driver_branch: Numbers | None = None  # None: unknown
+    first_driver_branch: Numbers | None = None  # none of its GPUs has an older one; None: unknown
     last_driver_branch: Numbers | None = None  # None: still supported
     source: SourceKey
 
@@ -70,8 +71,17 @@ class GpuNames(Record, frozen=True, kw_only=True):
 
     compute_capability: Capability
     names: tuple[Text, ...]
-    first_driver_branch: Numbers | None = None  # None: that of the architecture
-    last_driver_branch: Numbers | None = None
+    first_driver_branch: Numbers | None = None  # None: unknown; that of the architecture is then a lower bound
+    last_driver_branch: Numbers | None = None  # None: that of the architecture
+    source: SourceKey
+    driver_source: SourceKey | None = None  # of the branches; None: `source` says them, too
+
+
+class PciDevices(Record, frozen=True, kw_only=True):
+    """PCI device ids of NVIDIA's (vendor 10de) GPUs. Derived by scripts/refresh_gpus.py."""
+
+    compute_capability: Capability
+    devices: dict[Text, DeviceIds]  # name, as `gpus` has it → device ids
     source: SourceKey
 
 
@@ -302,6 +312,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     architectures: Rows[Architecture] = ()
     peaks: Rows[Peak] = ()
     gpus: Rows[GpuNames] = ()
+    pci_devices: Rows[PciDevices] = ()
     cuda: Rows[CudaToolkit] = ()
     cudnn: Rows[CudnnRelease] = ()
     official: Rows[OfficialRow] = ()

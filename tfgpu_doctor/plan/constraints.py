@@ -9,7 +9,15 @@ from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import cudnn_floor, driver_branches, driver_reaches, drives, extra_fails, runs_on
+from tfgpu_doctor.matrix.compatibility import (
+    cudnn_floor,
+    driver_bound,
+    driver_branches,
+    driver_reaches,
+    drives,
+    extra_fails,
+    runs_on,
+)
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import NO_GLIBC, Target, from_facts
 from tfgpu_doctor.records.facts import Facts, Record
@@ -200,8 +208,14 @@ def on_windows(target: Target) -> bool:
 
 
 def first_branch(request: PlanRequest) -> str | None:
-    """The first driver branch that drives all of the cards."""
+    """The first driver branch that drives all of the cards, as far as that of each is known."""
     return max((first for first, _ in _branches(request) if first), key=int, default=None)
+
+
+def oldest_branch(request: PlanRequest) -> str | None:
+    """A lower bound of the first branch, where that of a card is unknown: its architecture's."""
+    found = (driver_bound(request.matrix, gpu.compute_capability, gpu.name) for gpu in request.target.gpus)
+    return max((one for one in found if one), key=int, default=None)
 
 
 def last_branch(request: PlanRequest) -> str | None:

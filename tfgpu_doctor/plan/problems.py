@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, is_tegra, runs_on
-from tfgpu_doctor.plan.constraints import PlanRequest, candidates, first_branch, last_branch
+from tfgpu_doctor.plan.constraints import PlanRequest, candidates, first_branch, last_branch, oldest_branch
 from tfgpu_doctor.plan.target import NO_GLIBC
 
 _JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
@@ -37,6 +37,8 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
     if have and first and not driver_reaches(have, first):
         yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
+    elif have and (oldest := oldest_branch(request)) and not driver_reaches(have, oldest):
+        yield f"Driver {have} is probably too old for {cards}: the first GPU of its architecture came with {oldest}"
     if have and not drives(have, None, last):
         yield f"Driver {have} no longer supports {cards}: driver branch {last} is the last that does"
 

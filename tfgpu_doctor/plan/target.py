@@ -11,7 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, PciGpu, Python, Record, value_or
 from tfgpu_doctor.records.versions import capability, major, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -114,8 +114,9 @@ def _glibc(libc: str) -> str | None:
 def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
     answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
     # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
-    plugged = [(_marketing(gpu.name), None) for gpu in value_or(facts.host.pci_gpus, ())]
-    found = (_seen(name, capability, matrix) for name, capability in answered or plugged)
+    found = (_seen(name, capability, matrix) for name, capability in answered)
+    if not answered:
+        found = (_plugged(gpu, matrix) for gpu in value_or(facts.host.pci_gpus, ()))
     return tuple(gpu for gpu in found if gpu)
 
 
@@ -146,6 +147,13 @@ def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu
     if capability and (found := _CAPABILITY.fullmatch(capability)):
         return TargetGpu(name, ".".join(found.groups()))
     return TargetGpu(name, model.compute_capability) if model else None
+
+
+def _plugged(gpu: PciGpu, matrix: Matrix) -> TargetGpu | None:
+    """A GPU on the bus: its device id tells the chip, which a name that was sold with several does not."""
+    if model := matrix.gpu_of_device(gpu.device_id):
+        return TargetGpu(_marketing(gpu.name) or model.name, model.compute_capability)
+    return _seen(_marketing(gpu.name), None, matrix)
 
 
 def _marketing(name: str | None) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from tfgpu_doctor.inference.pci_names import named
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.probes import (
@@ -126,8 +127,13 @@ def examine(
         timings["tensorflow"] = round(time.monotonic() - started, 4)
         cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
         kernels, elsewhere_found = others_probe.result()
+        here_found = host_probe.result()
         facts = Facts(
-            host=msgspec.structs.replace(host_probe.result(), startup_settings=settings_probe.result()),
+            host=msgspec.structs.replace(
+                here_found,
+                pci_gpus=named(here_found.pci_gpus, matrix),
+                startup_settings=settings_probe.result(),
+            ),
             driver=driver_facts.driver,
             gpus=driver_facts.gpus,
             peers=driver_facts.peers,

@@ -8,6 +8,7 @@ from tfgpu_doctor.lookup.cuda_cudnn import CudaAnswer, CudnnAnswer
 from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
 from tfgpu_doctor.lookup.release import cpu_twin, with_gpu
 from tfgpu_doctor.lookup.releases import Filters, min_driver
+from tfgpu_doctor.matrix.compatibility import is_tegra
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.records.versions import minor, numbers
 from tfgpu_doctor.render.outline import Block, Line
@@ -255,7 +256,7 @@ def gpu(answer: GpuAnswer) -> Sheet:
 def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
     if answer.name is None:
         yield "GPUs", ", ".join(answer.same_compute_capability) or "none that the matrix knows"
-    yield "driver", _branches(answer.first_driver_branch, answer.last_driver_branch)
+    yield "driver", "part of NVIDIA JetPack" if is_tegra(answer.compute_capability) else _branches(answer)
     yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
     if answer.last_cudnn:
         last = ", ".join(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
@@ -288,7 +289,7 @@ def gpus(rows: Sequence[GpuRow]) -> Sheet:
         "GPU": [row.name for row in rows],
         "cc": [row.compute_capability for row in rows],
         "architecture": [row.architecture or "?" for row in rows],
-        "driver branches": [_branches(row.first_driver_branch, row.last_driver_branch) for row in rows],
+        "driver branches": [_branches(row) for row in rows],
     }
     whole = (Columns(columns), Legend("cc: compute capability"))
     return Sheet("GPUs", f"{len(rows)} names", whole, _by_capability(rows))
@@ -309,10 +310,13 @@ def _by_capability(rows: Sequence[GpuRow]) -> tuple[SheetPart, ...]:
     return Columns(columns), Legend(legend)
 
 
-def _branches(first: str | None, last: str | None) -> str:
-    if first and last:
-        return f"{first} to {last}"
-    return f"{first} and newer" if first else f"up to {last}" if last else "unknown"
+def _branches(row: GpuRow | GpuAnswer) -> str:
+    """The span of driver branches; what is a lower bound is shown as one."""
+    first, last, bound = row.first_driver_branch, row.last_driver_branch, row.driver_at_least
+    if first:
+        return f"{first} to {last}" if last else f"{first} and newer"
+    known = (f"at least {bound}" if bound else "", f"up to {last}" if last else "")
+    return ", ".join(filter(None, known)) or "unknown"
 
 
 def _span(versions: Sequence[str]) -> str:

@@ -1,0 +1,123 @@
+"""The driver branches of GPUs: those of the very models, and lower bounds, which refuse nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.lookup.drivers import driver_answer
+from tfgpu_doctor.lookup.gpus import gpu_answer
+from tfgpu_doctor.lookup.releases import Filters, releases
+from tfgpu_doctor.matrix.compatibility import is_tegra
+from tfgpu_doctor.plan.problems import problems
+from tfgpu_doctor.plan.ranking import PlanRequest, make_plan
+from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.records.versions import at_least
+
+# NVIDIA's changelogs ("Added support for the following GPUs") and lists, as an audit of 2026-11-22 read them
+FIRST = {
+    "367": "GTX 1080; GTX 1070; GTX 1060 3GB; GTX 1060 6GB; TITAN X (Pascal); Quadro P6000; Quadro P5000; Tesla P40",
+    "375": "GTX 1080 Ti; TITAN Xp; GTX 1050; GTX 1050 Ti; Tesla P4; Tesla P100-PCIE-16GB; Quadro P400; Quadro P600; "
+    "Quadro P1000; Quadro P2000; Quadro P4000; Quadro GP100",
+    "384": "GT 1030; MX150; P104-100; P106-100; P106-090; Tesla V100-SXM2-16GB; Tesla V100-PCIE-16GB",
+    "387": "GTX 1070 Ti; TITAN V",
+    "390": "Tesla V100-PCIE-32GB; Tesla V100-DGXS-32GB; Tesla V100-FHHL-16GB; Quadro GV100",
+    "410": "RTX 2080; RTX 2080 Ti; RTX 2070; Tesla T4; Quadro RTX 6000; Tesla V100-SXM3-32GB; Tesla V100-SXM2-16GB-LS",
+    "415": "RTX 2060; TITAN RTX",
+    "418": "GTX 1660 Ti; GTX 1650; Quadro T1000; Quadro T2000; Quadro RTX 3000; MX230; MX250; "
+    "Quadro P520; Quadro P2200",
+    "440": "GTX 1650 Ti; MX330; MX350; Tesla V100S-PCIE-32GB; GTX 1660 SUPER",
+    "450": "A100-SXM4-40GB; A100-PCIE-40GB; A100-SXM4-80GB; T500; T1000; MX450",
+    "455": "RTX 3090; RTX 3080; RTX 3070",
+    "460": "RTX 3060 Ti; RTX 3070 Ti; RTX 3060; A40; A10; A10G; A30; RTX A4000; RTX A5000; RTX A6000; T400; T600; "
+    "CMP 30HX; CMP 40HX; CMP 50HX; GT 1010",
+    "470": "A16; A2; RTX A2000; RTX A2000 12GB; RTX A4500; T400 4GB; T1000 8GB; CMP 70HX; CMP 90HX; T4G; RTX 3050",
+    "520": "RTX 4090; H100 PCIe",
+    "525": "RTX 4080; RTX 6000 Ada Generation; L40; RTX 4070 Ti; L4; H100 80GB HBM3",
+    "535": "L40S; RTX 4090 D; GH200 480GB; H20",
+    "550": "RTX 4080 SUPER; H200",
+    "570": "RTX 5090; RTX 5070; B200; GB200",
+    "580": "GB10; B300 SXM6 AC",
+}  # fmt: skip
+OF_THE_FAMILY = {"A100": "450", "T4": "410", "Tesla V100": "384", "Tesla P100": "375", "GH200": "535", "B300": "580"}
+# names that no list of NVIDIA's has, or has without telling since when
+UNKNOWN = {
+    "A100-SXM-64GB", "A100X", "A30X", "A800 40GB Active", "B100", "CMP 100-210", "CMP 170HX", "L40G", "P102-100",
+    "T400E", "Tesla P10", "Tesla P6", "Tesla T10",
+}  # fmt: skip
+
+
+def usable(gpu: str, driver: str) -> bool:
+    """Whether a plan takes the driver as it is."""
+    made = make_plan(MATRIX, describe(MATRIX, gpu=(gpu,), driver=driver))
+    return any(option.kind == "as-is" for option in made.options)
+
+
+@pytest.mark.parametrize("branch", FIRST)
+def test_the_first_branch_is_the_models_own(branch: str) -> None:
+    found = {name: gpu and gpu.first_driver_branch for name in FIRST[branch].split("; ") for gpu in [MATRIX.gpu(name)]}
+    assert set(found.values()) == {branch}, found
+
+
+def test_a_family_begins_with_its_first_member() -> None:
+    found = {name: gpu.first_driver_branch for name in OF_THE_FAMILY if (gpu := MATRIX.gpu(name))}
+    assert found == OF_THE_FAMILY
+
+
+def test_every_other_card_from_pascal_on_has_a_branch_of_its_own() -> None:
+    """A new name without one is looked up in the lists, or entered here."""
+    rows = [row for row in MATRIX.data.gpus if at_least(row.compute_capability, "6.0") and not row.first_driver_branch]
+    assert {name for row in rows if not is_tegra(row.compute_capability) for name in row.names} == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver"),
+    [
+        ("A100-SXM4-80GB", "450.172.01"),
+        ("A100-SXM4-80GB", "460.91.03"),
+        ("Quadro T1000", "418.226.00"),
+        ("Quadro T2000", "418.226.00"),
+        ("Quadro RTX 3000", "418.226.00"),
+        ("RTX 4080", "525.60.13"),
+        ("L40G", "470.82.01"),  # a bound, its architecture's 520, refuses nothing
+    ],
+)
+def test_a_driver_that_knows_the_card_is_taken(gpu: str, driver: str) -> None:
+    assert usable(gpu, driver)
+    assert releases(MATRIX, Filters(platform="linux_x86_64", gpu=gpu, driver=driver))
+    if gpu != "L40G":
+        known = MATRIX.gpu(gpu)
+        assert known is not None and known.name in driver_answer(MATRIX, driver).gpus
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "first"),
+    [
+        ("RTX 4080", "520.61.05", "525"),
+        ("RTX 6000 Ada Generation", "520.56.06", "525"),
+        ("L40", "520.61.07", "525"),
+        ("RTX A4500", "465.31", "470"),
+        ("T600", "450.80.02", "460"),
+        ("GTX 1080 Ti", "367.57", "375"),
+    ],
+)
+def test_a_driver_from_before_the_card_is_refused(gpu: str, driver: str, first: str) -> None:
+    request = PlanRequest(MATRIX, describe(MATRIX, gpu=(gpu,), driver=driver))
+    (said,) = problems(request, no_gpu=False, driver_hangs=False)
+    assert said.endswith(f"driver branch {first} is the first that does")
+    assert not usable(gpu, driver)
+    assert not releases(MATRIX, Filters(platform="linux_x86_64", gpu=gpu, driver=driver))
+    known = MATRIX.gpu(gpu)
+    assert known is not None and known.name not in driver_answer(MATRIX, driver).gpus
+
+
+def test_a_bound_is_shown_as_one_and_warns() -> None:
+    answer = gpu_answer(MATRIX, "8.9", "L40G")
+    assert (answer.first_driver_branch, answer.driver_at_least) == (None, "520")
+    assert gpu_answer(MATRIX, "8.9", "L40").driver_at_least is None
+    assert gpu_answer(MATRIX, "8.9").driver_at_least == "520"
+    request = PlanRequest(MATRIX, describe(MATRIX, gpu=("L40G",), driver="515.65.01"))
+    (said,) = problems(request, no_gpu=False, driver_hangs=False)
+    assert said == "Driver 515.65.01 is probably too old for L40G: the first GPU of its architecture came with 520"
+    request = PlanRequest(MATRIX, describe(MATRIX, gpu=("L40G",), driver="520.61.05"))
+    assert not list(problems(request, no_gpu=False, driver_hangs=False))
