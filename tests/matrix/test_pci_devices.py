@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.inference import pci_names
 from tfgpu_doctor.inference.text_to_facts import read
 from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.probes import pci
 from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
 
 
@@ -83,6 +85,16 @@ def test_two_cards_by_number_and_their_sound() -> None:
     listing = [b"01:00.0 0300: 10de:2684\n", b"01:00.1 0403: 10de:22ba\n", b"02:00.0 0302: 10de:2684\n"]
     facts = read(lines.read(listing), MATRIX)
     assert [gpu.address for gpu in value_or(facts.host.pci_gpus, ())] == ["01:00.0", "02:00.0"]
+
+
+def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:
+    for address, device in (("0000:01:00.0", "0x2684"), ("0000:02:00.0", "0xffff")):
+        folder = tmp_path / pci.DEVICES.lstrip("/") / address
+        folder.mkdir(parents=True)
+        for name, value in (("vendor", "0x10de"), ("class", "0x030000"), ("device", device)):
+            (folder / name).write_text(f"{value}\n", encoding="utf-8")
+    seen = pci_names.named(pci.gpus(str(tmp_path), wsl=False), MATRIX)
+    assert [gpu.name for gpu in value_or(seen, ())] == ["GeForce RTX 4090", None]
 
 
 def test_a_name_of_the_machines_own_list_stays() -> None:

@@ -117,15 +117,18 @@ class NameIndex:
         # names of all three comparisons have these words: a name that is none costs a look-up each
         alike = set.intersection(*(self._with.get(word, set()) for word in model - _PREFIXES or model))
         near = [known for known in self._known if known in alike] if alike else []
-        if "jetson" in model:
-            near = [known for known in near if self._may_be_jetson(known)]
         same = (
             [known for known in near if self._known[known] == wanted]
             or [known for known in near if self._cores[known] == model]
             or [known for known in near if self._means(known, model, omittable)]
         )
-        cards = [known for known in same if "jetson" not in self._known[known]]  # "T2000" is the Quadro
-        return tuple(sorted(cards or same, key=lambda known: len(self._known[known] ^ wanted)))
+        return tuple(sorted(self._of_line(model, same), key=lambda known: len(self._known[known] ^ wanted)))
+
+    def _of_line(self, model: _Words, same: list[str]) -> list[str]:
+        """Of names that a model can mean: a "Jetson T2000" is no Quadro, and a "T2000" no Jetson."""
+        if "jetson" in model:
+            return [known for known in same if self._may_be_jetson(known)]
+        return [known for known in same if "jetson" not in self._known[known]] or same
 
     def _may_be_jetson(self, known: str) -> bool:
         """A Jetson, or what the driver calls one: "Orin", "Tegra X1"; never a card whose model has the same number."""

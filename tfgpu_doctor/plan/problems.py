@@ -13,7 +13,6 @@ _JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jets
 
 def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Iterator[str]:
     """What is wrong whatever the release."""
-    first, last, have = first_branch(request), last_branch(request), request.target.driver
     names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in request.target.gpus)
     cards = " and ".join(dict.fromkeys(names))
     if no_gpu:
@@ -35,11 +34,18 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
     for card in request.target.capabilities:
         if not _any_kernels(request, card):
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
-    if have and first and not driver_reaches(have, first):
+    if request.target.driver:
+        yield from _other_driver(request, request.target.driver, cards)
+
+
+def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:
+    """The driver is older or newer than those for the GPUs."""
+    first, bound, last = first_branch(request), oldest_branch(request), last_branch(request)
+    if first and not driver_reaches(have, first):
         yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
-    elif have and (oldest := oldest_branch(request)) and not driver_reaches(have, oldest):
-        yield f"Driver {have} is probably too old for {cards}: the first GPU of its architecture came with {oldest}"
-    if have and not drives(have, None, last):
+    elif bound and not driver_reaches(have, bound):
+        yield f"Driver {have} is probably too old for {cards}: the first GPU of its architecture came with {bound}"
+    if not drives(have, None, last):
         yield f"Driver {have} no longer supports {cards}: driver branch {last} is the last that does"
 
 
