@@ -80,6 +80,14 @@ def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -
     assert done.stdout == ""
 
 
+def test_the_folder_of_an_environment_is_no_interpreter_but_has_one(tmp_path: Path) -> None:
+    (tmp_path / "tf-env" / "bin").mkdir(parents=True)
+    (tmp_path / "tf-env" / "bin" / "python").touch()
+    done = tfgpu("doctor", "--python", "tf-env", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"--python tf-env: a folder; name its interpreter, {Path('tf-env/bin/python')}" in done.stderr
+
+
 def test_removed_folder(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     run = f"{sys.executable} -m tfgpu_doctor doctor --no-import --format json"

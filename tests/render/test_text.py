@@ -5,6 +5,7 @@ TFGPU_UPDATE_GOLDEN=1 writes them anew; read the difference before committing it
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import re
@@ -28,6 +29,7 @@ from tfgpu_doctor.render.terminal.layout import hanging
 from tfgpu_doctor.render.terminal.report import render
 
 GOLDEN = Path(__file__).parent / "golden"
+PACKAGE = Path(__file__).parents[2] / "tfgpu_doctor"
 NO_CHECKS = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
 
 MACHINES: dict[str, Facts] = {
@@ -147,6 +149,40 @@ def test_no_control_character_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(MACHINES["hostile"], monkeypatch)
     assert all(char.isprintable() or char == "\n" for char in text)
     assert "[bold]" in text  # markup is text, not markup
+
+
+def letters_of_messages() -> dict[str, str]:
+    """The letters beyond ASCII in what the package prints, with a file; what it only reads or escapes is left out."""
+    reading = ("parsers/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking", "cli/manifests")
+    marked_up = (
+        "terminal/layout",
+        "render/html/",
+        "render/markdown/",
+        "render/ci/",
+        "render/console",
+        "render/streams",
+    )
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = file.relative_to(PACKAGE).as_posix()
+        if not any(part in name for part in (*reading, *marked_up)):
+            nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+            docstrings = {id(one.value) for one in nodes if isinstance(one, ast.Expr)}
+            constants = [one.value for one in nodes if isinstance(one, ast.Constant) and id(one) not in docstrings]
+            texts = [one for one in constants if isinstance(one, str)]
+            found.update({letter: name for text in texts for letter in text if not letter.isascii()})
+    pages = (path.read_text(encoding="utf-8") for path in PACKAGE.glob("findings/pages/*.txt"))
+    return found | {letter: "a page" for text in pages for letter in text if not letter.isascii()}
+
+
+def test_every_letter_has_one_in_ascii() -> None:
+    """In a terminal without Unicode, `tfgpu compare` showed "found by RUNPATH ? absent"."""
+    for letter, file in letters_of_messages().items():
+        raw = io.BytesIO()
+        stream = io.TextIOWrapper(raw, encoding="ascii")
+        console_for(stream).print(Text(f"1 {letter} 2"))
+        stream.flush()
+        assert b"?" not in raw.getvalue() and raw.getvalue().isascii(), (letter, file)
 
 
 def test_ascii_output_has_ascii_marks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,9 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
+_INTERPRETERS = (os.path.join("bin", "python"), os.path.join("Scripts", "python.exe"))  # of a virtual environment
+
+
 def check_executable(executable: str | None) -> None:
     """Refuse an interpreter (--python) that cannot be started. Raises click.UsageError: there is none of that name."""
     from tfgpu_doctor.probes.programs import find
@@ -146,6 +149,8 @@ def check_executable(executable: str | None) -> None:
         reason = "no such program, or not executable"
         if os.path.islink(executable) and not os.path.exists(executable):
             reason = f"a link to {os.path.realpath(executable)}, which does not exist; {_python_again(executable)}"
+        elif inside := next((one for one in _INTERPRETERS if os.path.exists(os.path.join(executable, one))), None):
+            reason = f"a folder; name its interpreter, {os.path.join(executable, inside)}"
         raise click.UsageError(f"--python {executable}: {reason}")
 
 
