@@ -47,6 +47,9 @@ TEMPLATES = (
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
     template(
+        "out-of-memory", "bfc_allocator.cc", r"bfc_allocator\.cc:\d+\] (?:InUse|Chunk|Free) +at |Next region of size \d"
+    ),
+    template(
         "out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"
     ),
     template(

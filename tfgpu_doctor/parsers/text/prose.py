@@ -218,7 +218,10 @@ _SEES = (
     r"|load|compute|train)\w*"
 )
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b)"
-_NEVER = r"(?:\bnot|n[o']t|\bnever|\bno longer|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bcan ?not|\bwithout)"
+_NEVER = (
+    r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
+    r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
+)
 # TensorFlow uses no GPU, as people put it
 NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
