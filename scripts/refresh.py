@@ -16,6 +16,7 @@ import datetime
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,20 +115,17 @@ def main(arguments: list[str] | None = None, folder: Path = ROOT / "scripts") ->
     parser.add_argument("--only", metavar="NAME", help="only the scripts with this in their name")
     options, more = parser.parse_known_args(arguments)
     before = options.matrix.read_text(encoding="utf-8")
-    work = options.matrix.with_name(f".{options.matrix.stem}-refreshed.yaml")  # beside it, on the same file system
-    work.write_text(before, encoding="utf-8")
-    try:
-        outcomes = []
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as copy:
+        work = Path(copy) / options.matrix.name
+        work.write_text(before, encoding="utf-8")
         for outcome in refresh(folder, work, options.only, more):
             print(outcome.line, flush=True)
             outcomes.append(outcome)
         tables = dict.fromkeys(table for outcome in outcomes for table in outcome.tables)
         if tables and not options.check:
             today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-            work.write_text(dated(work.read_text(encoding="utf-8"), tables, today), encoding="utf-8")
-            work.replace(options.matrix)
-    finally:
-        work.unlink(missing_ok=True)
+            options.matrix.write_text(dated(work.read_text(encoding="utf-8"), tables, today), encoding="utf-8")
     if not outcomes:
         raise SystemExit(f"no script named refresh_*{options.only or ''}*.py in {folder}")
     return 1 if tables else 2 if any(outcome.failure for outcome in outcomes) else 0

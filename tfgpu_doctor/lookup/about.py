@@ -39,6 +39,7 @@ class About(Record, frozen=True, kw_only=True):
 
 _DERIVED = {
     **dict.fromkeys(("libraries", "nvidia", "tensorflow"), "scripts/refresh_matrix.py"),
+    **dict.fromkeys(("gpus", "pci_devices"), "scripts/refresh_gpus.py"),
     "packages": "scripts/refresh_packages.py",
 }
 

@@ -256,7 +256,10 @@ def gpu(answer: GpuAnswer) -> Sheet:
 def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
     if answer.name is None:
         yield "GPUs", ", ".join(answer.same_compute_capability) or "none that the matrix knows"
-    yield "driver", "part of NVIDIA JetPack" if is_tegra(answer.compute_capability) else _branches(answer)
+    if is_tegra(answer.compute_capability):
+        yield "driver", "part of NVIDIA JetPack, as are CUDA and cuDNN: tfgpu matrix jetpack, with NVIDIA's TensorFlow"
+    else:
+        yield "driver", _branches(answer)
     yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
     if answer.last_cudnn:
         last = ", ".join(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
