@@ -74,11 +74,6 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
         {"tool": "535.54.03", "driver": "535.54.03"},
     ),
     ("no-gpu-present", "this is a CPU-only machine", {}),
-    (
-        "out-of-memory",
-        "I tensorflow/core/common_runtime/bfc_allocator.cc:1060] InUse at 7fa19626de00 of size 4 next 18",
-        {},
-    ),
     ("failure-said", "RuntimeError: cuDNN failed when I train with batch size 256", {}),
     ("works-elsewhere", "Everything works in the terminal, but not in Jupyter", {"where": "terminal"}),
     ("works-elsewhere", "torch.cuda.is_available() returns True", {"where": "torch"}),

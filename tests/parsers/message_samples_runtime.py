@@ -7,6 +7,11 @@ _MADE = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 6512 
 _VALUES = {"device": "0", "kept": "6512", "bus": "0000:00:05.0"}
 
 MEMORY: list[tuple[str, str, dict[str, str]]] = [
+    (
+        "out-of-memory",
+        "I tensorflow/core/common_runtime/bfc_allocator.cc:1060] InUse at 7fa19626de00 of size 4 next 18",
+        {},
+    ),
     ("out-of-memory", "CUDA runtime implicit initialization on GPU:1 failed. Status: out of memory", {}),
     ("out-of-memory", "InternalError: Failed to allocate 4096 bytes for new constant", {}),
     ("out-of-memory", "it goes OOM with batches of 64", {}),

@@ -41,6 +41,11 @@ _PREFIX = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?(?=\S| {2,})"
     r"|[\w.-]{1,60}[_-]\d{1,3} {1,30}\| (?=\S| )"
 )
+_JOINT = re.compile(
+    r"(?<=.{60})\s+(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}: [IWEF] |Traceback \(most recent call last\)"
+    r"|File \"[^\"]{1,300}\", line \d)"
+)
+_PLAIN = 120  # characters of a line that holds no second one
 _NOTEBOOK = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
 
 
@@ -76,7 +81,13 @@ def unwrap(text: str, page: bool = False) -> list[str]:
         lines = _BREAK.split(text)
         if page:
             lines = [_TAG.sub("", line) for line in lines]
+    lines = [part for line in lines for part in _without_joints(line)]
     return [_ENTITY.sub(lambda match: _ENTITIES[match[0]], line) if "&" in line else line for line in lines]
+
+
+def _without_joints(line: str) -> list[str]:
+    """The lines of a log whose line breaks were lost; a form that is filled in on one line does so."""
+    return _JOINT.split(line) if len(line) > _PLAIN and line.count(": ") > 1 else [line]
 
 
 def _of_json(text: str) -> str | None:
