@@ -19,6 +19,7 @@ from tests.findings import (
     rows_import,
     rows_machine,
     rows_open_and_live,
+    rows_questions,
     rows_runtime,
 )
 from tests.healthy import MATRIX, healthy, known, spoil
@@ -33,7 +34,7 @@ from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.report import Finding, Severity
 
-_TABLES = (rows_machine, rows_cuda, rows_import, rows_runtime)
+_TABLES = (rows_machine, rows_cuda, rows_import, rows_runtime, rows_questions)
 FIRES = {finding: rows for table in _TABLES for finding, rows in table.FIRES.items()}
 LOOK_ALIKES = {finding: rows for table in _TABLES for finding, rows in table.LOOK_ALIKES.items()}
 # what tells causes apart that look the same in a text

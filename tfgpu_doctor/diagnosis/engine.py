@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
+from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
 from tfgpu_doctor.diagnosis.without_gpu import as_notes
@@ -68,7 +69,9 @@ def diagnose(
     possible += _possibilities(judged, context, fired)
     possible = possible or _likeliest(certain, judged, context)
     possible = _to_decide(possible, {one.declared.id: one.asks for one in judged}, context)
-    findings = with_possible(arrange(certain if for_any_machine else as_notes(certain, context)), possible)
+    findings = with_possible(
+        arrange(only_asked(certain if for_any_machine else as_notes(certain, context), context)), possible
+    )
     return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
 
 

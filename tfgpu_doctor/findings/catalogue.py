@@ -12,6 +12,7 @@ from types import ModuleType
 
 from tfgpu_doctor.findings import (
     abi,
+    answers,
     build,
     communication,
     compute,
@@ -43,6 +44,7 @@ from tfgpu_doctor.findings import (
     runs,
     shadowing,
     system_libraries,
+    which_release,
     xla,
 )
 from tfgpu_doctor.findings.declaration import Declaration
@@ -78,6 +80,8 @@ FILES: tuple[ModuleType, ...] = (
     environment,
     environment_machine,
     cuda_numbers,
+    which_release,
+    answers,
     harmless,
     newer_release,
     known_bugs,

@@ -6,7 +6,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.records.facts import Message, Nvcc
+from tfgpu_doctor.records.facts import Nvcc
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -31,7 +31,7 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
     found = messages.first("cuda-versions-compared")
     if context.probed or found is None:
         return None
-    smi, nvcc = (_value(found, name) for name in ("smi", "nvcc"))
+    smi, nvcc = found.values["smi"], found.values["nvcc"]
     if smi == nvcc:
         return None
     where = f"line {found.line}"
@@ -57,11 +57,6 @@ def printed(
         return None
     sources = context.source("driver.cuda_supported"), context.source("cuda.nvcc")
     return _answer(context, release, (cuda_supported, sources[0]), (minor(nvcc.version), sources[1]))
-
-
-def _value(message: Message, program: str) -> str:
-    """The number of a program, in whatever order they stand."""
-    return next(value for name, value in message.values.items() if name.partition("_")[0] == program)
 
 
 def _answer(context: Context, release: Release | None, smi: tuple[str, str], nvcc: tuple[str, str]) -> Problem:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.messages.template import SHOWN
-from tfgpu_doctor.parsers.text import own_report, platform_hints, prose
+from tfgpu_doctor.parsers.text import own_report, platform_hints, prose, questions
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.text.prose import Said
 from tfgpu_doctor.parsers.text.statements import issue_form
@@ -45,7 +45,12 @@ class ParsedText:
         self.versions = toolkit_outputs.parse(self.lines)
         self.libraries = library_listings.parse(self.lines)
         self.hints = platform_hints.read(self.lines, self._system_name())
-        self.messages = (*own, *catalogue.read(self.lines))
+        self.messages = (
+            *own,
+            *catalogue.read(self.lines),
+            *questions.compared(self.lines),
+            *questions.parse(self.lines),
+        )
         self.prose = prose.parse(self.lines)
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")

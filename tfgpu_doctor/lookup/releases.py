@@ -191,7 +191,7 @@ def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
         row
         for row in earlier
         if not same_as_far_as_given(row.cuda or "", wanted)
-        and _takes_cudnn(row, filters.cudnn)
+        and takes_cudnn(row, filters.cudnn)
         and any(_same_names(row, proof) for proof in proofs)
     )
 
@@ -203,7 +203,7 @@ def _of_the_major(matrix: Matrix, filters: Filters, cuda: str) -> Iterator[tuple
             yield row, padded(row.cuda) >= padded(cuda)
 
 
-def _takes_cudnn(row: Release, cudnn: str | None) -> bool:
+def takes_cudnn(row: Release, cudnn: str | None) -> bool:
     """cuDNN at run time may be a later minor than the one compiled against, of the same major."""
     if cudnn is None:
         return True

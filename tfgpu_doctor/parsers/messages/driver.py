@@ -70,19 +70,7 @@ TEMPLATES = (
     template(
         "possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"
     ),
-    # a person's sentence: "nvidia-smi shows CUDA 12.2 but nvcc says 11.5"
-    template(
-        "cuda-versions-compared",
-        "nvcc",
-        rf"nvidia[- ]?smi\b(?:(?!nvcc).){{0,80}}?{_CUDA.format('smi')}.{{0,60}}?\bnvcc\b.{{0,60}}?"
-        rf"{_CUDA.format('nvcc')}|\bnvcc\b(?:(?!nvidia).){{0,80}}?{_CUDA.format('nvcc_first')}.{{0,60}}?"
-        rf"nvidia[- ]?smi\b.{{0,60}}?{_CUDA.format('smi_then')}"
-        rf"|nvidia[- ]?smi and nvcc\b.{{0,80}}?{_CUDA.format('smi_of_both')}.{{1,20}}?{_CUDA.format('nvcc_of_both')}"
-        rf"|nvcc\b.{{0,12}} and nvidia[- ]?smi\b.{{0,80}}?{_CUDA.format('nvcc_of_two')}.{{1,20}}?"
-        rf"{_CUDA.format('smi_of_two')}",
-        role="context",
-    ),
-    # the same on two lines: "nvidia-smi: CUDA 12.2", "nvcc: 11.5"
+    # a person compares the two, on two lines: "nvidia-smi: CUDA 12.2", "nvcc: 11.5"
     template(
         "smi-cuda-noted",
         "nvidia",

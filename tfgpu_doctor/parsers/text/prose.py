@@ -234,6 +234,7 @@ NO_GPU = re.compile(
     r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
     r"|\bon (?:the |my )?cpu only\b"
+    r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
     r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+\W+){0,4}?(?:\[\](?!\])|empty|nothing"
     r"|only \W?(?:the )?cpu)"

@@ -1,0 +1,55 @@
+"""The answers to questions: what stands in their titles, and that they give nobody an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.findings.rows_questions import FIRES, LOOK_ALIKES, NUMBERS, WHICH
+from tests.healthy import MATRIX
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.report import Report, Severity
+
+
+def report_of(text: str) -> Report:
+    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
+    return make_report(facts, MATRIX, source="text", timings={})
+
+
+@pytest.mark.parametrize("text", WHICH)
+def test_the_answer_stands_first_in_a_line(text: str) -> None:
+    first = report_of(text).findings[0]
+    assert (first.id, WHICH[text] in first.title) == ("tf.which-release", True), first.title
+
+
+@pytest.mark.parametrize("text", WHICH)
+def test_every_answer_has_a_recipe(text: str) -> None:
+    first = report_of(text).findings[0]
+    assert any(fix.commands for fix in first.fixes), first.fixes
+
+
+def test_a_question_is_no_fault() -> None:
+    reports = {text: report_of(text) for table in FIRES.values() for text in table.values()}
+    grave = {
+        text: [one.id for one in report.findings if one.severity is not Severity.NOTE]
+        for text, report in reports.items()
+    }
+    assert [text for text, ids in grave.items() if ids] == []
+    assert {report.verdict for report in reports.values()} == {"unknown"}
+
+
+def test_a_question_below_a_failure_leaves_the_diagnosis() -> None:
+    report = report_of(LOOK_ALIKES["tf.which-release"]["a failure is the question"])
+    assert (report.verdict, report.findings[0].severity) == ("broken", Severity.ERROR)
+
+
+def test_what_may_have_failed_stays_an_error() -> None:
+    asked = "Which TensorFlow should I install for an RTX 4070 on Windows 11? With Python 3.11 pip install failed."
+    assert report_of(asked).findings[0].id == "tf.windows-native"
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_each_number_belongs_to_the_nearer_program(text: str) -> None:
+    first = report_of(text).findings[0]
+    assert (first.id, [one.saw for one in first.evidence]) == ("cuda.versions-differ", ["CUDA 12.2", "CUDA 11.5"])

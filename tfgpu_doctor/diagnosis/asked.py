@@ -1,0 +1,26 @@
+"""What a text that only asks would run into: a note beside the answer, since nothing has failed yet. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from tfgpu_doctor.diagnosis.arranging import Found
+from tfgpu_doctor.findings.commonness import situation
+from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.records.facts import Known, value_or
+from tfgpu_doctor.records.report import Severity
+
+
+def only_asked(found: list[Found], context: Context) -> list[Found]:
+    """The findings as notes, where somebody asks and tells of no trouble."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known):
+        return found
+    question = messages.value.first("question")
+    fails = messages.value.complains or situation(messages.value, value_or(fetch("devices", context), None))
+    if question is None or question.values["trouble"] == "yes" or fails:
+        return found
+    return [replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE)) for one in found]
