@@ -47,8 +47,9 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
         return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
     if text.tensorflow.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
-    if shown := text.find(prose.NO_GPU, but=_OF_A_PROGRAM):
-        return Known((), f"line {shown[1]}, as stated", "stated")
+    stated = (line.number for line in text.lines if prose.no_gpu(line.text) and not _OF_A_PROGRAM.search(line.text))
+    if said := next(stated, None):
+        return Known((), f"line {said}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list", "inferred")

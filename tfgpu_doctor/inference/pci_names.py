@@ -28,7 +28,8 @@ def by_number(lines: Iterable[Line], matrix: Matrix) -> Fact[tuple[PciGpu, ...]]
     found: dict[str, PciGpu] = {}
     first = 0
     for line in lines:
-        for match in _IDS.finditer(line.text.lower()):
+        small = line.text.lower()
+        for match in _IDS.finditer(small) if "10de:" in small else ():
             device_id, place = match["id"], match["address"] or ""
             if model := matrix.gpu_of_device(device_id):
                 found.setdefault(place or device_id, PciGpu(place, device_id, name=model.name))

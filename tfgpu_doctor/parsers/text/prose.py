@@ -74,6 +74,7 @@ _NAMED = {
 _VERSIONS = tuple(
     (key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()
 )
+_TELLING = ("cu", "tensor", "tf", "py", "cp", "driver")  # each expression above and _SHORT_PYTHON need one of them
 _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
 _SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
@@ -134,7 +135,13 @@ _IN_THE_PAST = re.compile(
 
 def parse(lines: Sequence[Line]) -> tuple[Said, ...]:
     """Everything that sentences name, in the order of the text."""
-    return tuple(one for line in lines if is_sentence(line.text) for one in _of_line(line))
+    return tuple(one for line in lines if _may_name(line.text) and is_sentence(line.text) for one in _of_line(line))
+
+
+def _may_name(text: str) -> bool:
+    """A cheap test that most lines of a log fail; a clause names nothing that its line does not."""
+    small = text[:LONGEST].lower()
+    return any(word in small for word in _TELLING) or _GPU.search(small) is not None
 
 
 def is_sentence(text: str) -> bool:
@@ -222,8 +229,12 @@ _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
     r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
 )
-# TensorFlow uses no GPU, as people put it
-NO_GPU = re.compile(
+# TensorFlow uses no GPU, as people put it; each of the forms has one of these words
+_ABOUT_GPU = (
+    *("gpu", "cpu", "card", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte", "nicht", "kein"),
+    *("не ", "显卡", "顯卡"),
+)
+_NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
     rf"|\b{_A_GPU}\W+(?:\w+\W+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found|available|visible|seen)"
     rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
@@ -252,3 +263,9 @@ NO_GPU = re.compile(
     r"|gpu.{0,15}(?:인식.{0,4}(?:안|못|않)|사용.{0,4}(?:안|못|않)|안 ?잡|못 ?찾)",
     re.IGNORECASE,
 )
+
+
+def no_gpu(text: str) -> re.Match[str] | None:
+    """Where a line says that TensorFlow uses no GPU."""
+    small = text.lower()
+    return _NO_GPU.search(text) if any(word in small for word in _ABOUT_GPU) else None
