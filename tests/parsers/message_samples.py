@@ -75,6 +75,7 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
     ("failure-said", "RuntimeError: cuDNN failed when I train with batch size 256", {}),
     ("works-elsewhere", "Everything works in the terminal, but not in Jupyter", {"where": "terminal"}),
     ("works-elsewhere", "torch.cuda.is_available() returns True", {"where": "torch"}),
+    ("slurm-no-gpu", "CUDA_VISIBLE_DEVICES=NoDevFiles", {}),
     ("driver-not-installed", "the image does not install the GPU drivers any more", {}),
     ("cpu-environment", "What I do is conda activate spleeter-cpu", {}),
     ("no-gpu-present", "there is no graphics card in this box", {}),

@@ -331,9 +331,10 @@ def wsl_message(
             fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
         )
     linux_driver = messages.all("linux-driver-in-wsl")
-    if not (linux_driver or messages.has(*_FAILURES_IN_WSL) or answers.driver_unusable(messages, cuda_init)):
+    failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
+    unusable = messages.has(*_FAILURES_IN_WSL) or answers.driver_unusable(messages, cuda_init)
+    if not (linux_driver or failures or unusable):
         return None
-    hooks = messages.all("container-hook-failed", "smi-no-libcuda")
     cause = "a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
@@ -342,6 +343,6 @@ def wsl_message(
         cause, docker = answers.NOT_MOUNTED, answers.UPDATE_TOOLKIT
     return Problem(
         cause=cause,
-        evidence=message_evidence(*linux_driver, *hooks, *answers.driver_messages(messages)),
+        evidence=message_evidence(*linux_driver, *failures, *answers.driver_messages(messages)),
         fixes=(*((docker,) if in_container else ()), *steps, _WSL_LIBRARIES_FIRST),
     )

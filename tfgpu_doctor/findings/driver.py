@@ -244,7 +244,13 @@ def smi_not_found(
 ) -> Problem | None:
     """nvidia-smi, which every driver brings along, is not there, and that is all that a text tells."""
     seen, os = messages.all("smi-not-found"), context.remedies.os
-    if not seen or driver_version or host_container or os == "macos" or not messages.speaks_only_of("smi-not-found"):
+    if (
+        not seen
+        or driver_version
+        or host_container
+        or os in ("macos", "wsl2")
+        or not messages.speaks_only_of("smi-not-found")
+    ):
         return None
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",

@@ -118,7 +118,15 @@ def _cuinit(text: ParsedText) -> Fact[CallResult]:
 
 def _smi_result(text: ParsedText) -> Fact[SmiResult]:
     if text.smi_line is None and not text.smi.failure:
-        said = next((line for line, clause in text.clauses("nvidia-smi") if not _SMI_FAILS.search(clause)), None)
+        outside = (
+            re.compile(r"\bhost\b") if text.hints.container else _SMI_FAILS
+        )  # where it tells nothing of the inside
+        fine = (
+            line
+            for line, clause in text.clauses("nvidia-smi")
+            if not (_SMI_FAILS.search(clause) or outside.search(clause))
+        )
+        said = next(fine, None)
         works = said is not None and not text.messages_of(*_OF_SMI)
         return Known(SmiResult(exit_code=0, output=""), f"line {said}, as stated", "stated") if works else NOT_IN_TEXT
     result = SmiResult(

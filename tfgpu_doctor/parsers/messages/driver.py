@@ -99,8 +99,10 @@ TEMPLATES = (
     ),
     template(
         "no-gpu-present",
-        "call to hipinit|cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
-        r"failed call to hipInit|\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host"
+        "call to hipinit|virtualbox|parallels|"
+        "cpu only|cpu-only|have a|have any|no gpu|no card|no graphics card|without",
+        r"failed call to hipInit|\bVirtualBox\b|\bParallels (?:Desktop|VM)\b|\bCPU[- ]only (?:machine|box"
+        r"|server|laptop|node|computer|host"
         r"|install(?:ation)?|set-?up|mode)\b"
         r"|(?<!you )(?:do not|don't|does not|doesn't) have (?:a|an|any) (?:NVIDIA )?(?:GPU|graphics card)\b"
         r"|\bno (?:GPU|card|graphics card) in (?:it|this|the)\b"
@@ -243,6 +245,7 @@ TEMPLATES = (
     template(
         "slurm-no-gpu", "resources requested", r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs"
     ),
+    template("slurm-no-gpu", "nodevfiles", r"\bNoDevFiles\b"),
     template("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
     # --- what TensorFlow says of a card
     template(

@@ -75,7 +75,8 @@ TEMPLATES = (
     template(
         "conda-build",
         "mkl_py|eigen_py|cpu_py|-mkl",
-        r"\btensorflow(?:-base)?\s.{0,80}--> *\S*?(?P<arrow>mkl|eigen|cpu)_py\w+",
+        r"\btensorflow(?:-base)? +\d[\d.]+ +(?P<listed>mkl|eigen|cpu)_py\w+"
+        r"|\btensorflow(?:-base)?\s.{0,80}--> *\S*?(?P<arrow>mkl|eigen|cpu)_py\w+",
         variant="cpu",
         role="context",
     ),

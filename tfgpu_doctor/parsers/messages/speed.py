@@ -39,7 +39,7 @@ TEMPLATES = (
         rf"|\b(?:slower|longer|more time) than (?:\w+ ){{0,6}}{_CPU}\b"
         rf"|CPU\b[^.;\n]{{0,60}}\b{_BETTER} than[^.;\n]{{0,30}}{_GPU}"
         rf"|\b{_BETTER}\b[^.;\n]{{0,40}}\bCPU\b[^.;\n]{{0,30}}\bthan\b[^.;\n]{{0,30}}{_GPU}"
-        r"|\b(?:slower|longer)\b[^.;\n]{0,30}\b(?:on|with|using)\b[^.;\n]{0,20}GPU\b[^.;\n]{0,30}\bthan\b"
+        rf"|\b(?:slower|longer)\b[^.;\n]{{0,30}}\b(?:on|with|using)\b[^.;\n]{{0,20}}{_GPU}[^.;\n]{{0,30}}\bthan\b"
         r"|\bsame (?:\w+ )?(?:speed|time|performance|duration)\b[^.;\n]{0,40}\b(?:CPU|GPU)\b[^.;\n]{0,30}\b(?:CPU|GPU)"
         r"|\bno (?:real |significant |noticeable )?(?:difference|speed[- ]?up|improvement|gain)\b[^.;\n]{0,30}"
         r"\b(?:CPU|GPU)\b[^.;\n]{0,20}\b(?:CPU|GPU)\b",

@@ -82,7 +82,7 @@ _SYSTEMS = (
         "macos",
         re.compile(
             r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
-            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro)\b"
+            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b"
             r"|\.dylib\b|macosx_\d",
             re.IGNORECASE,
         ),

@@ -71,8 +71,16 @@ _NAMED = {
     "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
     "driver": r"driver",
 }
-_VERSIONS = tuple(
-    (key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()
+# "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
+_TENSORFLOW = re.compile(
+    r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch"
+    r"|with\b|on\b|needs?\b|for\b)"
+    r"[A-Za-z']{1,12}\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
+    re.IGNORECASE,
+)
+_VERSIONS = (
+    *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
+    ("tensorflow", _TENSORFLOW),
 )
 _TELLING = ("cu", "tensor", "tf", "py", "cp", "driver")  # each expression above and _SHORT_PYTHON need one of them
 _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
@@ -155,7 +163,8 @@ def _of_line(line: Line) -> Iterator[Said]:
         start = offset
         found = sorted(_of_clause(clause), key=lambda one: one[2])
         for key, value, place, end in found:
-            if not (key != "gpu" and _ERROR.search(clause)):
+            error = _ERROR.search(clause)  # what a program says behind it is not the reporter's
+            if key == "gpu" or error is None or place < error.start():
                 yield Said(key, value, stance(clause, place, end), line.number, start + place)
 
 
@@ -237,6 +246,8 @@ _ABOUT_GPU = (
 _NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
     rf"|\b{_A_GPU}\W+(?:\w+\W+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found|available|visible|seen)"
+    rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used|detected|found"
+    rf"|recogni|seen)"
     rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
     rf"|\b(?:sees?|finds?|detects?|shows?|lists?|has|have|got|gives?) no {_A_GPU}"
     r"|\b(?:only|just|always|still|keeps?|falls? back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
