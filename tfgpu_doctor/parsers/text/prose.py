@@ -87,21 +87,27 @@ _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2,
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
 _SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
 _GPU = re.compile(
-    r"(?<![A-Za-z0-9_.])(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
-    r"(?:(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}m?)"
-    r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|xavier(?: nx)?|agx \w+"
-    r"|orin(?: (?:nano|nx))?|thor)"
-    r"|(?<=quadro )(?:[kmpt]?\d{3,4}m?|gp100|gv100|rtx \d{4})|(?<=nvidia )(?:[kmpt]\d{3,4}m?|\d{3,4}mx?|a2|l2)"
-    r"|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )\d{3}[am]|dgx spark|gb300|cmp \d{2,3}hx"
-    r""
+    r"(?<![A-Za-z0-9_.])(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
+    r"(?:p10[246]-\d{3}|(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}(?:[adehm]|mx|"
+    r"(?<=1650|1660|2060|2070|2080|4070|4080)s)?)"
+    r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|tk1|t[2-5]000|xavier(?: nx)?"
+    r"|agx \w+|orin(?: (?:nano|nx))?|thor)|igx orin|tegra [kx][12]|(?<=nvidia )(?:orin|thor)|drive p2021|gp10b"
+    r"|eizo quadro med-xn\d\d(?:lp)?|matrox d-series d\d{4}|nvs \d{3,4}m?|grid k\d{1,3}|(?:quadro )?fx \d{3,4}m?"
+    r"|(?<=quadro )(?:[kmpt]?\d{3,4}[md]?|gp100|gv100|rtx \d{4})"
+    r"|(?<=nvidia )(?:[kmpt]\d{2,4}m?|[mp][46]|k8(?!s)|\d{3,4}mx?|\d{3}a|a2|l2)"
+    r"|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )(?:\d{3}[am]|[4-9]\d[05](?! ?driver))|dgx spark|gb300"
+    r"|cmp \d{2,3}(?:hx|-\d{3})|pg5\d\d-\d{3}"
     r"|[89]\d0mx?|[0-9]{3}mx"
-    r"|(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)"
-    r"|a100x?|a10g?|a16|a30x?|a40|a800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40s?|l20|v100s?"
+    r"|(?:[5-9][5-8]|10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)"
+    r"|a100x?|a10g?|a16|a30x?|a40|ax?800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40[gs]?|l20|v100s?"
     r"|t4g?|p100|p40|p4"
-    r"|k80|k40[cmst]?|k20[cmsx]?|k520|m40|m60|m10|c20[57]0|m20[579]0|a[2-6]000|a4500|a5500|t[1246]000?"
-    r"|(?P<bare>(?:10[1-8]|16[3-6]|20[6-8]|30[5-9]|40[5-9]|50[5-9])0))"
-    r"(?:[ -]?(?:ti|super|ada(?: generation)?|laptop|mobile|max-?q|notebook|sxm\d?|pcie"
-    r"|m)(?![A-Za-z0-9])){0,4})(?![A-Za-z0-9_%]|\.\d)",
+    r"|k80|k40(?:[cmsdt]|st)?|k20[cmsx]?|k520|m40|m60|m10|[cs]20[57][05]|[mx]20[579][05]|a[2-6]000|a4500|a5500|t[12]000"
+    r"|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
+    r"|[kpt][4-6][0-5]0e?)))"
+    r"(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop|mobile|max-?q|notebook|sxm\d?|pcie|\(?pascal\)?"
+    r"|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost|m)"
+    r"(?![A-Za-z0-9])){0,4})"
+    r"s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
     re.IGNORECASE,
 )
 # a bare number is a card only beside one of these words
@@ -192,14 +198,14 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
         yield "python", f"{match['major']}.{match['minor']}", match.start(), match.end()
     for match in _GPU.finditer(clause):
         name = " ".join(match["name"].split())
-        bare = match["bare"] is not None and match["bare"] == match["name"]
-        if not _NO_CARD.match(name) and not (bare and not _CARD_WORD.search(clause)):
+        if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
             yield "gpu", name, match.start(), match.end()
 
 
 def card_in(text: str) -> str | None:
     """The first GPU that a text names: of "Nvidia A100, split into two of 40GB" the A100."""
-    return next((" ".join(match["name"].split()) for match in _GPU.finditer(text) if not match["bare"]), None)
+    named = (match for match in _GPU.finditer(text) if match["bare"] != match["name"])
+    return next((" ".join(match["name"].split()) for match in named), None)
 
 
 def _version(key: str, number: str) -> str | None:
