@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings import driver_answers as answers
-from tfgpu_doctor.findings.container_fixes import access, kept_access
+from tfgpu_doctor.findings.container_fixes import (
+    REMOVE_LINUX_DRIVER,
+    UPDATE_WSL,
+    WSL_LIBRARIES_FIRST,
+    access,
+    kept_access,
+)
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
@@ -251,22 +257,6 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
-_UPDATE_WSL = Fix(
-    text="Update WSL and the NVIDIA driver in Windows, and restart WSL",
-    commands=("wsl.exe --update", "wsl.exe --shutdown"),
-)
-_REMOVE_LINUX_DRIVER = Fix(
-    text="Remove any Linux display driver from WSL",
-    commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
-)
-_WSL_LIBRARIES_FIRST = Fix(
-    text="Put WSL's own libraries first on the loader path",
-    commands=(
-        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-        "/usr/lib/wsl/lib/nvidia-smi",
-    ),
-)
-
 SETUP = finding(
     "wsl.setup",
     layer="Machine",
@@ -274,7 +264,7 @@ SETUP = finding(
     title="WSL2 is not set up for the GPU",
     cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
     "shadowed",
-    fixes=lambda _: (_UPDATE_WSL, _REMOVE_LINUX_DRIVER, _WSL_LIBRARIES_FIRST),
+    fixes=lambda _: (UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
     docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
     about_gpus=True,
 )
@@ -291,7 +281,7 @@ def no_wsl_driver(
         return Problem(
             cause="Windows provides no GPU to WSL2: its driver or the WSL kernel is too old",
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
-            fixes=(context.remedies.install_driver(), _UPDATE_WSL),
+            fixes=(context.remedies.install_driver(), UPDATE_WSL),
         )
     first = libcuda[0].path if libcuda else "no libcuda.so.1"
     if "/wsl/" in first:
@@ -299,7 +289,7 @@ def no_wsl_driver(
     return Problem(
         cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its folder is not searched",
         evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
-        fixes=(_REMOVE_LINUX_DRIVER, _WSL_LIBRARIES_FIRST),
+        fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
     )
 
 
@@ -310,6 +300,18 @@ def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 # Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
 _FIRST_WITH_GPU = 19044
+
+
+def _windows_without_gpus(messages: MessageLog) -> Problem | None:
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    if not old:
+        return None
+    return Problem(
+        title="This version of Windows does not support GPUs in WSL2",
+        cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
+        evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
+        fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
+    )
 
 
 @SETUP.sign
@@ -323,13 +325,8 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]:
-        return Problem(
-            title="This version of Windows does not support GPUs in WSL2",
-            cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
-            evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
-            fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
-        )
+    if old := _windows_without_gpus(messages):
+        return old
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or answers.driver_unusable(messages, cuda_init)
@@ -338,11 +335,11 @@ def wsl_message(
     cause = "a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
-    steps = (_REMOVE_LINUX_DRIVER, _UPDATE_WSL) if linux_driver else (_UPDATE_WSL, _REMOVE_LINUX_DRIVER)
+    steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
     if in_container and _is_not_mounted(cuda_init, driver_version):
         cause, docker = answers.NOT_MOUNTED, answers.UPDATE_TOOLKIT
     return Problem(
         cause=cause,
         evidence=message_evidence(*linux_driver, *failures, *answers.driver_messages(messages)),
-        fixes=(*((docker,) if in_container else ()), *steps, _WSL_LIBRARIES_FIRST),
+        fixes=(*((docker,) if in_container else ()), *steps, WSL_LIBRARIES_FIRST),
     )

@@ -58,6 +58,22 @@ _REQUEST = {
     "lxc": Fix(text="Add the GPU to the container on the host", commands=("lxc config device add CONTAINER gpu gpu",)),
 }
 
+UPDATE_WSL = Fix(
+    text="Update WSL and the NVIDIA driver in Windows, and restart WSL",
+    commands=("wsl.exe --update", "wsl.exe --shutdown"),
+)
+REMOVE_LINUX_DRIVER = Fix(
+    text="Remove any Linux display driver from WSL",
+    commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+)
+WSL_LIBRARIES_FIRST = Fix(
+    text="Put WSL's own libraries first on the loader path",
+    commands=(
+        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+        "/usr/lib/wsl/lib/nvidia-smi",
+    ),
+)
+
 
 def access(
     context: Context, container: str | None, *, requested: bool = False, refused: bool = False
