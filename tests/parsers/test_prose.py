@@ -43,6 +43,7 @@ NO_GPU = (
     "GPU not found",
     "I can't get tensorflow to use my gpu",
     "it falls back to the CPU",
+    "GTX 760 not detected, it uses the cpu right away",
     "Num GPUs Available: 0",
     "tensorflow no detecta la GPU",
     "o tensorflow não reconhece a placa de vídeo",

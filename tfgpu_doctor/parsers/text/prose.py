@@ -239,7 +239,7 @@ _SEES = (
     r"|work(?! normally)|show|reach|start|enable|engage|activate"
     r"|load|compute|train)\w*"
 )
-_A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b)"
+_A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b|[gr]tx ?\d{3,4}(?: ?ti\b)?)"
 _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
     r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
@@ -261,7 +261,7 @@ _NO_GPU = re.compile(
     r"(?:the |my )?cpu\b"
     r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
-    r"|\bon (?:the |my )?cpu only\b"
+    r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
     r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
     r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+\W+){0,4}?(?:\[\](?!\])|empty|nothing"
