@@ -39,6 +39,14 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 4[12] s", line)
 
 
+@pytest.mark.parametrize(("size", "doing"), [(None, "choosing a size"), (512, "estimating the time")])
+def test_a_size_that_was_given_is_not_chosen(size: int | None, doing: str) -> None:
+    shown: list[str] = []
+    show = lambda label, _: shown.append(label)  # noqa: E731 - without the progress
+    Session(MatPow(size=size), MATRIX, healthy(), Workers(), QUICK, progress=show).run()
+    assert shown[:2] == ["starting TensorFlow", doing]
+
+
 def test_a_sample_longer_than_the_limit_is_said_beforehand() -> None:
     said: list[str] = []
     session = Session(

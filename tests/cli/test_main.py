@@ -80,12 +80,19 @@ def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -
     assert done.stdout == ""
 
 
-def test_the_folder_of_an_environment_is_no_interpreter_but_has_one(tmp_path: Path) -> None:
-    (tmp_path / "tf-env" / "bin").mkdir(parents=True)
-    (tmp_path / "tf-env" / "bin" / "python").touch()
-    done = tfgpu("doctor", "--python", "tf-env", cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"--python tf-env: a folder; name its interpreter, {Path('tf-env/bin/python')}" in done.stderr
+@pytest.mark.skipif(os.name != "posix", reason="/usr/bin/env")
+def test_the_folder_of_an_environment_stands_for_its_interpreter(tmp_path: Path) -> None:
+    """A program on PATH comes first, so that nothing starts out of the current folder unless its path is given."""
+    for name in ("tf-env", "env"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "python").symlink_to(sys.executable)
+    done = tfgpu("doctor", "--no-import", "--format", "json", "--python", "tf-env", cwd=tmp_path)
+    assert Path("tf-env/bin/python").as_posix() in done.stdout, done.stderr
+    for command in (["doctor"], ["bench", "matpow"], ["smoke"]):
+        done = tfgpu(*command, "--python", "env", cwd=tmp_path)
+        assert done.returncode == 2 and done.stdout == ""
+        said = "Error: --python: env is no Python interpreter; the environment in this folder: --python ./env\n"
+        assert done.stderr.endswith(said)
 
 
 def test_removed_folder(tmp_path: Path) -> None:

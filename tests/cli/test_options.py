@@ -245,6 +245,9 @@ def test_variables_are_read_and_the_command_line_is_stronger() -> None:
     ("arguments", "meant"),
     [
         (["docotr"], "doctor"),
+        (["version"], "-V/--version"),
+        (["-v"], "-V/--version"),
+        (["doctor", "-V"], "-v/--verbose"),
         (["bench", "matpwo"], "matpow"),
         (["matrix", "cudn"], "cudnn"),
         (["doctor", "--formatt", "json"], "--format"),

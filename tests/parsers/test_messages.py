@@ -118,7 +118,9 @@ def test_messages_of_one_kind_are_bounded() -> None:
 
 
 def test_evidence_is_short() -> None:
-    assert len(one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text) == template.SHOWN
+    text = one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text
+    assert len(text) == template.SHOWN
+    assert text.endswith("x…"), "a mark says that the line goes on"
 
 
 def test_messages_come_in_the_order_of_the_text() -> None:

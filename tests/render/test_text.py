@@ -126,6 +126,17 @@ def test_a_long_head_stands_above_its_text(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
+def test_a_link_is_never_broken_and_stands_on_a_line_of_its_own() -> None:
+    stream = io.StringIO()
+    link = "https://catalog.ngc.nvidia.com/orgs/nvidia/containers/tensorflow?" + "version=25.02-tf2-py3&" * 2
+    hanging(Text("   note   "), Text(f"the image is described at {link} with its tags"), console_for(stream))
+    assert stream.getvalue().splitlines() == [
+        "   note   the image is described at",
+        f"          {link}",
+        "          with its tags",
+    ]
+
+
 def test_a_machine_with_at_most_one_problem_fits_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in MACHINES:
         assert len(printed(MACHINES[name], monkeypatch).splitlines()) <= 28, name

@@ -13,6 +13,7 @@ from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
     Output,
     check_executable,
+    check_python,
     detail_options,
     fail_on_option,
     output_options,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     "executable",
     metavar="EXE",
     type=EXECUTABLE,
-    help="Python interpreter, or its version, whose TensorFlow to diagnose; nothing is installed in it.  "
-    "[default: this one]",
+    help="Python interpreter, its environment, or its version, whose TensorFlow to diagnose; nothing is installed in "
+    "it.  [default: this one]",
 )
 @option(
     "--from",
@@ -128,7 +129,6 @@ def _live(
     from tfgpu_doctor.cli.progress import spinner
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.probes.examine import examine
-    from tfgpu_doctor.records.facts import Unknown
 
     matrices: list[Matrix] = []
 
@@ -138,9 +138,7 @@ def _live(
 
     with spinner("checking this machine" if no_import else "checking this machine and TensorFlow"):
         examination = examine(executable, load, import_tensorflow=not no_import, timeout=timeout)
-    version = examination.facts.python.version
-    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
-        raise click.UsageError(f"--python {executable}: {version.reason}")
+    check_python(executable, examination.facts.python.version)
     return make_report(
         examination.facts,
         matrices[0],

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from tfgpu_doctor.cli.values import Listed
-from tfgpu_doctor.records.similar import did_you_mean
+from tfgpu_doctor.records.similar import did_you_mean, similar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
@@ -85,8 +85,28 @@ class Option(click.Option):
         return self.type.flat(found) if isinstance(self.type, Listed) and found else found
 
 
+def _option_meant(command: click.Command, ctx: click.Context, word: str) -> str:
+    """A question after the option that is written most like `word`, with all its names; "" where none is."""
+    names = {name: "/".join(one.opts) for one in command.get_params(ctx) for name in one.opts if name[:1] == "-"}
+    near = similar(word, names, 1)
+    return f" Did you mean {names[near[0]]}?" if near else ""
+
+
+def _suggested(command: click.Command, ctx: click.Context, error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error, with the option that may be meant; click suggests one for long options only."""
+    meant = "" if error.possibilities else _option_meant(command, ctx, error.option_name)
+    return click.NoSuchOption(error.option_name, f"{error.message}{meant}", ctx=error.ctx) if meant else error
+
+
 class Command(click.Command):
     """A command; what it refuses names the variables that take part in it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options. Raises click.UsageError: one of them does not exist, or has no such value."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _suggested(self, ctx, error) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it."""
@@ -113,14 +133,22 @@ class Group(click.Group):
 
     command_class = Command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options. Raises click.UsageError: one of them does not exist."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _suggested(self, ctx, error) from error
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command. Raises click.UsageError: there is none of that name."""
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], names, 1) or f" Commands: {', '.join(names)}."
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            hint = did_you_mean(args[0], names, 1) or _option_meant(self, ctx, args[0])
+            every = f" Commands: {', '.join(names)}."
+            ctx.fail(f"No such command {args[0]!r}.{hint or every}")
         return super().resolve_command(ctx, args)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.values import Listed, OneOf
+from tfgpu_doctor.cli.values import Listed, OneOf, interpreter_of
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
@@ -21,6 +21,8 @@ from tfgpu_doctor.render.streams import guarded, harmless, say
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tfgpu_doctor.records.facts import Fact
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows as the summary of a job, as Markdown
 _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a longer one
@@ -138,9 +140,6 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
-_INTERPRETERS = (os.path.join("bin", "python"), os.path.join("Scripts", "python.exe"))  # of a virtual environment
-
-
 def check_executable(executable: str | None) -> None:
     """Refuse an interpreter (--python) that cannot be started. Raises click.UsageError: there is none of that name."""
     from tfgpu_doctor.probes.programs import find
@@ -149,9 +148,17 @@ def check_executable(executable: str | None) -> None:
         reason = "no such program, or not executable"
         if os.path.islink(executable) and not os.path.exists(executable):
             reason = f"a link to {os.path.realpath(executable)}, which does not exist; {_python_again(executable)}"
-        elif inside := next((one for one in _INTERPRETERS if os.path.exists(os.path.join(executable, one))), None):
-            reason = f"a folder; name its interpreter, {os.path.join(executable, inside)}"
         raise click.UsageError(f"--python {executable}: {reason}")
+
+
+def check_python(executable: str, version: Fact[str]) -> None:
+    """Refuse a program that did not run as an interpreter does. Raises click.UsageError: it is no Python."""
+    from tfgpu_doctor.records.facts import Unknown
+
+    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
+        own = f"; the environment in this folder: --python {os.path.join('.', executable)}"
+        hint = own if interpreter_of(os.path.join(".", executable)) else ""
+        raise click.UsageError(f"--python: {executable} is no Python interpreter{hint}")
 
 
 def _python_again(executable: str) -> str:

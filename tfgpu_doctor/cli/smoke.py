@@ -13,6 +13,7 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import (
     check_executable,
+    check_python,
     detail_options,
     output_options,
     pair_outputs,
@@ -101,7 +102,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     "executable",
     metavar="EXE",
     type=EXECUTABLE,
-    help="Python interpreter that has TensorFlow, or its version.  [default: this one]",
+    help="Python interpreter that has TensorFlow, its environment, or its version.  [default: this one]",
 )
 @matrix_option
 @redact_option
@@ -189,10 +190,7 @@ def _doctor(executable: str, matrix: Matrix, require_gpus: int | None, timeout: 
     """Diagnose the interpreter, with a time limit for TensorFlow; how many GPUs there are is a check of its own."""
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.probes.examine import examine
-    from tfgpu_doctor.records.facts import Unknown
 
     examination = examine(executable, lambda: matrix, timeout=timeout)
-    version = examination.facts.python.version
-    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
-        raise click.UsageError(f"--python {executable}: {version.reason}")
+    check_python(executable, examination.facts.python.version)
     return make_report(examination.facts, matrix, source="live", timings=examination.timings, require_gpus=require_gpus)

@@ -199,20 +199,30 @@ CONTAINER_TAG = Name("image", _containers)
 JETPACK_VERSION = Name("version", _versions("jetpacks"))
 
 
+_INTERPRETERS = (os.path.join("bin", "python"), os.path.join("Scripts", "python.exe"))  # of a virtual environment
+
+
+def interpreter_of(folder: str) -> str | None:
+    """The interpreter of a virtual environment; None where a folder is none."""
+    files = (os.path.join(folder, one) for one in _INTERPRETERS)
+    return next((file for file in files if os.path.isfile(file)), None)
+
+
 class Executable(_Type):
-    """An interpreter: a path, a name on PATH, or a version such as 3.12, which is looked for."""
+    """An interpreter: a path, a name on PATH, the folder of an environment, or a version, which is looked for."""
 
     name = "executable"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The program; a version becomes the path of the first that has it."""
-        if not re.fullmatch(r"3\.\d{1,2}", value):
-            return value
-        from tfgpu_doctor.install.interpreters import Interpreters
+        """The program; a folder becomes its interpreter, and a version the path of the first that has it."""
         from tfgpu_doctor.probes.programs import find
 
         if find(value, os.environ):
             return value
+        if not re.fullmatch(r"3\.\d{1,2}", value):
+            return interpreter_of(value) or value
+        from tfgpu_doctor.install.interpreters import Interpreters
+
         if program := Interpreters(os.environ).program(value):
             return program
         looked = f"python{value} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv, uv and conda"

@@ -6,6 +6,7 @@ import re
 
 from tfgpu_doctor.findings.declaration import evidence
 from tfgpu_doctor.records.facts import ComputeCheck, Phase
+from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import Evidence
 
 _ENOUGH = 20.0  # seconds; every phase that needs TensorFlow has as many where no limit is set
@@ -55,7 +56,7 @@ def matching_errors(
     for phase in phases:
         lines = (*([phase.exception] if phase.exception else ()), *phase.log_tail)
         found += [(line, f"phase {phase.name}") for line in lines if pattern.search(line)][:2]
-    return tuple(evidence(text[:300], where) for text, where in found)
+    return tuple(evidence(cut(text, 300), where) for text, where in found)
 
 
 def is_wrong(check: ComputeCheck) -> bool:

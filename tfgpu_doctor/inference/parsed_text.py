@@ -24,6 +24,7 @@ from tfgpu_doctor.parsers.tools import (
     toolkit_outputs,
 )
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
+from tfgpu_doctor.records.printable import cut
 
 _IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's field
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
@@ -112,7 +113,7 @@ class ParsedText:
 
     def text_of(self, number: int) -> str:
         """A line by its number, as evidence."""
-        return next(line.text.strip() for line in self.lines if line.number == number)[:SHOWN]
+        return cut(next(line.text.strip() for line in self.lines if line.number == number), SHOWN)
 
 
 def fact_from(value: Any, *messages: Message | None) -> Fact[Any]:

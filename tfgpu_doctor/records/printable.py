@@ -49,6 +49,11 @@ def one_line(message: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
 
 
+def cut(text: str, most: int) -> str:
+    """At most so many characters of a text; a mark at its end says that there were more."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def without_commands(text: str, ours: bool = False) -> str:
     """Break up what a CI system would take for a command, by a blank; `ours`: except annotations, as we write them."""
     return (_COMMAND_OF_OTHERS if ours else _COMMAND).sub(lambda found: found[0] + " ", text)

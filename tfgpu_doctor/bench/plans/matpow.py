@@ -78,7 +78,7 @@ class MatPow(PlanBase):
 
         Raises TooLargeError: it does not fit.
         """
-        session.progress("choosing a size", 0.0)
+        session.progress("estimating the time" if self.size else "choosing a size", 0.0)
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
         chosen = workload_size.sane_size(slowest * workload_size.TARGET, self.power)
         names = {index: gpu.name for index, gpu in enumerate(session.found)}

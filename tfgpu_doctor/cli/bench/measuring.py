@@ -20,6 +20,7 @@ from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.output import (
     Output,
     check_executable,
+    check_python,
     detail_options,
     output_options,
     pair_outputs,
@@ -81,7 +82,7 @@ _OPTIONS = (
         "executable",
         metavar="EXE",
         type=EXECUTABLE,
-        help="Python interpreter that has TensorFlow, or its version.  [default: this one]",
+        help="Python interpreter that has TensorFlow, its environment, or its version.  [default: this one]",
     ),
     matrix_option,
     detail_options,
@@ -220,6 +221,7 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
         with bar(is_quiet=measuring.detail == "least") as progress:
             progress("examining this machine", 0.0)
             environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
+            check_python(executable, environment.python.version)
 
             def once(seconds: float) -> BenchResult:
                 result = Session(

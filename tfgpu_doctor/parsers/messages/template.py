@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
+from tfgpu_doctor.records.printable import cut
 
 SHOWN = 300  # characters of a line that are kept as evidence
 MOST = 60  # different messages of one kind
@@ -74,7 +75,7 @@ def read(lines: Sequence[Line], templates: Iterable[Template]) -> tuple[Message,
             found[key] = Message(old.kind, old.line, old.text, old.values, old.count + again)
         elif number.get(which.kind, 0) < MOST:
             number[which.kind] = number.get(which.kind, 0) + 1
-            found[key] = Message(which.kind, line.number, line.text.strip()[:SHOWN], values)
+            found[key] = Message(which.kind, line.number, cut(line.text.strip(), SHOWN), values)
     return tuple(sorted(found.values(), key=lambda message: message.line))
 
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
+from tfgpu_doctor.records.printable import cut
 
 _HEAD = re.compile(r"^\W*(?:<sub>)?tfgpu (?:doctor|explain) \d+\.\d+\S*, matrix of \d")
 _VERDICT = re.compile(r"^\W*(?:ok|degraded|broken|unknown)(?:\*\*)?: ")
@@ -63,7 +64,7 @@ def _findings(lines: Sequence[Line]) -> Iterator[Message]:
         if opening and title and finding_id:
             severity = _SEVERITIES.get(opening["mark"], "error")
             values = {"id": finding_id, "severity": severity, "title": title.strip()}
-            yield Message("own-finding", line.number, line.text.strip()[:_SHOWN], values)
+            yield Message("own-finding", line.number, cut(line.text.strip(), _SHOWN), values)
 
 
 def _wrapped(begin: str, following: Sequence[Line]) -> tuple[str | None, str | None]:

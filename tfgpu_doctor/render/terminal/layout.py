@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +21,7 @@ _COMMAND = rf"(?:tfgpu [a-z]{{1,12}}|nvidia-smi)(?:{_OPTION}| [a-z]{{1,12}}\.[a-
 _UNIT = r"\d (?:%|°C|W|MHz|m?s|µs|[KMGT]i?B|[KMGTP]?FLOP|CPUs?|GPUs?|×)(?![\w%])"
 _WHOLE = re.compile(rf"\b{_COMMAND}|{_UNIT}|(?:←|<-) (?:line \d)?")
 _GLUE = "\ue000"  # stands for a blank while lines are wrapped; cleaned text never has it
+_LINK = re.compile(rf"(?<!\s)\s*((?:(?:←|<-){_GLUE})?https?://\S+)\s*")
 
 
 def hanging(head: Text, text: Text, console: Console) -> None:
@@ -32,11 +33,23 @@ def hanging(head: Text, text: Text, console: Console) -> None:
         head = Text(" " * _INDENT)
     indent = len(head)
     width = max(console.width - indent, 20)
-    for line in _glued(cleaned(text), width).wrap(console, width, overflow="fold"):
+    for line in _wrapped(_glued(cleaned(text), width), width, console):
         line.rstrip()
         line.plain = line.plain.replace(_GLUE, " ")
         console.print(Text.assemble(head, line), soft_wrap=True)
         head = Text(" " * indent)
+
+
+def _wrapped(text: Text, width: int, console: Console) -> Iterator[Text]:
+    """The lines of a text; a link that is wider is a line of its own, since a broken one can be neither copied nor
+    clicked."""
+    links = [found for found in _LINK.finditer(text.plain) if len(found[1]) > width]
+    edges = [edge for found in links for edge in (found.start(), *found.span(1), found.end())]
+    for place, part in enumerate(text.divide(edges)):  # text, blanks, link, blanks, text, ...
+        if place % 4 == 2:
+            yield part
+        elif place % 4 == 0 and (part or not links):
+            yield from part.wrap(console, width, overflow="fold")
 
 
 def _glued(text: Text, width: int) -> Text:
