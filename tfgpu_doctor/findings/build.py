@@ -85,8 +85,8 @@ def release_without_cuda(
 
 def _for_python(context: Context, python: str | None, platform: str) -> str | None:
     """Which releases pip installs for a Python, where no release is named."""
-    published = context.matrix.releases(platform=platform, package="tensorflow")
-    fitting = [row for row in published if minor(python) in row.python and not row.prerelease]
+    published = context.matrix.stable(platform=platform, package="tensorflow")
+    fitting = [row for row in published if minor(python) in row.python]
     if not fitting or at_least(fitting[-1].version, "2.11") is False:
         return None
     oldest = minor(fitting[-1].version)

@@ -50,14 +50,11 @@ def _other_tag(view: PlannedEnvironment, release: Release, other: Cuda) -> Fix |
 
 def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
     """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
-    rows = view.matrix.releases(platform=view.target.platform, package="tensorflow")
+    rows = view.matrix.stable(platform=view.target.platform, package="tensorflow")
     fitting = [
         row
         for row in rows
-        if row.cuda
-        and not row.prerelease
-        and major(row.cuda) == cuda
-        and (view.python is None or view.python in row.python)
+        if row.cuda and major(row.cuda) == cuda and (view.python is None or view.python in row.python)
     ]
     newer = [row for row in fitting if at_least(row.version, release.version)]
     return newer[-1] if newer else next(iter(fitting), None)

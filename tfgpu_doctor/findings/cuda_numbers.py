@@ -82,8 +82,8 @@ def _answer(context: Context, release: Release | None, smi: tuple[str, str], nvc
 
 def _newest(matrix: Matrix, supported: str) -> Release | None:
     """The newest release whose CUDA a driver runs that supports this one."""
-    for row in matrix.releases(platform="linux_x86_64", package="tensorflow"):
-        if row.cuda is None or row.prerelease:
+    for row in matrix.stable(platform="linux_x86_64", package="tensorflow"):
+        if row.cuda is None:
             continue
         by_major = at_least(supported, _MINOR_COMPATIBILITY) and major(row.cuda) == major(supported)
         if by_major or at_least(supported, minor(row.cuda)):

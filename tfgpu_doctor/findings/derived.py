@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.installed_requirements import unusable
 from tfgpu_doctor.findings.message_log import MessageLog
+from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.findings.reported_libraries import reported_cuda, reported_cudnn
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.library_names import known_library
@@ -27,7 +29,10 @@ from tfgpu_doctor.records.facts import (
     Gpu,
     Known,
     Message,
+    Package,
     PciGpu,
+    Phase,
+    ShadowedModule,
     SmiResult,
     Soname,
     TfDevice,
@@ -211,6 +216,23 @@ def planned(context: Context) -> Fact[PlannedEnvironment]:
     return Known(context.planned, "the manifest") if context.planned else NOT_ASKED
 
 
+def modules_in_the_way(
+    shadowed: Fact[tuple[ShadowedModule, ...]],
+    packages: Fact[tuple[Package, ...]],
+    python_version: Fact[str],
+    phases: Fact[tuple[Phase, ...]],
+    wheel_platform: Fact[str],
+) -> Fact[tuple[ShadowedModule, ...]]:
+    """The modules from other folders that TensorFlow cannot use, where its import fails."""
+    for needed in (shadowed, packages, python_version):
+        if isinstance(needed, Unknown):
+            return needed
+    found = unusable(
+        value_or(shadowed, ()), value_or(packages, ()), value_or(python_version, ""), value_or(wheel_platform, None)
+    )
+    return Known(tuple(found) if import_fails(value_or(phases, None)) else (), "sys.path")
+
+
 def messages(messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
     if isinstance(messages, Unknown):
@@ -235,6 +257,16 @@ DERIVED: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
-        *(gpu_count, gpus_usable, required_gpus, cuda_in_use, messages, planned, reported_cuda, reported_cudnn),
+        *(
+            gpu_count,
+            gpus_usable,
+            required_gpus,
+            cuda_in_use,
+            modules_in_the_way,
+            messages,
+            planned,
+            reported_cuda,
+            reported_cudnn,
+        ),
     )
 }

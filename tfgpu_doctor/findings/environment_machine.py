@@ -8,7 +8,6 @@ from collections.abc import Collection
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
-from tfgpu_doctor.findings.installed_requirements import unusable
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
 from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.matrix.loader import Release
@@ -95,34 +94,25 @@ def packages_of_another_python(
             )
             for folder in others
         ),
-        fixes=_off_pythonpath(context, folders, others, separator),
+        fixes=_off_pythonpath(context, variables, others),
         severity=Severity.ERROR if fails else None,
         rank_first=fails,
     )
 
 
-def _off_pythonpath(context: Context, folders: list[str], others: Collection[str], separator: str) -> tuple[Fix, ...]:
-    kept = separator.join(folder for folder in folders if folder and folder not in others)
-    command = f"export PYTHONPATH={context.remedies.quote(kept)}" if kept else context.remedies.unset("PYTHONPATH")
-    return (Fix(text="Remove these folders from PYTHONPATH", commands=(command,)),)
+def _off_pythonpath(context: Context, variables: dict[str, str], folders: Collection[str]) -> tuple[Fix, ...]:
+    command = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), folders)
+    return (Fix(text="Remove these folders from PYTHONPATH", commands=(command,) if command else ()),)
 
 
 @PYTHONPATH.sign
 def other_packages_first(
-    context: Context,
-    variables: dict[str, str],
-    shadowed: tuple[ShadowedModule, ...],
-    packages: tuple[Package, ...],
-    python_version: str,
-    phases: tuple[Phase, ...] | None = None,
-    wheel_platform: str | None = None,
+    context: Context, variables: dict[str, str], modules_in_the_way: tuple[ShadowedModule, ...]
 ) -> Problem | None:
     """A folder of PYTHONPATH has a module that TensorFlow cannot use, and that the environment has, too."""
-    found = [one for one in unusable(shadowed, packages, python_version, wheel_platform) if one.via == "PYTHONPATH"]
-    if not found or not import_fails(phases):
+    found = [one for one in modules_in_the_way if one.via == "PYTHONPATH"]
+    if not found:
         return None
-    separator = ";" if context.remedies.os == "windows" else ":"
-    folders = variables.get("PYTHONPATH", "").split(separator)
     theirs = {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
     first = found[0]
     return Problem(
@@ -133,7 +123,7 @@ def other_packages_first(
             evidence(f"{one.module} {one.version or ''}".strip(), one.path, f"{one.package} {one.package_version}")
             for one in found
         ),
-        fixes=_off_pythonpath(context, folders, {one for one in folders if one.rstrip("/\\") in theirs}, separator),
+        fixes=_off_pythonpath(context, variables, theirs),
         severity=Severity.ERROR,
         rank_first=True,
     )

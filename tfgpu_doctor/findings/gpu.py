@@ -18,9 +18,13 @@ from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 def _unset(context: Context) -> tuple[Fix, ...]:
     show = "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
-    unset = "set CUDA_VISIBLE_DEVICES=" if context.remedies.os == "windows" else "unset CUDA_VISIBLE_DEVICES"
     where = "shell profile, scheduler, notebook, or os.environ in the program"
-    return (Fix(text=f"Unset the variable where it is set: {where}", commands=(show, unset)),)
+    return (
+        Fix(
+            text=f"Unset the variable where it is set: {where}",
+            commands=(show, context.remedies.unset("CUDA_VISIBLE_DEVICES")),
+        ),
+    )
 
 
 HIDDEN = finding(

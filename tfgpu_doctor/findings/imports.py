@@ -107,7 +107,7 @@ def illegal_instruction_message(
     cause = _cause(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = _avoid_instruction(context)
     if arm64 or any("hardware instruction" in message.text for message in seen):
-        newest = next(row for row in context.matrix.releases(platform="macos_arm64") if not row.prerelease)
+        newest = context.matrix.stable(platform="macos_arm64")[0]
         install = f"python3 -m pip install tensorflow=={newest.version}"
         native = ("python3 -c 'import platform; print(platform.machine())'", install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"

@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.plan.library_links import forgets_folders, link_commands
+from tfgpu_doctor.plan.library_links import forgets_folders, link_commands, link_found
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
@@ -78,13 +78,6 @@ def _searched_folder(context: Context) -> str | None:
     return next(winners, None)
 
 
-def _link(context: Context, folders: Iterable[str], target: str) -> str:
-    """Link all libraries of these folders, since those of cuDNN look for each other beside themselves."""
-    quote = context.remedies.quote
-    files = " ".join("/*/".join(map(quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
-    return f"ln -sf {files} {quote(target + '/')}"
-
-
 def tell_apart(context: Context) -> Fix:
     """How to see whether a library is missing, of another version, or not on the loader path."""
     sonames = context.facts.loader.sonames
@@ -135,7 +128,7 @@ def _linked(
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
     if release and target == _own_folder(context) and (commands := _made_visible(context, release)):
         return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
-    return (Fix(text=text, commands=(_link(context, folders, target),)),)
+    return (Fix(text=text, commands=(link_found(folders, target),)),)
 
 
 def _exported(context: Context, folders: Iterable[str]) -> Fix:
@@ -163,13 +156,9 @@ def off_library_path(context: Context, folders: Collection[str]) -> tuple[Fix, .
     if not folders:
         return ()
     value = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
-    kept = ":".join(part for part in value.split(":") if part and part.rstrip("/") not in folders)
-    command = f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}" if kept else "unset LD_LIBRARY_PATH"
-    return (
-        Fix(
-            text=f"Remove {' and '.join(sorted(folders))} from LD_LIBRARY_PATH, which comes first", commands=(command,)
-        ),
-    )
+    command = context.remedies.without_folders("LD_LIBRARY_PATH", value, folders)
+    text = f"Remove {' and '.join(sorted(folders))} from LD_LIBRARY_PATH, which comes first"
+    return (Fix(text=text, commands=(command or context.remedies.unset("LD_LIBRARY_PATH"),)),)
 
 
 def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[Fix, ...]:

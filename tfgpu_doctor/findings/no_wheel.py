@@ -105,7 +105,7 @@ def _has_later_tag(row: Release, last: Release) -> bool:
 
 def _last_before_a_tag(matrix: Matrix, versions: list[str], python: str | None) -> Release | None:
     """The last release that is offered, where all later ones for a Python of it have wheels of another tag."""
-    rows = [row for row in matrix.releases("linux_x86_64", "tensorflow") if not row.prerelease and row.glibc]
+    rows = [row for row in matrix.stable("linux_x86_64", "tensorflow") if row.glibc]
     last = next((row for row in rows if row.version in versions), None)
     if last is None or last.glibc is None:
         return None

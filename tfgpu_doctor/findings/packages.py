@@ -36,8 +36,8 @@ def _another_python(context: Context) -> tuple[Fix, ...]:
     if fixes := context.remedies.reinstall_best("it has wheels for that Python"):
         return fixes
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
-    rows = context.matrix.releases(platform=platform, package="tensorflow")
-    python = next((row.python[-1] for row in rows if not row.prerelease), "3.13")
+    rows = context.matrix.stable(platform=platform, package="tensorflow")
+    python = rows[0].python[-1] if rows else "3.13"
     text = f"Create an environment with Python {python}, and install TensorFlow there"
     return (Fix(text=text, commands=context.remedies.new_environment(python, *context.remedies.tensorflow)),)
 
@@ -76,7 +76,7 @@ def python_without_wheels(
 
 def _outside_wheels(context: Context, python_version: str, platform: str, *, is_32_bit: bool) -> Problem | None:
     """What the wheels of all releases say of a Python."""
-    rows = [row for row in context.matrix.releases(platform, "tensorflow") if not row.prerelease]
+    rows = context.matrix.stable(platform, "tensorflow")
     python = minor(python_version)
     last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
     if not rows or (last and capability(python) >= _OLDEST_PYTHON):
@@ -103,7 +103,7 @@ _PYTHON_OF_PIP = Fix(
 
 def _what_decides(context: Context) -> Fix:
     """Why pip offers nothing: the same command in the same environment would fail again."""
-    newest = next(row for row in context.matrix.releases(package="tensorflow") if not row.prerelease and row.gpu)
+    newest = next(row for row in context.matrix.stable(package="tensorflow") if row.gpu)
     python = context.remedies.python
     system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
     text = (

@@ -58,9 +58,9 @@ def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: 
 
 def no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No release that is published for the platform matches the requirement."""
-    rows = view.matrix.releases(platform=view.target.platform, package=tensorflow.name)
+    rows = view.matrix.stable(platform=view.target.platform, package=tensorflow.name)
     wanted = specifier(tensorflow.specifier)
-    newest = next((row for row in rows if not row.prerelease), None)
+    newest = next(iter(rows), None)
     if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
         return
     first, second, *_ = numbers(newest.version)

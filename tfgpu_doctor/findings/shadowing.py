@@ -6,9 +6,8 @@ import posixpath
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.installed_requirements import unusable
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.phases import import_fails, phase_named
+from tfgpu_doctor.findings.phases import phase_named
 from tfgpu_doctor.plan.startup_lines import comment_out
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, Phase, ShadowedModule
@@ -118,34 +117,21 @@ def installed_twice(
 
 
 def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
-    windows = context.remedies.os == "windows"
-    entries = variables.get("PYTHONPATH", "").split(";" if windows else ":")
-    if any(_slashes(entry).rstrip("/") == folder for entry in entries):
-        left = (";" if windows else ":").join(entry for entry in entries if _slashes(entry).rstrip("/") != folder)
-        if not left:
-            command = "set PYTHONPATH=" if windows else "unset PYTHONPATH"
-        else:
-            command = f"set PYTHONPATH={left}" if windows else f"export PYTHONPATH={context.remedies.quote(left)}"
-        return Fix(text=f"Remove {folder} from PYTHONPATH", commands=(command,))
+    on_pythonpath = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder})
+    if on_pythonpath:
+        return Fix(text=f"Remove {folder} from PYTHONPATH", commands=(on_pythonpath,))
     if user_site and _slashes(user_site) == folder:
-        command = "set PYTHONNOUSERSITE=1" if windows else "export PYTHONNOUSERSITE=1"
-        return Fix(text=f"Remove {folder}, your user site-packages, from sys.path", commands=(command,))
+        text = f"Remove {folder}, your user site-packages, from sys.path"
+        return Fix(text=text, commands=("export PYTHONNOUSERSITE=1",))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
     return Fix(text=f"Remove {folder} from sys.path (a .pth file or the program itself adds it)", commands=(command,))
 
 
 @SHADOWED.sign(conclusive=False)
-def needed_module_elsewhere(
-    context: Context,
-    shadowed: tuple[ShadowedModule, ...],
-    packages: tuple[Package, ...],
-    python_version: str,
-    phases: tuple[Phase, ...] | None = None,
-    wheel_platform: str | None = None,
-) -> Problem | None:
+def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[ShadowedModule, ...]) -> Problem | None:
     """A module that TensorFlow imports is taken from another folder, and the import fails; not through PYTHONPATH."""
-    found = [one for one in unusable(shadowed, packages, python_version, wheel_platform) if one.via != "PYTHONPATH"]
-    if not found or not import_fails(phases):
+    found = [one for one in modules_in_the_way if one.via != "PYTHONPATH"]
+    if not found:
         return None
     first = found[0]
     return Problem(

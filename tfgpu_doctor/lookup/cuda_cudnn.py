@@ -161,10 +161,8 @@ def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
     """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
     found = {
         row.version
-        for row in matrix.releases()
-        if (built := getattr(row, name)) is not None
-        and same_as_far_as_given(built, version)
-        and not Version(row.version).is_prerelease
+        for row in matrix.stable()
+        if (built := getattr(row, name)) is not None and same_as_far_as_given(built, version)
     }
     return tuple(sorted(found, key=Version, reverse=True))
 

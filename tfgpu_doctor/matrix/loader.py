@@ -127,6 +127,10 @@ class Matrix:
             self._sorted[key] = tuple(self._newest_first(platform, package))
         return self._sorted[key]
 
+    def stable(self, platform: str | None = None, package: str | None = None) -> tuple[Release, ...]:
+        """The same without release candidates and nightly builds."""
+        return tuple(row for row in self.releases(platform, package) if not row.prerelease)
+
     def _newest_first(self, platform: str | None, package: str | None) -> Iterator[Release]:
         from packaging.version import Version
 

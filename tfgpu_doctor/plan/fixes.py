@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -24,6 +24,10 @@ NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
+
+
+def _as_compared(folder: str) -> str:
+    return folder.replace("\\", "/").rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,16 @@ class Fixes:
     def unset(self, *names: str) -> str:
         """The command that removes environment variables in the user's shell."""
         return " & ".join(f'set "{name}="' for name in names) if self.os == "windows" else f"unset {' '.join(names)}"
+
+    def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None:
+        """The command that removes folders from a variable that lists them; None where its value has none of them."""
+        separator = ";" if self.os == "windows" else ":"
+        entries, removed = value.split(separator), set(map(_as_compared, folders))
+        kept = [entry for entry in entries if _as_compared(entry) not in removed]
+        if len(kept) == len(entries):
+            return None
+        left = separator.join(filter(None, kept))
+        return f"export {variable}={self.quote(left)}" if left else self.unset(variable)
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
@@ -105,6 +105,17 @@ def _commands(paths: LibraryPaths, site: str, *, subshell: bool) -> Iterator[str
         command = f"cd {site}/{links.folder} && ln -sf {files} ."
         yield f"({command})" if subshell else command
     yield from (start_line_command(line, site) for line in paths.lines)
+
+
+def link_found(folders: Iterable[str], target: str) -> str:
+    """The command that links all libraries of folders wherever they are: those of cuDNN search their own folder.
+
+    Args:
+        folders: paths as the loader has them; a part "*" is a pattern.
+        target: the folder to link them into, which TensorFlow searches.
+    """
+    files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
+    return f"ln -sf {files} {shlex.quote(target + '/')}"
 
 
 def xla_line(folder: str) -> StartLine:

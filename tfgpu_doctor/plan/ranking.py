@@ -108,7 +108,7 @@ def make_plan(
     if specifier is not None and not any(
         specifier.contains(row.version, prereleases=True) for row in matrix.releases()
     ):
-        newest = next(row.version for row in matrix.releases() if not row.prerelease)
+        newest = matrix.stable()[0].version
         raise TargetError(
             f"no release of TensorFlow matches {as_typed(specifier)}; the newest one that is known is {newest}"
         )

@@ -60,10 +60,10 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
 
 def _rows(request: PlanRequest) -> Iterator[Release]:
     target = request.target
-    for row in request.matrix.releases(platform=target.platform, package="tensorflow"):
+    for row in request.matrix.stable(platform=target.platform, package="tensorflow"):
         asked = request.specifier is None or request.specifier.contains(row.version, prereleases=True)
         old = target.glibc == NO_GLIBC or (row.glibc and target.glibc and Version(target.glibc) < Version(row.glibc))
-        if asked and row.python and not old and not row.prerelease and not row.yanked:
+        if asked and row.python and not old and not row.yanked:
             yield row
 
 

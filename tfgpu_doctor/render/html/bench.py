@@ -15,13 +15,13 @@ from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.bench_columns import columns
 from tfgpu_doctor.render.html.charts import speeds, times
 from tfgpu_doctor.render.html.charts.common import ROWS, chunks, worth_drawing
 from tfgpu_doctor.render.html.environment import environment
 from tfgpu_doctor.render.html.page import body
 from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
 from tfgpu_doctor.render.outlines import report as doctor_outline
-from tfgpu_doctor.render.terminal.bench_table import columns
 
 FEW = 3  # runs whose advice is shown run by run
 OPEN = 4  # pictures of telemetry that are open from the start

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.bench_columns import columns
 from tfgpu_doctor.render.outline import Detail
 from tfgpu_doctor.render.outlines.gauges import created, gauge, info, rate
 from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Items, Metric, Page, Sample, Suite, Table
-from tfgpu_doctor.render.terminal.bench_table import columns
 
 
 def page(result: BenchResult) -> Page:

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.render.outline import Block, Detail, Line
+from tfgpu_doctor.render.plan_words import clause, facts_of, neighbours, reason, span_of, target_line
 from tfgpu_doctor.render.shapes import Items, Page, Part
-from tfgpu_doctor.render.terminal.plan import target_line
-from tfgpu_doctor.render.terminal.plan_option import facts_of, reason
-from tfgpu_doctor.render.terminal.plan_ruled_out import clause, neighbours, span_of
 
 _COMMAND = "tfgpu plan"
 

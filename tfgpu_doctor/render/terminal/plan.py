@@ -9,15 +9,14 @@ from rich.console import Console
 from rich.text import Text
 
 from tfgpu_doctor.plan.records import Option, Plan
-from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.versions import at_least
 from tfgpu_doctor.render.console import console_for, marks
 from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.plan_words import reason, target_line
 from tfgpu_doctor.render.terminal.layout import conclude, hanging
-from tfgpu_doctor.render.terminal.plan_option import reason, show_brief, show_commands, show_in_full
+from tfgpu_doctor.render.terminal.plan_option import show_brief, show_commands, show_in_full
 from tfgpu_doctor.render.terminal.plan_ruled_out import show_ruled_out
 
-_SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
 _ROWS = 23  # of a terminal, and one for the prompt
 _MORE = ". Details: add -v"
 
@@ -81,24 +80,6 @@ def _page(plan: Plan, console: Console, room: _Room | None) -> None:
         console.print()
         show_ruled_out(plan, console, most=room.groups if room else None)
     _answer(plan, console, _MORE if room else "")
-
-
-def target_line(target: Target) -> str:
-    """One line about the machine."""
-    cards = [
-        f"{gpu.name} (compute capability {gpu.compute_capability})"
-        if gpu.name
-        else f"compute capability {gpu.compute_capability}"
-        for gpu in target.gpus
-    ]
-    counted = [f"{cards.count(card)} × {card}" if cards.count(card) > 1 else card for card in dict.fromkeys(cards)]
-    parts = [
-        " and ".join(counted) or "GPU not given",
-        f"driver {target.driver}" if target.driver else "driver not given",
-        f"Python {target.python}" if target.python else "Python not given",
-        f"{_SYSTEMS[target.os]} {target.machine}",
-    ]
-    return ", ".join(parts)
 
 
 def _all_options(plan: Plan, console: Console) -> None:

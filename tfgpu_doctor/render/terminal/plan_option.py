@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.plan.constraints import span
-from tfgpu_doctor.plan.records import Kind, Option, Plan
+from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import minor
+from tfgpu_doctor.render.plan_words import facts_of, reason
 from tfgpu_doctor.render.terminal.layout import hanging
-
-_WHY: dict[Kind, str] = {
-    "as-is": "works with everything as it is",
-    "python": "newer, with another Python",
-    "driver": "newer, with another driver",
-    "python+driver": "with another Python and a newer driver",
-    "container": "",
-    "conda-forge": "",
-    "wsl2": "Windows itself ends with 2.10",
-    "pre-release": "not released yet",
-    "metal": "",
-    "cpu": "without a GPU",
-}
 
 
 def show_brief(option: Option, plan: Plan, console: Console, *, managers: int, notes: int) -> None:
@@ -106,46 +92,6 @@ def _notes(notes: Iterable[str], console: Console) -> None:
 
 def _see(link: str, console: Console) -> None:
     console.print(Text(f"   see    {link}", "dim"), soft_wrap=True)  # a link must survive, too
-
-
-def facts_of(option: Option, day: str | None, last_branch: str | None) -> Iterator[tuple[str, str]]:
-    """What it has and needs; with the day, what it is built with, too."""
-    built = " and ".join(_versions_of(option.cuda, option.cudnn))
-    brought = " and ".join(_versions_of(option.delivered.cuda, option.delivered.cudnn)) if option.delivered else built
-    if day is None:
-        yield from [("has", brought)] if brought else []
-    elif option.delivered and (option.delivered.cuda, option.delivered.cudnn) != (minor(option.cuda), option.cudnn):
-        yield "has", f"{brought} from pip ({day}); built with {built}"
-    elif built:
-        yield "has", built
-    upto = f"to branch {last_branch}" if last_branch else "or newer"
-    needs = [f"driver {option.min_driver} {upto}"] if option.min_driver else []
-    if option.pythons:
-        needs.append(f"Python {span(option.pythons)}")
-    elif option.python and option.kind != "container":
-        needs.append(f"Python {option.python}")
-    if needs:
-        yield "needs", ", ".join(needs)
-
-
-def _versions_of(cuda: str | None, cudnn: str | None) -> Iterator[str]:
-    if cuda:
-        yield f"CUDA {cuda}"
-    if cudnn:
-        yield f"cuDNN {cudnn}"
-
-
-def reason(option: Option, plan: Plan) -> str:
-    """Why it is offered."""
-    if option.kind == "as-is" and plan.described:
-        return "matches everything you specified"
-    if option.kind == "python" and option is plan.options[0]:
-        own = any(one.kind == "as-is" for one in plan.options)
-        python = plan.target.python
-        return f"releases for Python {python} are too old" if own else f"none for Python {python}"
-    if option is plan.options[0] and "driver" in option.kind:
-        return ""  # the title says it
-    return _WHY[option.kind]
 
 
 def _steps(label: str, fixes: Iterable[Fix], console: Console) -> None:

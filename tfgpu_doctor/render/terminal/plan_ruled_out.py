@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.plan.constraints import Violation
-from tfgpu_doctor.plan.records import Plan, RuledOut
+from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.render.console import marks
+from tfgpu_doctor.render.plan_words import clause, neighbours, span_of
 from tfgpu_doctor.render.terminal.layout import hanging
 
 
@@ -35,34 +33,3 @@ def show_ruled_out(plan: Plan, console: Console, *, most: int | None) -> None:
     if rest:
         older = f"{len(rest)} older releases, down to {rest[-1]}" if len(rest) > 1 else f"{rest[0]}, too"
         hanging(head, Text(older), console)
-
-
-def neighbours(plan: Plan, reasons: int | None) -> list[tuple[list[str], tuple[Violation, ...]]]:
-    """Neighbouring releases with the same decisive reasons; at most so many `reasons` of each."""
-    groups = itertools.groupby(plan.ruled_out, lambda group: _decisive(group)[:reasons])
-    return [([version for group in found for version in group.versions], why) for why, found in groups]
-
-
-def span_of(versions: list[str]) -> str:
-    """The first and the last of some versions."""
-    return versions[0] if len(versions) == 1 else f"{versions[-1]} to {versions[0]}"
-
-
-def _decisive(group: RuledOut) -> tuple[Violation, ...]:
-    """What decides: the card or the build alone; else what no change of the machine helps against comes first."""
-    found = group.violations
-    alone = next(((one,) for one in found if one.constraint in ("tensorflow", "build", "gpu")), None)
-    return alone or tuple(sorted(found, key=lambda one: one.constraint in ("driver", "python")))
-
-
-def clause(violation: Violation) -> str:
-    """A reason in a few words."""
-    match violation.constraint:
-        case "gpu":
-            return f"no {violation.need}"
-        case "known-issue" | "yanked" | "build":
-            return violation.saw
-        case "tensorflow":
-            return "not asked for"
-        case _:
-            return f"needs {violation.need}"
