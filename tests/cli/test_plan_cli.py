@@ -89,3 +89,11 @@ def test_text_and_json_at_once(tmp_path: Path) -> None:
     done = tfgpu(*RTX, "--format", "text", "--format", "json", "--output", "-", "--output", str(file))
     assert "option 1" in done.stdout
     assert json.loads(file.read_text(encoding="utf-8"))["schema"] == "tfgpu.plan/1"
+
+
+def test_a_driver_branch_has_other_numbers_on_windows() -> None:
+    options = ("plan", "--os", "windows", "--python", "3.8", "--tensorflow", "2.4", "--format", "json", "--driver")
+    branch, number, version = (tfgpu(*options, one) for one in ("450", "451", "450.80"))
+    assert json.loads(branch.stdout)["options"] == json.loads(number.stdout)["options"]
+    assert json.loads(branch.stdout)["options"] != json.loads(version.stdout)["options"]
+    assert branch.stderr == "tfgpu: on Windows, driver branch 450 is numbered 451\n" and not number.stderr

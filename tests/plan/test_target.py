@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tfgpu_doctor.matrix.compatibility import on_windows
 from tfgpu_doctor.plan.target import (
     Target,
     TargetError,
@@ -132,3 +133,12 @@ def test_capabilities_each_once_ascending() -> None:
     assert Target(**names).capabilities == ("8.9", "12.0")
     two = spoil(healthy(), {"gpus": known((gpu(compute_capability="8.9"), gpu(compute_capability="8.9")))})
     assert len(from_facts(two, MATRIX).gpus) == 2
+
+
+@pytest.mark.parametrize(
+    ("driver", "read"),
+    [("450", "451"), ("470", "472"), ("465", "465"), ("451", "451"), ("450.80", "450.80"), ("472.50", "472.50")],
+)
+def test_driver_branches_on_windows(driver: str, read: str) -> None:
+    """Minimum drivers of CUDA 11.0 and 11.4 for Linux and Windows: 450.51 and 451.82, 470.82 and 472.50."""
+    assert on_windows(MATRIX, driver) == read

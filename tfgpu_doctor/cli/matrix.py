@@ -11,7 +11,7 @@ from tfgpu_doctor.cli.matrix_answers import Reply, shared_options, sheets, usage
 from tfgpu_doctor.cli.matrix_images import about, container, jetpack
 from tfgpu_doctor.cli.matrix_versions import cuda, cudnn, driver, python
 from tfgpu_doctor.cli.options import Group, option
-from tfgpu_doctor.cli.target import PLATFORMS, platform_options, read_platform
+from tfgpu_doctor.cli.target import PLATFORMS, platform_options, read_driver_on, read_platform
 from tfgpu_doctor.cli.values import GPU_NAME, TENSORFLOW_VERSION
 
 if TYPE_CHECKING:
@@ -157,13 +157,14 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, filters:
     from tfgpu_doctor.lookup.gpus import default_platform
     from tfgpu_doctor.lookup.release import known_package
     from tfgpu_doctor.lookup.releases import Filters
-    from tfgpu_doctor.plan.target import read_capability, read_driver, read_gpu, read_python
+    from tfgpu_doctor.plan.target import read_capability, read_gpu, read_python
 
+    system = "wsl2" if filters["wsl2"] else (platform or "").partition("_")[0]
     readers: dict[str, Callable[[str], str | None]] = {
         "python": read_python,
         "cuda": lambda text: read_version(text, "CUDA", "11.8"),
         "cudnn": lambda text: read_version(text, "cuDNN", "8.6"),
-        "driver": read_driver,
+        "driver": lambda text: read_driver_on(system, text, matrix),
         "compute_capability": lambda text: read_capability(text, matrix),
         "gpu": lambda text: read_gpu(matrix, text).name,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.cli.matrix_answers import Reply, shared_options, sheets, usage_errors, version_argument
 from tfgpu_doctor.cli.options import define_command
-from tfgpu_doctor.cli.target import platform_options, read_platform
+from tfgpu_doctor.cli.target import platform_options, read_driver_on, read_platform
 from tfgpu_doctor.cli.values import CUDA_VERSION, CUDNN_VERSION, DRIVER_VERSION, PYTHON_VERSION
 
 
@@ -70,7 +70,6 @@ def driver(version: str | None, os: str | None, machine: str | None, platform: s
     VERSION is a driver such as 570.86.10, or a branch such as 570; without it, all known branches are listed.
     """
     from tfgpu_doctor.lookup.drivers import all_drivers, driver_answer
-    from tfgpu_doctor.plan.target import read_driver
 
     where = read_platform(os, machine, platform) or "linux_x86_64"
     matrix, page = reply.matrix, sheets("matrix_versions")
@@ -79,7 +78,7 @@ def driver(version: str | None, os: str | None, machine: str | None, platform: s
         reply.give(every, page.drivers(every))
         return
     with usage_errors():
-        answer = driver_answer(matrix, read_driver(version), where)
+        answer = driver_answer(matrix, read_driver_on(where.partition("_")[0], version, matrix), where)
     reply.give(answer, page.driver(answer))
 
 

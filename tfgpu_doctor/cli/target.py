@@ -9,6 +9,7 @@ import click
 
 from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.values import GPU_NAME, Listed, OneOf
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
@@ -76,9 +77,23 @@ def read_target(matrix: Matrix, *, platform: str | None, **options: Any) -> Targ
         system, _, machine = platform.partition("_")
         options |= {"os": system, "machine": "x86_64" if machine == "amd64" else machine}
     try:
+        if options["driver"] is not None:
+            options["driver"] = read_driver_on(options["os"], options["driver"], matrix)
         return describe(matrix, **options)
     except TargetError as error:
         raise click.UsageError(str(error)) from error
+
+
+def read_driver_on(os: str | None, text: str, matrix: Matrix) -> str:
+    """Read a driver version or branch; WSL2 uses the driver of Windows. Raises TargetError: it is neither."""
+    from tfgpu_doctor.matrix.compatibility import on_windows
+    from tfgpu_doctor.plan.target import read_driver
+
+    driver = read_driver(text)
+    here = on_windows(matrix, driver) if os in ("windows", "wsl2") else driver
+    if here != driver:
+        say(f"tfgpu: on Windows, driver branch {driver} is numbered {here}")
+    return here
 
 
 def read_platform(os: str | None, machine: str | None, platform: str | None) -> str | None:

@@ -77,6 +77,22 @@ def driver_reaches(driver: str, minimum: str) -> bool:
 _NEXT_BRANCH = {"367": 370, "390": 396, "470": 495, "580": 590}
 
 
+def on_windows(matrix: Matrix, driver: str) -> str:
+    """A driver branch by its newest known number on Windows, "451" for 450; a version stays as it is.
+
+    The minimum drivers of a toolkit for the two systems are of one branch. A number that is no branch on Linux is one
+    of Windows.
+    """
+    if not driver.isdecimal():
+        return driver
+    of_branch = (
+        row.min_driver_windows
+        for row in matrix.data.cuda
+        if row.min_driver_windows and row.min_driver_linux and major(row.min_driver_linux) == driver
+    )
+    return major(max((driver, *of_branch), key=numbers))
+
+
 def beyond_the_known(matrix: Matrix, driver: str) -> str | None:
     """The newest driver branch that came with a CUDA toolkit, where a driver is of a newer one; None where not."""
     known = (one for row in matrix.data.cuda for one in (row.min_driver_linux, row.min_driver_windows) if one)
