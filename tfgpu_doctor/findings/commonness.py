@@ -14,15 +14,10 @@ from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.records.facts import Message, TfDevice, lists_gpu
 from tfgpu_doctor.records.versions import at_least
 
+# findings whose fixes are for any cause
+WITHOUT_CAUSE = ("gpu.not-visible", "gpu.fewer-than-required", "tf.import-failed", "tf.run-failed")
 # findings that say what is seen, and not why
-SYMPTOMS = (
-    "gpu.not-visible",
-    "gpu.fewer-than-required",
-    "tf.import-failed",
-    "tf.run-failed",
-    "tf.known-bug",
-    "benign.log",
-)
+SYMPTOMS = (*WITHOUT_CAUSE, "tf.known-bug", "benign.log")
 _BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
 _ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU build was tensorflow-gpu
 _OLDEST_OF_WHEELS, _JIT, _NEWEST = (

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from tfgpu_doctor.findings.commonness import WITHOUT_CAUSE
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
 
@@ -71,9 +72,12 @@ def blocks(report: Report) -> Iterator[Block]:
     titles = {finding.id: finding.title for finding in report.findings}
     shown = [finding for finding in report.findings if finding.root_cause and not finding.possible]
     notes = [finding for finding in shown if finding.severity is Severity.NOTE]
-    asked = _asked_below(report)
-    yield from (block(_asking_once(finding, asked), titles) for finding in shown if finding not in notes)
-    yield from _possible_causes(report)
+    possible = list(_possible_causes(report))
+    asked, general = _asked_below(report), _for_any_cause(shown) if possible else ()
+    yield from (block(_without(finding, asked, general), titles) for finding in shown if finding not in notes)
+    if possible:
+        yield from possible[:-1]
+        yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
     yield from (block(finding, titles) for finding in notes)
     if report.verdict == "unknown" and report.source == "text":
         yield Block(
@@ -92,10 +96,29 @@ def _asked_below(report: Report) -> set[str]:
     return {command for fix in fixes for command in (*fix.commands, "tfgpu doctor")}
 
 
-def _asking_once(finding: Finding, asked: set[str]) -> Finding:
-    """The finding without the commands that stand below it, where they decide on it, too."""
-    left = tuple(fix for fix in finding.fixes if not (fix.decides and asked.issuperset(fix.commands)))
-    return structs.replace(finding, fixes=left)
+def _for_any_cause(findings: list[Finding]) -> tuple[Fix, ...]:
+    """The fixes of symptoms, which come after what decides between their possible causes."""
+    return tuple(fix for finding in findings if finding.id in WITHOUT_CAUSE for fix in finding.fixes)
+
+
+def _without(finding: Finding, asked: set[str], general: tuple[Fix, ...]) -> Finding:
+    """The finding without what stands below it: commands that decide on it, too, and fixes for any cause."""
+    left = (fix for fix in finding.fixes if not (fix.decides and asked.issuperset(fix.commands)))
+    return structs.replace(finding, fixes=tuple(fix for fix in left if fix not in general))
+
+
+def least(report: Report) -> Iterator[Block]:
+    """The first problem with its first fix; where it has none, the likeliest cause and what decides on it."""
+    shown = [block for block in blocks(report) if block.mark != "note"]
+    causes = [line for block in shown for line in _of(block, "cause")]
+    if shown and not _of(shown[0], "cause"):
+        fixes = _of(shown[0], "fix")[:1]
+        yield shown[0]._replace(lines=fixes, docs="")
+        if fixes:
+            return
+    if causes:
+        fixes = tuple(line for block in shown if _of(block, "cause") for line in _of(block, "fix"))[:1]
+        yield Block("unknown", f"Possible cause: {causes[0].text}", fixes, (causes[0].id,))
 
 
 def brief(block: Block) -> Block:

@@ -10,7 +10,7 @@ from tfgpu_doctor.records.units import count
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, skipped, undetermined
+from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, least, skipped, undetermined
 from tfgpu_doctor.render.stack import Layer, layers_of
 from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
 
@@ -44,11 +44,8 @@ def render(report: Report, console: Console, detail: Detail = "normal") -> None:
 def show_least(report: Report, sentence: str, console: Console) -> None:
     """Print the verdict, the first problem and its first fix."""
     show_verdict(report, sentence, console, first=True)
-    first = next(iter(blocks(report)), None)
-    if first is not None and first.mark != "note":
-        show_block(
-            first._replace(lines=tuple(line for line in first.lines if line.label == "fix")[:1], docs=""), console
-        )
+    for place, block in enumerate(least(report)):
+        show_block(block, console, close=place > 0)
 
 
 def _show_stack(layers: tuple[Layer, ...], console: Console) -> None:
