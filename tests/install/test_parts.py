@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import shutil
 import sys
-from contextlib import suppress
+import tarfile
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,18 +16,20 @@ import msgspec
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.install.fakes import quick_environment
 from tfgpu_doctor.install import resolved, room, tools
 from tfgpu_doctor.install.choice import Choice, choose, host_target
 from tfgpu_doctor.install.commands import Commands
 from tfgpu_doctor.install.failures import CommandError, RefusedError
-from tfgpu_doctor.install.folder import python_of
+from tfgpu_doctor.install.folder import TEMPORARY, python_of
 from tfgpu_doctor.install.interpreters import Interpreters
-from tfgpu_doctor.install.records import Package
+from tfgpu_doctor.install.records import Method, Package
 from tfgpu_doctor.install.resolved import UnreadableError
 from tfgpu_doctor.install.tools import of_pylock_text
 from tfgpu_doctor.install.variables import OURS, dropped, of_children
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.parsing import MatrixError
+from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.library_links import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
@@ -270,16 +276,18 @@ def test_nothing_is_built_but_what_the_matrix_names(tmp_path: Path) -> None:
         'lock-version = "1.0"\n[[packages]]\nname = "wrapt"\nversion = "1.12.1"\n', encoding="utf-8"
     )
     wanted, commands = tmp_path / "requirements.txt", cast(Commands, Noted())
-    (tmp_path / "wheels").mkdir()
-    tools.Pip().resolve(commands, tmp_path, wanted, print, built)
-    chosen = tools.Uv("uv").resolve(commands, tmp_path, wanted, print, built)
-    for argv in ran:
-        after = argv[argv.index("--only-binary") :]
-        assert after[:4] == ["--only-binary", ":all:", "--no-binary", "clang,termcolor,wrapt"] or "compile" in argv
-        assert {":all:", "clang,termcolor,wrapt"} <= {*argv}
+    folder = tmp_path / TEMPORARY / "built"
+    for tool in (tools.Pip(), tools.Uv("uv")):
+        chosen = tool.resolve(commands, tmp_path, wanted, print, built)
+        build, choose = ran
+        assert build[build.index("--no-binary") + 1] == "clang,termcolor,wrapt" and "--require-hashes" in build
+        assert built[2].sha256 in (folder / "archives.txt").read_text(encoding="utf-8")
+        assert "--no-binary" not in choose and choose[choose.index("--find-links") + 1] == str(folder)
+        assert all(argv[argv.index("--only-binary") + 1] == ":all:" for argv in ran)
+        shutil.rmtree(tmp_path / TEMPORARY)
+        ran.clear()
     text = resolved.lock_text(tuple(resolved.with_archives(chosen, built)), python="3.8.18", platform="linux_x86_64")
     assert "--require-hashes --only-binary :all: --no-binary wrapt -r" in text and built[2].sha256 in text
-    ran.clear()
     tools.Pip().resolve(commands, tmp_path, wanted, print)
     assert all("--no-binary" not in argv for argv in ran)
     other = tmp_path / "matrix.yaml"
@@ -290,6 +298,61 @@ def test_nothing_is_built_but_what_the_matrix_names(tmp_path: Path) -> None:
     )
     with suppress(MatrixError):
         assert Matrix.load(str(other)).data.source_only == MATRIX.data.source_only
+
+
+_BACKEND = """
+import os, zipfile
+open(os.environ["TFGPU_TEST_READY"], "a").close()
+def build_wheel(folder, *_):
+    name, info = "old-1.0-py3-none-any.whl", "old-1.0.dist-info"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: old\\nVersion: 1.0\\n")
+        wheel.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "/RECORD", "")
+    return name
+"""
+
+
+@pytest.mark.parametrize("method", ["pip", "uv"])
+def test_an_archive_is_built_only_if_it_has_the_hash(method: Method, tmp_path: Path) -> None:
+    """Nothing of one that was changed is run, not even to learn what it requires."""
+    index, prefix, ran = tmp_path / "index", tmp_path / "env", tmp_path / "ran"
+    quick_environment(prefix)
+    index.mkdir()
+    with tarfile.open(index / "old-1.0.tar.gz", "w:gz") as archive:
+        project = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+        for name, text in (
+            ("own.py", _BACKEND),
+            ("pyproject.toml", project),
+            ("PKG-INFO", "Name: old\nVersion: 1.0\n"),
+        ):
+            inside = tarfile.TarInfo(f"old-1.0/{name}")
+            inside.size = len(text)
+            archive.addfile(inside, io.BytesIO(text.encode()))
+    of_file = hashlib.sha256((index / "old-1.0.tar.gz").read_bytes()).hexdigest()
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(index)}
+    commands = Commands({**os.environ, **offline, "TFGPU_TEST_READY": str(ran)})
+    tool = tools.find_tool(method, os.environ, (), "3.11")
+    if tool is None:
+        pytest.skip(f"no {method} here")
+    for sha256, found in (("0" * 64, False), (of_file, True)):
+        (prefix / TEMPORARY).mkdir()
+        wanted = prefix / TEMPORARY / "requirements.txt"
+        wanted.write_text("old\n")
+        built = (SourceOnly(package="old", version="1.0", tensorflow=">=2", sha256=sha256, source="x"),)
+        with suppress(CommandError) if not found else nullcontext():
+            (package,) = tool.resolve(commands, prefix, wanted, print, built)
+        assert ran.exists() is found
+        if not found:
+            assert "DO NOT MATCH THE HASHES" in "".join(commands.log)
+            shutil.rmtree(prefix / TEMPORARY)
+    (package,) = resolved.with_archives((package,), built)
+    assert package.hashes[1:] == (f"sha256:{of_file}",)
+    lock = prefix / "lock.txt"
+    lock.write_text(resolved.lock_text((package,), python="3.11", platform="linux_x86_64"))
+    ran.unlink()
+    tool.install(commands, prefix, lock, print, built)
+    assert list(prefix.glob("lib/*/site-packages/old-1.0.dist-info")) and not ran.exists()
 
 
 def test_a_version_is_the_program_that_was_found(tmp_path: Path) -> None:

@@ -70,8 +70,11 @@ class Uv:
         self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
     ) -> tuple[Package, ...]:
         """As a pylock.toml, in which the size of each wheel stands."""
-        options = ["--python", python_of(prefix), *_to_build(built)]
-        return self.choose(commands, wanted, options, timeout=RESOLVE, on_line=on_line)
+        wheels = _build(commands, prefix, built, on_line)
+        options = ["--python", python_of(prefix), *_found_in(wheels)]
+        packages = self.choose(commands, wanted, options, timeout=RESOLVE, on_line=on_line)
+        own = {one.name: one for one in _wheels_in(wheels)} if wheels else {}
+        return tuple(own.get(one.name, one) for one in packages)
 
     def choose(
         self,
@@ -91,7 +94,8 @@ class Uv:
 
     def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
         """Install the lock file."""
-        argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS, *_to_build(built)]
+        argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS]
+        argv += _found_in(_built_wheels(prefix) if built else None)
         argv += ["--requirements", str(lock)]  # whose hashes uv verifies
         commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
 
@@ -112,11 +116,10 @@ class Pip:
         self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
     ) -> tuple[Package, ...]:
         """By downloading them: pip does so for a trial run, too, and again for the installation if it has no cache."""
-        folder = wanted.with_name(_DOWNLOADED)
-        argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), *_WHEELS, *_to_build(built)]
-        argv += ["--use-pep517", "--requirement", str(wanted)]  # which builds in an environment of its own
-        commands.run("choosing the packages", argv, timeout=INSTALL, on_line=on_line)
-        return tuple(_downloaded(path) for path in sorted(folder.glob("*.whl")))
+        wheels, folder = _build(commands, prefix, built, on_line), wanted.with_name(_DOWNLOADED)
+        argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), *_WHEELS, *_found_in(wheels)]
+        commands.run("choosing the packages", [*argv, "--requirement", str(wanted)], timeout=INSTALL, on_line=on_line)
+        return _wheels_in(folder)
 
     def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
         """Install what was downloaded, and built."""
@@ -198,9 +201,36 @@ def require_tool(method: Method, specs: tuple[str, ...], python: str, environ: M
     return tool
 
 
-def _to_build(built: Built) -> list[str]:
-    """Exceptions from _WHEELS."""
-    return ["--no-binary", ",".join(one.package for one in built)] if built else []
+def _build(commands: Commands, prefix: Path, built: Built, on_line: OnLine) -> Path | None:
+    """Make wheels of the archives of `built`, in a folder of their own; None where there are none.
+
+    A resolver runs setup.py of an archive to learn its requirements, before it looks at any hash. With
+    --require-hashes pip compares the hash with what it has downloaded, before it unpacks it.
+    """
+    if not built:
+        return None
+    folder = _built_wheels(prefix)
+    folder.mkdir(parents=True, exist_ok=True)
+    archives = folder / "archives.txt"
+    lines = (f"{one.package}=={one.version} --hash=sha256:{one.sha256}\n" for one in built)
+    archives.write_text("".join(lines), encoding="utf-8")
+    argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), "--no-deps", "--require-hashes"]
+    argv += [*_WHEELS, "--no-binary", ",".join(one.package for one in built)]  # pip takes wheels of setuptools
+    argv += ["--use-pep517", "--requirement", str(archives)]  # which builds in an environment of its own
+    commands.run("building packages that have no wheel", argv, timeout=RESOLVE, on_line=on_line)
+    return folder
+
+
+def _built_wheels(prefix: Path) -> Path:
+    return prefix / TEMPORARY / "built"
+
+
+def _found_in(folder: Path | None) -> list[str]:
+    return ["--find-links", str(folder)] if folder else []
+
+
+def _wheels_in(folder: Path) -> tuple[Package, ...]:
+    return tuple(_described(path) for path in sorted(folder.glob("*.whl")))
 
 
 def _pip(prefix: Path) -> list[str]:
@@ -223,7 +253,7 @@ def _upgrade_pip(commands: Commands, prefix: Path) -> None:
         commands.run("upgrading pip", argv, timeout=QUICK * 3)
 
 
-def _downloaded(path: Path) -> Package:
+def _described(path: Path) -> Package:
     name, version, _, _ = parse_wheel_filename(path.name)
     digest = sha256()
     for chunk in chunks(str(path)):
