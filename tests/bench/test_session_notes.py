@@ -36,7 +36,26 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     rule = StoppingRule(deadline=30.0)
     Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
     (line,) = said
-    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 4[12] s", line)
+    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 3[0-2] s", line)
+
+
+@pytest.mark.parametrize("start", [0.4, 1.5, 20.0])
+@pytest.mark.parametrize(("labels", "processes"), [(["CPU"], 1), (["CPU", "1 GPU", "2 GPUs"], 5)])
+def test_the_limit_is_at_most_twice_the_estimate_where_samples_have_little_time(
+    start: float, labels: list[str], processes: int
+) -> None:
+    """What processes are granted follows from the start of the first one, be the machine fast or slow."""
+    rule = StoppingRule(deadline=1.0)  # twice min_seconds
+    session = Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, processes=processes)
+    session.start, began = start, session.schedule.clock()
+    said: list[str] = []
+    session.announce = said.append
+    session.begin(labels, len(labels))
+    found = re.search(r"about ([0-9.]+) s, at most ([0-9.]+) s", said[0])
+    assert found, said
+    about, most = map(float, found.groups())
+    assert about < most <= 2.1 * about  # both are rounded
+    assert session.schedule.end == pytest.approx(began + most, abs=0.6)
 
 
 @pytest.mark.parametrize(("size", "doing"), [(None, "choosing a size"), (512, "estimating the time")])

@@ -37,8 +37,10 @@ from tfgpu_doctor.records.units import count, seconds
 # times that the first process took to start, as long as a case takes until its first sample: with its inputs, tracing,
 # warm-up and verification
 READY = 2.0
-READY_LEAST = 10.0  # seconds for that which a case is given at least: compiling has nothing to do with the import
-BESIDES = 1.0  # seconds for what a run needs beside its start and its samples, in a process that stays over its runs
+GRANT = (
+    2.0  # times what the starts will take by that, which they are given: on an idle machine, "at most" is near "about"
+)
+BESIDES = 1.0  # seconds for what a run needs beside its samples in a process that another run has started
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
@@ -169,12 +171,12 @@ class Session:
         rule, runs = self.rule, len(labels)
         slowest = expected or rule.min_seconds / rule.min_samples
         starts = self.start * (READY * processes * self.processes - 1)
-        granted = max(starts, READY_LEAST * processes * self.processes)
+        granted = GRANT * starts + BESIDES * max(runs - processes, 0)
         least = max(slowest * rule.min_samples, rule.min_seconds) + rule.min_seconds * (runs - 1)
         warm_ups = slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes
         most = rule.deadline * runs if sampling is None else sampling
         about = starts + warm_ups + max(min(least, most), slowest)
-        limit = max(granted + warm_ups + most + BESIDES * runs if math.isinf(self.limit) else self.limit, about)
+        limit = max(granted + warm_ups + most if math.isinf(self.limit) else self.limit, about)
         self.schedule.begin(runs + besides, limit)
         names = dict.fromkeys(labels)
         what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
