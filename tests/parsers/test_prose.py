@@ -21,6 +21,32 @@ SAID = {
         "I have CUDA 9.0 installed right now, but I had CUDA 9.1 in the past",
         ["cuda 9.0 here", "cuda 9.1 elsewhere"],
     ),
+    "the past, before it": (
+        "Only Cuda 9.0 is installed, in the past I had Cuda 9.1",
+        ["cuda 9.0 here", "cuda 9.1 elsewhere"],
+    ),
+    "before, in a clause of its own": (
+        "CUDA 11.8 is installed. Previously I had CUDA 10.1",
+        ["cuda 11.8 here", "cuda 10.1 elsewhere"],
+    ),
+    "tried": ("I already tried CUDA 11.2; now it is CUDA 11.8", ["cuda 11.2 elsewhere", "cuda 11.8 here"]),
+    "what is wanted, behind it": (
+        "cuda 9.2 is what the program takes. Cuda 10.0 is what I have",
+        ["cuda 9.2 wanted", "cuda 10.0 here"],
+    ),
+    "a lower bound": ("or TensorFlow 2.4 or later", ["tensorflow 2.4 wanted"]),
+    "an old GPU": ("with my old GPU, a GTX 970, it worked", ["gpu GTX 970 elsewhere"]),
+    "nvcc and nvidia-smi": ("nvidia-smi and nvcc both say CUDA 11.8", ["cuda 11.8 here"]),
+    "a contrast": (
+        "I have tensorflow 1.14 but the code needs tensorflow 2.3",
+        ["tensorflow 1.14 here", "tensorflow 2.3 wanted"],
+    ),
+    "a bare number beside a GPU's word": ("my graphics card is a 3080", ["gpu 3080 here"]),
+    "two kinds of version": ("cuDNN 8.1 for CUDA 11.2 is installed", ["cudnn 8.1 here", "cuda 11.2 here"]),
+    "an error's text": ("ImportError: CUDA 11.2 was not found", []),
+    "a package's pin": ("tensorflow==2.4.0", []),
+    "a command": ("$ pip install tensorflow 2.4", []),
+    "too long for a sentence": ("CUDA 11.2 " * 300, []),
     "another machine": ("It works on my other computer with CUDA 11.2", ["cuda 11.2 elsewhere"]),
     "what the driver supports": ("nvidia-smi shows CUDA Version: 12.2", ["supported 12.2 here"]),
     "Chinese": (
@@ -41,6 +67,12 @@ NO_GPU = (
     "list_physical_devices('GPU') returns []",
     "tf.test.is_gpu_available() False",
     "GPU not found",
+    "why can't I get my GPU to start",
+    "Tensorflow just doesn't recognize my GPU any more",
+    "the model runs on the CPU only",
+    "gpu usage is 0%",
+    "Tensorflow trouve aucune carte graphique",
+    "tensorflow使用cpu",
     "I can't get tensorflow to use my gpu",
     "it falls back to the CPU",
     "GTX 760 not detected, it uses the cpu right away",
@@ -60,6 +92,10 @@ A_GPU = (
     "Training on CPU works, on GPU it crashes",
     "GPU memory is not enough",
     "Does TensorFlow support my GPU?",
+    "I suspect that the gpu version running doesn't go well with it",
+    "that version has no GPU on native windows",
+    "I do not know which version to use",
+    "placa-mãe nova, tudo funciona",
 )
 
 

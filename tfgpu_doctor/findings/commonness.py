@@ -89,7 +89,8 @@ def _situations(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> Iterat
     if not log.complains:
         yield "hangs", None if lists_none else log.first("job-hangs")
         yield "slow", slow
-    yield "import", last if log.stops_import else None
+    dies = log.has("native-runtime-failed") or (log.has("import-line") and log.has("segmentation-fault"))
+    yield "import", last if dies or log.stops_import else None
     yield "no GPU", (log.first("no-gpu-listed") or last) if lists_none else None
     yield "slow", slow
     yield "fails", log.first("failure-said") or (last if log.complains else None)

@@ -61,6 +61,13 @@ TEMPLATES = (
     ),
     template(
         "works-elsewhere",
+        "works|worked|is fine",
+        r"\b(?:in|on|from|under|outside(?: of)?|inside) (?:the |my |a |another )?"
+        r"(?P<where>terminal|command[- ]line|shell|console|cmd|anaconda prompt|powershell|host|other env\w*)"
+        r"[ ,]{1,2}(?:`[^`\n]{1,60}` |(?!no|never|nothing|only)[\w.]{1,30} ){0,4}?(?:works|worked|is fine)\b",
+    ),
+    template(
+        "works-elsewhere",
         "torch",
         r"\b(?P<where>torch)\.cuda\.is_available\(\)\W{0,4}(?:\w+ ){0,2}True|\bpy?torch (?:can |does |also )?"
         r"(?:see|detect|use|find|recogni[sz]e|work)s?\b",
@@ -179,7 +186,7 @@ TEMPLATES = (
     ),
     template(
         "two-tensorflows",
-        "tensorflow-gpu|tensorflow_gpu|cpu version|installing both|install both|have both",
+        "tensorflow-gpu|tensorflow_gpu|cpu version|installing both|install both|have both|with both",
         r"\btensorflow(?:-gpu)?==[\d.]{3,8} and tensorflow(?:-gpu)?==[\d.]{3,8} (?:are |were )?installed"
         r"|\bboth (?:of )?`?tensorflow`? and `?tensorflow-gpu`?|\b`?tensorflow(?:-gpu)?`? and `?tensorflow(?:-gpu)?`? "
         r"(?:are |were |got )?both (?:are |were |got )?installed|\binstalled both (?:the )?(?:cpu|gpu) and "
@@ -188,6 +195,7 @@ TEMPLATES = (
         r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b"
         r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
         r"|\b(?:install(?:ing|ed)?|hav(?:e|ing)) both\b(?! CUDA| python).{0,60}\b(?:tensor ?flow|tf|gpu)\b"
+        r"|\bwith both (?:of them |packages )?installed\b.{0,60}\b(?:tensor ?flow|tf|gpu)\b"
         r"|\binstall(?:s|ed|ing)? (?:the )?cpu(?:[- ]only)? version\b.{0,60}"
         r"\b(?:even (?:if|when|though)|overrid|overwrit)",
     ),

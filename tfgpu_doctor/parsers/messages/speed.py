@@ -67,6 +67,13 @@ TEMPLATES = (
         r" (?:with|on|using) (?:the |a )?CPU\b",
     ),
     template(
+        "time-on-both",
+        "with cpu|on cpu|on the cpu|with the cpu|using cpu|using the cpu",
+        rf"\b(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b[^.;\n]{{0,20}} (?:with|on|using) (?:the |a )?CPU\b"
+        rf"[^\n]{{0,30}}?\b(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b[^.;\n]{{0,20}}"
+        r" (?:with|on|using) (?:the |a )?GPU\b",
+    ),
+    template(
         "time-on-device",
         "cpu|gpu",
         rf"^[\s>*#-]*(?:on |with |using )?(?:the |a )?(?P<device>CPU|GPU)\b(?: ?\(\w[\w ]{{0,20}}\))?{_COST}"

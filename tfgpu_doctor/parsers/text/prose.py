@@ -128,11 +128,12 @@ _WANTED = re.compile(
     r"|必须|需要|吗|you may install|cuda version:)",
     re.IGNORECASE,
 )
+_IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
 _SUPPORTED = re.compile(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:", re.IGNORECASE)
 _TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
 _ELSEWHERE = re.compile(
-    r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|last (?:week|month|year)"
+    r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
     r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
     r"|old (?:machine|computer|pc|laptop|card|gpu)|friend|colleague|uninstall\w*|removed?"
     r"|(?:also|have|already)? ?tried|downgraded from|upgraded from|updated from)\b",
@@ -229,7 +230,7 @@ def stance(clause: str, start: int, end: int) -> str:
     )
     if _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
         return "elsewhere"
-    return "wanted" if _WANTED.search(before) or _WANTED.search(after) else "here"
+    return "wanted" if _WANTED.search(before) or _WANTED.search(after) or _IS_WHAT.match(after) else "here"
 
 
 # ------------------------------------------------------------------------------------------------ what goes wrong
@@ -251,11 +252,13 @@ _ABOUT_GPU = (
 )
 _NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
-    rf"|\b{_A_GPU}\W+(?:\w+\W+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found|available|visible|seen)"
+    rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
+    rf"|\b{_A_GPU}(?! version)\W+(?:\w+\W+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?"
+    rf"(?:{_SEES}|found|available|visible|seen)"
     rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used|detected|found"
     rf"|recogni|seen)"
     rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
-    rf"|\b(?:sees?|finds?|detects?|shows?|lists?|has|have|got|gives?) no {_A_GPU}"
+    rf"|\b(?:sees?|finds?|detects?|shows?|lists?|(?<!version )has|have|got|gives?) no {_A_GPU}"
     r"|\b(?:only|just|always|still|keeps?|falls? back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
     r"|to |the |my |uses? |using )"
     r"(?:the |my )?cpu\b"

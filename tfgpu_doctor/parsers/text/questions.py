@@ -68,11 +68,11 @@ _WHETHER = re.compile(
     re.IGNORECASE,
 )
 _WORKS = re.compile(
-    r"\b(?:use|using|run|runs|work|works|install\w*|support\w*|compatib\w*|possible|train|take|need|nutzen|läuft|funktion\w*"
+    r"\b(?:use|using|run|runs|work|works|install\w*|support\w*|compatib\w*|possible|train|take|need(?:ed)?|nutzen|läuft|funktion\w*"
     r"|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用",
     re.IGNORECASE,
 )
-_CHECKS = re.compile(r"\b(?:check|verify|know|tell|see|confirm|make sure|find out|determine)\b", re.IGNORECASE)
+_CHECKS = re.compile(r"\b(?:check(?:ing)?|verify|know|tell|see|confirm|make sure|find out|determine)\b", re.IGNORECASE)
 _USES = re.compile(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b", re.IGNORECASE)
 _THE_GPU = re.compile(r"\bgpu\b", re.IGNORECASE)
 _FIRST = re.compile(

@@ -174,6 +174,8 @@ def _split(text: str) -> tuple[str, str]:
     separator = _FIELD_OF_FORM.match(head) or _SEPARATOR.search(head)
     if separator is None or separator.start() > 120 or separator[0].strip() == "==":
         return "", ""
+    if head[: separator.start()].endswith(("<", ">", "!", "~")):  # "CUDA version >= 11.1 is needed" is no field
+        return "", ""
     if separator.re is _FIELD_OF_FORM:  # "GPU model and memory   NVIDIA Corporation GK208 [GeForce GT 710]"
         return separator["label"], text[separator.end() :]
     return head[: separator.start()], text[separator.end() :]
