@@ -12,6 +12,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.lookup.releases import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
+from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, source, span, violations
 from tfgpu_doctor.plan.ranking import MachineState, Planner, make_plan
@@ -26,11 +27,13 @@ WHICH = finding(
     layer="TensorFlow",
     severity=Severity.NOTE,
     title="Which TensorFlow, CUDA, cuDNN and Python work together",
+    cause="a release runs with the CUDA and cuDNN that it was built for, on the GPUs that it has kernels for",
     pointless_after=("cuda.versions-differ", "perf.first-run"),
     docs="https://www.tensorflow.org/install/source#gpu",
 )
-_SYSTEMS = {"linux": " on Linux or WSL2", "windows": " on native Windows", "wsl2": " on WSL2", "macos": " on macOS"}
+_SYSTEMS = {"linux": "Linux", "windows": "native Windows", "wsl2": "WSL2", "macos": "macOS"}
 _BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is installed
+_SEE_PLAN = (Fix("See what plan says of that machine", ("tfgpu plan",)),)
 _AN = tuple("AHLMNR")  # an RTX 4090, an H100
 
 
@@ -42,11 +45,12 @@ def asked(
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """Somebody asks, and nothing in the text fails."""
-    question = next((one for one in messages.all("question") if one.values["about"] in ("release", "works")), None)
+    questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
+    question = next((one for one in questions if "tensorflow" in one.values), next(iter(questions), None))
     if context.probed or question is None or messages.complains or situation(messages, devices):
         return None
     request = PlanRequest(context.matrix, _target(context, question))
-    answer = _answer(request, question, without_nvidia=pci_gpus == ())
+    answer = _answer(request, question, without_nvidia=pci_gpus == () or "graphics" in question.values)
     if pci_gpus and pci_gpus[0].name and not request.target.gpus:
         answer = replace(answer, cause=f"{unknown_gpu(context.matrix, pci_gpus[0].name)}. {answer.cause}")
     return replace(answer, rank_first=True)
@@ -57,8 +61,10 @@ def _target(context: Context, question: Message) -> Target:
     python, driver = question.values.get("python"), question.values.get("driver")
     target = from_facts(context.facts, context.matrix, minor(python) if python else None)
     target = structs.replace(target, driver=target.driver or driver)
-    if "os" in question.values and not value_or(context.facts.host.os, None):
-        target = structs.replace(target, os="windows", machine="x86_64")
+    if question.values.get("os") == "windows" and not value_or(context.facts.host.os, None):
+        return structs.replace(target, os="windows", machine="x86_64")
+    if target.gpus and all(arm_only(one.name, one.compute_capability) for one in target.gpus):
+        return structs.replace(target, machine="aarch64")
     return target
 
 
@@ -74,6 +80,8 @@ def _answer(request: PlanRequest, question: Message, *, without_nvidia: bool) ->
             filters = Filters(platform=request.target.platform, cuda=named["cuda"], cudnn=cudnn)
             if rows := [row for row in _with_cuda(request.matrix, filters) if not violations(request, row)]:
                 return _about_cuda(request, question, filters, rows)
+        answer = _planned(request, question)
+        return replace(answer, title=f"No TensorFlow for CUDA {named['cuda']} works here. {answer.title}")
     return _planned(request, question)
 
 
@@ -99,7 +107,7 @@ def _about_release(request: PlanRequest, question: Message, row: Release) -> Pro
     title = _refusal(request, row, against[0]) if against else f"{_line(option)}{driver}"
     if question.values["about"] == "works":
         title = f"{'No' if against else 'Yes'}: {title}"
-    ways = _ways(request, question) if broken else (option,)
+    ways = _best(request, question) if broken else (option,)
     kernels = f"; compiled for compute capability {' '.join(dict.fromkeys((*row.sass, *row.ptx)))}" if row.gpu else ""
     return Problem(
         title=title,
@@ -126,7 +134,7 @@ def _refusal(request: PlanRequest, row: Release, first: Evidence) -> str:
     """The first obstacle in a sentence."""
     release = f"TensorFlow {row.version}"
     if not row.gpu:
-        return f"{release} has no GPU support{_SYSTEMS[request.target.os]}"
+        return f"{release} has no GPU support on {_SYSTEMS[request.target.os]}"
     if first.saw.startswith("compute capability"):
         return f"{release} has no kernels for{_card(request, '')} ({first.saw})"
     return f"{release} needs {first.need}, not {first.saw}"
@@ -162,17 +170,16 @@ def _about_cuda(request: PlanRequest, question: Message, filters: Filters, rows:
         f"TensorFlow {_span_of(rows)} ({minor(row.version)}: cuDNN {row.cudnn}, Python {span(row.python)})",
         cause=f"these releases load CUDA {filters.cuda}; newer releases need a newer CUDA",
         evidence=message_evidence(question, need=_built_with(row)),
-        fixes=tuple(_fixes((Planner(request).option("as-is", row), *_ways(request, question)[:1]))),
+        fixes=tuple(_fixes((Planner(request).option("as-is", row), *_best(request, question)[:1]))),
     )
 
 
 # ------------------------------------------------------------------------------------------------ what plan says
 
 
-def _ways(request: PlanRequest, question: Message, state: MachineState | None = None) -> tuple[Option, ...]:
+def _ways(options: tuple[Option, ...], question: Message, os: str) -> tuple[Option, ...]:
     """What plan ranks first; on Windows both WSL2 and Windows itself."""
-    options = make_plan(request.matrix, request.target, state=state).options
-    if request.target.os != "windows" or not options or options[0].kind == "cpu":
+    if os != "windows" or not options or options[0].kind == "cpu":
         return options[:1]
     native = next((one for one in options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
     inside = next((one for one in options if one.kind == "wsl2"), None)
@@ -181,13 +188,22 @@ def _ways(request: PlanRequest, question: Message, state: MachineState | None = 
     return tuple(found) or options[:1]
 
 
+def _best(request: PlanRequest, question: Message) -> tuple[Option, ...]:
+    return _ways(make_plan(request.matrix, request.target).options, question, request.target.os)
+
+
 def _planned(request: PlanRequest, question: Message, state: MachineState | None = None) -> Problem:
     """What plan answers for this machine."""
-    ways = _ways(request, question, state)
+    plan = make_plan(request.matrix, request.target, state=state)
+    ways = _ways(plan.options, question, request.target.os)
     if not ways:
-        return Problem(evidence=message_evidence(question), cause="no release is known to work there", fixes=())
+        title = next(iter(plan.problems), "No release is known to work there")
+        return Problem(
+            title=title, cause=" ".join(plan.problems[1:]), evidence=message_evidence(question), fixes=_SEE_PLAN
+        )
     first, target = ways[0], request.target
-    where = " on Windows" if target.os == "windows" and first.kind == "wsl2" else _SYSTEMS[target.os]
+    inside = target.os == "windows" and first.kind == "wsl2"
+    where = " on Windows" if inside else _system(target, question)
     begin = f"For{_card(request, '')}{where}" if target.gpus else f"O{where[2:]}"
     title = f"{'Without an NVIDIA GPU' if state else begin}: {_line(first)}"
     if len(ways) > 1 and first.kind == "wsl2":
@@ -195,10 +211,16 @@ def _planned(request: PlanRequest, question: Message, state: MachineState | None
     need = f"the driver must be {first.min_driver} or newer" if first.min_driver else "CUDA is for NVIDIA GPUs"
     return Problem(
         title=title,
-        cause=". ".join((need, *first.notes)),
+        cause=". ".join((need, *(() if state else plan.problems), *first.notes)),
         evidence=message_evidence(question, need=_line(first)),
         fixes=tuple(_fixes(ways)),
     )
+
+
+def _system(target: Target, question: Message) -> str:
+    """Where; without a word about it Linux is meant, whose wheels WSL2 takes as well."""
+    named = target.os != "linux" or question.values.get("os") == "linux"
+    return f" on {_SYSTEMS[target.os]}" if named else " on Linux or WSL2"
 
 
 def _card(request: PlanRequest, before: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tfgpu_doctor.parsers.messages.template import SHOWN
@@ -18,6 +19,7 @@ from tfgpu_doctor.parsers.text import prose
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 
+_FIRST_ONES = 10
 _MOST = 2_000  # lines of a text that somebody reads before asking
 _SENTENCE = re.compile(r"(?<=[?!？！。])\s*|(?<=[a-z\d)]\.)\s+(?=[A-Z])")
 
@@ -30,7 +32,7 @@ class _Topic(NamedTuple):
 
 _ASKS = re.compile(
     r"[?？]|^\W*(?:\[[^\]]{1,30}\]\W*)?(?:which|what|how|can|could|does|do|is|are|will|why|should|recommended|welche"
-    r"|wie|quelle?s?|comment|qué|cómo|cuál)\b|\b(?:need|like|want) to know\b|\bwondering\b|\btell me\b"
+    r"|wie|quelle?s?|comment|qué|cómo|cuál|qual|como)\b|\b(?:need|like|want) to know\b|\bwondering\b|\btell me\b"
     r"|哪|什么|怎么|如何|多少|吗|どの|어떤",
     re.IGNORECASE,
 )
@@ -44,7 +46,7 @@ _NEEDED = re.compile(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|shoul
 _LIBRARY = re.compile(r"\bcuda\b|cudnn|tool ?kit", re.IGNORECASE)
 _PACKAGES = re.compile(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d", re.IGNORECASE)
 _WHICH = re.compile(
-    r"\b(?:which|what|what's|whats|recommended|welche[rsnm]?|quelle?s?|qué|cu[aá]l(?:es)?|versions that)\b"
+    r"\b(?:which|what|what's|whats|recommended|welche[rsnm]?|quelle?s?|qué|cu[aá]l(?:es)?|qual|quais|versions that)\b"
     r"|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
     re.IGNORECASE,
 )
@@ -68,8 +70,8 @@ _WHETHER = re.compile(
     re.IGNORECASE,
 )
 _WORKS = re.compile(
-    r"\b(?:use|using|run|runs|work|works|install\w*|support\w*|compatib\w*|possible|train|take|need(?:ed)?|nutzen|läuft|funktion\w*"
-    r"|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用",
+    r"\b(?:use|using|run|runs|work|works|install\w*|support\w*|compatib\w*|possible|train|take|need(?:ed)?|used|ok|okay"
+    r"|fine|good|nutzen|läuft|funktion\w*|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用",
     re.IGNORECASE,
 )
 _CHECKS = re.compile(r"\b(?:check(?:ing)?|verify|know|tell|see|confirm|make sure|find out|determine)\b", re.IGNORECASE)
@@ -99,8 +101,12 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 _NATIVE = re.compile(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b", re.IGNORECASE)
-_WINDOWS = re.compile(r"\bwindows\b(?! subsystem)", re.IGNORECASE)
+_WINDOWS = re.compile(r"\bwindows(?! subsystem)(?![a-z])|윈도우", re.IGNORECASE)
 _LINUX = re.compile(r"\bwsl|\blinux\b|ubuntu|debian|fedora|centos", re.IGNORECASE)
+# a machine that has no GPU of NVIDIA's, in a text that may speak of one
+_OTHER_GRAPHICS = re.compile(
+    r"\b(?:only|just) (?:have|has|got) (?:an? )?(?:intel|amd|radeon|iris)|\braspberry", re.IGNORECASE
+)
 _SMI, _NVCC = re.compile(r"\bnvidia[- ]?smi\b", re.IGNORECASE), re.compile(r"\bnvcc\b", re.IGNORECASE)
 # 7.0 to 19.9, and no longer version
 _CUDA = re.compile(r"(?<![\d.])(?<!cudnn )v?((?:[7-9]|1\d)\.\d)(?!\d)", re.IGNORECASE)
@@ -124,17 +130,18 @@ def _apart(one: re.Match[str], other: re.Match[str]) -> int:
     return max(one.start() - other.end(), other.start() - one.end(), 0)
 
 
-def parse(lines: Sequence[Line]) -> Iterator[Message]:
-    """The first question of each kind; none in a long log."""
+def parse(lines: Sequence[Line]) -> tuple[Message, ...]:
+    """The first questions; none in a long log."""
+    return tuple(islice(_questions(lines), _FIRST_ONES))
+
+
+def _questions(lines: Sequence[Line]) -> Iterator[Message]:
     if len(lines) > _MOST:
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
-    seen: set[str] = set()
     for line in letter:
         for sentence in _SENTENCE.split(line.text) if _ASKS.search(line.text) else ():
-            about = _topic(sentence, line.text)
-            if about and about not in seen:
-                seen.add(about)
+            if about := _topic(sentence, line.text):
                 named = _named(letter, Line(line.number, sentence))
                 values = {"about": about, **named, **_circumstances(letter, shows_output=len(letter) < len(lines))}
                 yield Message("question", line.number, sentence.strip()[:SHOWN], values)
@@ -164,10 +171,13 @@ def _circumstances(letter: Sequence[Line], *, shows_output: bool) -> dict[str, s
     """Whether it is about Windows, and not WSL2; whether something may have failed."""
     text = "\n".join(line.text for line in letter)
     native = bool(_NATIVE.search(text))
-    windows = _WINDOWS.search(text) and (native or not _LINUX.search(text))
+    linux = _LINUX.search(text)
+    windows = _WINDOWS.search(text) and (native or not linux)
     trouble = "yes" if shows_output or _TROUBLE.search(text) else "no"
-    found = {"os": "windows" if windows else "", "native": "yes" if native else ""}
-    return {
-        **{key: value for key, value in found.items() if value},
+    found = {
+        "os": "windows" if windows else "linux" if linux else "",
+        "native": "yes" if native else "",
+        "graphics": "other" if _OTHER_GRAPHICS.search(text) else "",
         "trouble": trouble,
     }
+    return {key: value for key, value in found.items() if value}
