@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from tfgpu_doctor.parsers.messages.template import SHOWN
@@ -19,8 +18,9 @@ from tfgpu_doctor.parsers.text import prose
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 
-_FIRST_ONES = 10
-_MOST = 2_000  # lines of a text that somebody reads before asking
+_FIRST_ONES = 10  # questions
+_VERSIONS = ("tensorflow", "cuda", "cudnn", "python", "driver")
+_LONGEST = 20_000  # characters of a text that asks: a letter, and no log
 _SENTENCE = re.compile(r"(?<=[?!？！。])\s*|(?<=[a-z\d)]\.)\s+(?=[A-Z])")
 
 
@@ -130,21 +130,27 @@ def _apart(one: re.Match[str], other: re.Match[str]) -> int:
     return max(one.start() - other.end(), other.start() - one.end(), 0)
 
 
-def parse(lines: Sequence[Line]) -> tuple[Message, ...]:
-    """The first questions; none in a long log."""
-    return tuple(islice(_questions(lines), _FIRST_ONES))
-
-
-def _questions(lines: Sequence[Line]) -> Iterator[Message]:
-    if len(lines) > _MOST:
+def parse(lines: Sequence[Line]) -> Iterator[Message]:
+    """The first questions, each with the versions that it names, else those that stand around it; none in a log."""
+    if sum(len(line.text) for line in lines) > _LONGEST:
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
-    for line in letter:
-        for sentence in _SENTENCE.split(line.text) if _ASKS.search(line.text) else ():
-            if about := _topic(sentence, line.text):
-                named = _named(letter, Line(line.number, sentence))
-                values = {"about": about, **named, **_circumstances(letter, shows_output=len(letter) < len(lines))}
-                yield Message("question", line.number, sentence.strip()[:SHOWN], values)
+    found = [
+        (about, Line(line.number, sentence))
+        for line in letter
+        for sentence in (_SENTENCE.split(line.text) if _ASKS.search(line.text) else ())
+        if (about := _topic(sentence, line.text))
+    ][:_FIRST_ONES]
+    if not found:
+        return
+    around = _circumstances(letter, shows_output=len(letter) < len(lines))
+    there = {one.key: one.value for one in reversed(prose.parse(letter)) if one.stance == "here"}
+    for about, sentence in found:
+        beside = {one.key: one.value for one in reversed(prose.parse([sentence]))}
+        versions = {key: value for key, value in {**there, **beside}.items() if key in _VERSIONS}
+        yield Message(
+            "question", sentence.number, sentence.text.strip()[:SHOWN], {"about": about, **versions, **around}
+        )
 
 
 def _topic(sentence: str, line: str) -> str | None:
@@ -157,14 +163,6 @@ def _topic(sentence: str, line: str) -> str | None:
         if asked and not never and all(word.search(sentence) for word in one.words):
             return one.about
     return None
-
-
-def _named(letter: Sequence[Line], asked: Line) -> dict[str, str]:
-    """The versions that the question names; what other sentences name, where it is there."""
-    there = {one.key: one.value for one in reversed(prose.parse(letter)) if one.stance == "here"}
-    beside = {one.key: one.value for one in reversed(prose.parse([asked]))}
-    versions = {**there, **beside}
-    return {key: versions[key] for key in ("tensorflow", "cuda", "cudnn", "python", "driver") if key in versions}
 
 
 def _circumstances(letter: Sequence[Line], *, shows_output: bool) -> dict[str, str]:
