@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tfgpu_doctor.parsers.messages.template import SHOWN
@@ -135,12 +136,7 @@ def parse(lines: Sequence[Line]) -> Iterator[Message]:
     if sum(len(line.text) for line in lines) > _LONGEST:
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
-    found = [
-        (about, Line(line.number, sentence))
-        for line in letter
-        for sentence in (_SENTENCE.split(line.text) if _ASKS.search(line.text) else ())
-        if (about := _topic(sentence, line.text))
-    ][:_FIRST_ONES]
+    found = list(islice(_asked(letter), _FIRST_ONES))
     if not found:
         return
     around = _circumstances(letter, shows_output=len(letter) < len(lines))
@@ -151,6 +147,14 @@ def parse(lines: Sequence[Line]) -> Iterator[Message]:
         yield Message(
             "question", sentence.number, sentence.text.strip()[:SHOWN], {"about": about, **versions, **around}
         )
+
+
+def _asked(letter: Sequence[Line]) -> Iterator[tuple[str, Line]]:
+    """What is asked, and the sentence."""
+    for line in letter:
+        for sentence in _SENTENCE.split(line.text) if _ASKS.search(line.text) else ():
+            if about := _topic(sentence, line.text):
+                yield about, Line(line.number, sentence)
 
 
 def _topic(sentence: str, line: str) -> str | None:
