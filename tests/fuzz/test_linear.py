@@ -35,6 +35,7 @@ RUN_TIME = {
     "manifests.containers",
     "manifests.editing",
     "manifests.reading",
+    "matrix.instances",
     "parsers.messages.template",
     "plan.base_images",
     "plan.file_edits",

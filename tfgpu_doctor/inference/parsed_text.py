@@ -87,11 +87,11 @@ class ParsedText:
         """The first that a sentence tells of it."""
         return next((Known(one.value, stated_at(one), "stated") for one in self.said(key)), NOT_IN_TEXT)
 
-    def clauses(self, word: str) -> Iterator[tuple[int, str]]:
-        """Line and text of the clauses that have this word, of sentences alone."""
+    def clauses(self, *words: str) -> Iterator[tuple[int, str]]:
+        """Line and text of the clauses that have one of the words, of sentences alone."""
         for line in self.lines:
-            if word in line.text.lower() and prose.is_sentence(line.text):
-                yield from ((line.number, one) for one, _ in prose.clauses(line.text) if word in one.lower())
+            if _has(line.text, words) and prose.is_sentence(line.text):
+                yield from ((line.number, one) for one, _ in prose.clauses(line.text) if _has(one, words))
 
     def wanted_fact(self, key: str) -> Fact[str]:
         """The first that somebody asks for, or that a program needs; mostly it is what runs."""
@@ -114,6 +114,11 @@ class ParsedText:
     def text_of(self, number: int) -> str:
         """A line by its number, as evidence."""
         return cut(next(line.text.strip() for line in self.lines if line.number == number), SHOWN)
+
+
+def _has(text: str, words: tuple[str, ...]) -> bool:
+    low = text.lower()
+    return any(word in low for word in words)
 
 
 def fact_from(value: Any, *messages: Message | None) -> Fact[Any]:

@@ -12,19 +12,17 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from tfgpu_doctor.inference.asks import with_asks
+from tfgpu_doctor.inference.cards import cards
 from tfgpu_doctor.inference.cuda import cuda, cudnn
 from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
-from tfgpu_doctor.inference.pci_names import by_number, named
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.text.platform_hints import package_in
-from tfgpu_doctor.parsers.text.prose import card_in
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
-from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import (
@@ -35,7 +33,6 @@ from tfgpu_doctor.records.facts import (
     Known,
     Message,
     Package,
-    PciGpu,
     Python,
     TensorFlow,
     Unknown,
@@ -49,31 +46,10 @@ _APPLE_SILICON = re.compile(
     r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b",
     re.IGNORECASE,
 )
-_NOT_NVIDIA = re.compile(
-    r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega"
-    r"|none|cpu only|no gpu)",
-    re.IGNORECASE,
-)
-_NVIDIA = re.compile(
-    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|\b[avhtlpk]\d{1,3}\b|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
-    re.IGNORECASE,
-)
-_LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
-_PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
-# the line of a system's "About" page, or of neofetch
-_OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
-# the graphics of a machine whose owner never speaks of NVIDIA
-_ONLY_GRAPHICS = re.compile(
-    r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc|graphics)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD "
-    r"|ATI )?Radeon|AMD Ra[a-z]{3,5}n|(?:AMD|ATI) (?:R[579X]|Vega|GPU|card|graphics))\b.{0,40}",
-    re.IGNORECASE,
-)
 _DISTRIBUTION_NAMED = re.compile(
     r"\b(?P<name>Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Rocky|openSUSE)\b(?= ?\d| Linux|,)", re.IGNORECASE
 )
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
-_NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
-_NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^<>]+>|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
@@ -148,7 +124,7 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         cpu_model=_of(system.cpu_model),
         cpu_flags=_of(system.cpu_flags),
         container=container,
-        pci_gpus=_cards(text, matrix),
+        pci_gpus=cards(text, matrix),
     )
 
 
@@ -161,49 +137,6 @@ def _as_written(stated: Statement) -> str:
 
 def _of(seen: Seen[T] | None) -> Fact[T]:
     return Known(seen.value, f"line {seen.line}") if seen else NOT_IN_TEXT
-
-
-def _cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
-    """The NVIDIA cards that lspci lists or that a device id tells, else those that somebody names."""
-    cards = text.system.cards
-    if not cards and (line := _empty_lspci(text)):
-        return Known((), f"line {line}: lspci shows none of NVIDIA's")
-    if not cards:
-        return (by_number(text.lines, matrix) if matrix is not None else None) or _stated_cards(text)
-    found = tuple(
-        PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
-        for one in cards
-        if one.vendor == "nvidia"
-    )
-    fact = Known(found, f"line {cards[0].line}: lspci")
-    return named(fact, matrix) if matrix is not None else fact
-
-
-def _empty_lspci(text: ParsedText) -> int | None:
-    """The line of an ``lspci | grep -i nvidia`` that found nothing: a prompt follows at once."""
-    for place, line in enumerate(text.lines[:-1]):
-        if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
-            return line.number
-    return None
-
-
-def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
-    """The cards that somebody names, which is no proof that a driver sees them; none, when they are all others'."""
-    named = text.all_stated("gpu")
-    cards = [
-        one
-        for one in named
-        if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
-    ]
-    if cards:
-        found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
-        return Known(found, stated_at(cards[0]), "stated")
-    if named:
-        return Known((), stated_at(named[0]), "stated")
-    shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
-    if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
-        shown = text.find(_ONLY_GRAPHICS)
-    return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_IN_TEXT
 
 
 def _python(text: ParsedText, matrix: Matrix | None) -> Python:

@@ -15,6 +15,7 @@ from tfgpu_doctor.matrix.lint_tables import (
     driver_branches,
     drivers,
     gpu_branches,
+    instance_gpus,
     official,
     package_requirements,
     peak_products,
@@ -27,7 +28,7 @@ from tfgpu_doctor.records.versions import major, minor, numbers
 
 TABLES = (
     "architectures", "peaks", "gpus", "pci_devices", "cuda", "cudnn", "official", "libraries", "known_issues",
-    "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
+    "instances", "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
 )  # fmt: skip
 
 # table → the fields that tell its rows apart
@@ -87,6 +88,7 @@ def _keys(data: MatrixFile) -> dict[str, list[str]]:
     """What tells the rows of each table apart."""
     keys = {table: [_key(row, fields) for row in getattr(data, table)] for table, fields in _KEYS.items()}
     keys["gpus"] = [f"{name.lower()} of {row.compute_capability}" for row in data.gpus for name in row.names]
+    keys["instances"] = [name.lower() for row in data.instances for name in row.names]
     keys["packages"] += keys["nvidia"]
     return keys
 
@@ -200,8 +202,8 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 
 LINTERS: tuple[Linter, ...] = (
     sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
-    peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names, official, issues,
-    package_requirements,
+    instance_gpus, peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names,
+    official, issues, package_requirements,
 )  # fmt: skip
 
 

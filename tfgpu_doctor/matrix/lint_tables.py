@@ -112,6 +112,14 @@ def device_ids(data: MatrixFile) -> Iterator[str]:
                 seen[device] = name
 
 
+def instance_gpus(data: MatrixFile) -> Iterator[str]:
+    """The GPU of an instance type is a name of `gpus`, or no NVIDIA GPU."""
+    names = {name for row in data.gpus for name in row.names}
+    for row in data.instances:
+        if row.gpu not in names and not row.gpu.startswith("AMD "):
+            yield f"instances {row.names[0]}.gpu: {row.gpu!r} is no name of `gpus`, nor one of AMD's"
+
+
 def peak_rates(data: MatrixFile) -> Iterator[str]:
     """Tensor rates keep NVIDIA's proportions: bfloat16 like float16, TF32 half of it; no rate is zero."""
     for row in data.peaks:

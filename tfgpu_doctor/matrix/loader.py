@@ -18,6 +18,7 @@ import msgspec
 from tfgpu_doctor.files.reading import read_whole, why
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.gpu_names import NameIndex
+from tfgpu_doctor.matrix.instances import InstanceIndex
 from tfgpu_doctor.matrix.parsing import MatrixError, parse
 from tfgpu_doctor.matrix.rows import Gpu, Library, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
@@ -199,8 +200,11 @@ class Matrix:
         return found[0] if len({one.compute_capability for one in found}) == 1 else None
 
     def gpu_candidates(self, name: str) -> tuple[Gpu, ...]:
-        """All GPUs that a name can mean, the nearest first: "RTX 6000" is a card of Turing, of Ada and of Blackwell."""
-        return tuple(gpu for known in self._gpu_names.find(name) for gpu in self._gpus[known])
+        """All GPUs that a name means, the nearest first: three of "RTX 6000", that of a cloud's "p3.2xlarge"."""
+        found = self._gpu_names.find(name)
+        if not found and (instance := self.instances.find(name)):
+            found = (instance.gpu,)
+        return tuple(gpu for known in found for gpu in self._gpus.get(known, ()))
 
     def gpu_of_device(self, device_id: str) -> Gpu | None:
         """The GPU of a PCI vendor and device id, "10de:2684"; None for one that the lists do not have."""
@@ -210,6 +214,11 @@ class Matrix:
     def nearest_gpus(self, name: str) -> tuple[str, ...]:
         """Up to three known names that are written most like an unknown one."""
         return self._gpu_names.nearest(name)
+
+    @cached_property
+    def instances(self) -> InstanceIndex:
+        """The instance types of clouds."""
+        return InstanceIndex(self.data.instances)
 
     @cached_property
     def _gpu_names(self) -> NameIndex:

@@ -34,6 +34,7 @@ KEYS: dict[str, Callable[[Any], object]] = {
     "official": lambda row: row.version,
     "libraries": lambda row: row.id,
     "known_issues": lambda row: row.id,
+    "instances": lambda row: row.names,
     "containers": lambda row: (row.image, row.tag),
     "jetpacks": lambda row: row.version,
     "conda_forge": lambda row: (row.version, row.platform),

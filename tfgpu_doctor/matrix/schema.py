@@ -30,6 +30,8 @@ DeviceIds: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}( [0-9a-f]{4})*
 _Row = TypeVar("_Row")
 # The tables are held against each other, row by row; ours have up to 300.
 Rows: TypeAlias = Annotated[tuple[_Row, ...], Meta(max_length=1000)]
+# a name in which # is a number and .* a size of AWS
+InstanceName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_#-]{1,40}(\.\*)?$")]
 SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
 
 
@@ -237,6 +239,15 @@ class Container(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
+class Instance(Record, frozen=True, kw_only=True):
+    """A cloud's instance types with one GPU model (matrix/instances.py)."""
+
+    cloud: Text  # "AWS"
+    names: Annotated[tuple[InstanceName, ...], Meta(min_length=1)]  # "g4dn.*", "a2-highgpu-#g"
+    gpu: Text  # a name of `gpus`, or "AMD ..."
+    source: SourceKey
+
+
 class JetsonWheel(Record, frozen=True, kw_only=True):
     """A TensorFlow wheel of NVIDIA's for one JetPack."""
 
@@ -318,6 +329,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     official: Rows[OfficialRow] = ()
     libraries: Rows[LibrarySet] = ()
     known_issues: Rows[KnownIssue] = ()
+    instances: Rows[Instance] = ()
     containers: Rows[Container] = ()
     jetpacks: Rows[JetPack] = ()
     conda_forge: Rows[CondaBuild] = ()

@@ -180,6 +180,8 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
             f"{full} was sold with several chips, of compute capability {', '.join(sorted(several))}; say which: "
             "--compute-capability X.Y (shown by nvidia-smi --query-gpu=compute_cap --format=csv)"
         )
+    if instance := matrix.instances.find(name):
+        return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
     if by_name:
         listed = ", ".join(f"{full} ({' or '.join(sorted(several))})" for full, several in by_name.items())
         return f"{name!r} can mean {listed}; give the full name, or --compute-capability"
