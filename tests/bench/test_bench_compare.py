@@ -119,8 +119,16 @@ def test_samples_that_others_disturbed_are_left_out() -> None:
     assert found.base and found.new and (found.base.left_out, found.new.left_out) == (0, 12)
     slower = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 12), disturbed(1.1, 12))))
     assert slower.verdict == "slower"
-    # what is left is all that counts for the speed shown, too
-    assert found.new.throughput == pytest.approx(found.base.throughput)
+
+
+def test_the_speeds_shown_are_those_of_the_results() -> None:
+    """One number for one thing: `tfgpu bench` says the same; only the ratio is estimated by process."""
+    three = (1.0,) * 5 + (1.2,) * 5 + (1.9,) * 5
+    pair = run(steps=three, processes=(5, 5, 5)), disturbed(1.1, 12)
+    found = only(*(result(one, environment=TWO_CPUS) for one in pair))
+    for one, shown in zip(pair, (found.base, found.new), strict=True):
+        assert shown and one.throughput and one.median_s
+        assert (shown.throughput, shown.step_s) == (one.throughput.value, one.median_s / one.steps)
 
 
 def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
+from tfgpu_doctor.bench.pooling import with_speed
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
@@ -21,6 +23,7 @@ from tfgpu_doctor.bench.runner.schedule import Schedule, Start
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
+from tfgpu_doctor.render.bench_words import taken as taken_of
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
@@ -299,11 +302,25 @@ def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypat
 
     assert len(measured(22, 2.0).samples_s) == 30  # the first 20 samples were disturbed
     assert measured(22, 2.0).stopped is None
+    assert (measured(22, 2.0).left_out, measured(22, 1.0).left_out) == (20, 0)
     assert len(measured(22, 1.0).samples_s) == 10  # it had the one CPU that it may use
     assert len(measured(22, None).samples_s) == 10
     never = measured(10_000, 2.0)
     assert never.stopped == "only 0 of 10 samples undisturbed by other programs"
     assert sum(never.samples_s) == pytest.approx(30.0, abs=0.3)
+    assert never.left_out == 0 and never.median_s == pytest.approx(0.1), "no others are left"
+
+
+def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
+    times, loads, waits = (2.0,) * 8 + (1.0,) * 10, (1.0,) * 8 + (2.0,) * 10, (1.0,) * 8 + (0.0,) * 10
+    taken = Run(label="CPU", devices=("/CPU:0",), dtype="float32", spread="one device", samples_s=times)
+    taken = msgspec.structs.replace(taken, cpu_load=loads, cpu_wait=waits)
+    one = with_speed(taken, 6.0, "FLOP/s", 2.0)
+    assert (one.left_out, one.median_s, one.ci95_s) == (8, 1.0, (1.0, 1.0))
+    assert one.throughput and one.throughput.value == 6.0
+    assert taken_of(one) == "18 samples (8 left out)"
+    unknown = with_speed(taken, 6.0, "FLOP/s", None)
+    assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
 
 
 def test_more_terms_are_more_work() -> None:

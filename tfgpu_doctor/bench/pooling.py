@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import msgspec
 
 from tfgpu_doctor.bench.advice import NOISY
+from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.comparing.ratio_interval import Samples, interval
+from tfgpu_doctor.bench.comparing.verdicts import samples_of
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
@@ -19,7 +20,8 @@ def pooled(first: BenchResult, more: BenchResult) -> BenchResult:
     earlier = {_key(run): run for run in first.runs}
     least = more.parameters.get("min_samples")
     rule = StoppingRule(min_samples=least if isinstance(least, int) else StoppingRule.min_samples)
-    runs = [_pooled(earlier.pop(_key(run)), run, rule) if _key(run) in earlier else run for run in more.runs]
+    cpus = usable_cpus(more.environment)
+    runs = [_pooled(earlier.pop(_key(run)), run, rule, cpus) if _key(run) in earlier else run for run in more.runs]
     runs += earlier.values()  # for which there was no time this time
     counts = [one.parameters.get("processes") for one in (first, more)]
     processes = sum(count for count in counts if isinstance(count, int))
@@ -29,6 +31,31 @@ def pooled(first: BenchResult, more: BenchResult) -> BenchResult:
         parameters={**more.parameters, "processes": processes},
         runs=relate(runs),
         not_run=tuple(name for name in more.not_run if name in first.not_run),
+    )
+
+
+def settled(run: Run, cpus: float | None) -> Samples:
+    """The samples that its speed is the median of."""
+    return samples_of(msgspec.structs.replace(run, steps=1), cpus).settled()  # samples, not steps
+
+
+def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
+    """The run with what its settled samples say: median, interval, spread and speed.
+
+    Args:
+        work: of a sample, in `unit` times seconds.
+        cpus: that a process may use, where known; without, no sample is known to be disturbed.
+    """
+    kept = settled(run, cpus)
+    samples = kept.all()
+    middle, (low, high) = median(samples), interval_of([process for process in kept.processes if process])
+    return msgspec.structs.replace(
+        run,
+        left_out=len(run.samples_s) - len(kept),
+        median_s=middle,
+        ci95_s=(low, high),
+        spread_iqr=iqr_spread(samples),
+        throughput=Throughput(value=work / middle, unit=unit, ci95=(work / high, work / low)),
     )
 
 
@@ -46,18 +73,15 @@ def _key(run: Run) -> object:
     return run.label, run.dtype, run.spread, tuple(sorted((name, str(value)) for name, value in run.parameters.items()))
 
 
-def _pooled(first: Run, more: Run, rule: StoppingRule) -> Run:
+def _pooled(first: Run, more: Run, rule: StoppingRule, cpus: float | None) -> Run:
     if more.throughput is None and more.failure is None:  # it has not taken samples yet
         return first
     if first.throughput is None or more.throughput is None or more.median_s is None:
         return first if first.throughput is None else more
     earlier = tuple(sample / first.steps * more.steps for sample in first.samples_s)  # of as many steps
     samples, processes = (*earlier, *more.samples_s), (*_processes(first), *_processes(more))
-    ends = list(accumulate(processes))
-    low, high = interval_of([samples[begin:end] for begin, end in zip([0, *ends], ends, strict=False)])
-    work, middle = more.throughput.value * more.median_s, median(samples)  # of a sample
     stopped = rule.unmet(samples)
-    return msgspec.structs.replace(
+    both = msgspec.structs.replace(
         more,
         cold_start_s=first.cold_start_s,
         warmup_s=first.warmup_s,
@@ -66,13 +90,10 @@ def _pooled(first: Run, more: Run, rule: StoppingRule) -> Run:
         cpu_load=_both(first.cpu_load, more.cpu_load),
         cpu_wait=_both(first.cpu_wait, more.cpu_wait),
         throttled_samples=(*first.throttled_samples, *(place + len(earlier) for place in more.throttled_samples)),
-        median_s=middle,
-        ci95_s=(low, high),
-        spread_iqr=iqr_spread(samples),
-        throughput=Throughput(value=work / middle, unit=more.throughput.unit, ci95=(work / high, work / low)),
         stopped=stopped,
         advice=(*((NOISY + stopped,) if stopped else ()), *(one for one in more.advice if not one.startswith(NOISY))),
     )
+    return with_speed(both, more.throughput.value * more.median_s, more.throughput.unit, cpus)
 
 
 def _processes(run: Run) -> tuple[int, ...]:

@@ -129,6 +129,7 @@ class Run(Record, frozen=True):
     cpu_load: tuple[Amount, ...] = ()  # CPUs that the worker kept busy, for each sample
     cpu_wait: tuple[Amount, ...] = ()  # CPUs that its threads were ready for, while others had them; empty: unknown
     throttled_samples: tuple[Count, ...] = ()  # places in samples_s during whose block a GPU was throttled
+    left_out: Count = 0  # samples that other programs disturbed, and that the figures below do not count
     median_s: Time | None = None
     ci95_s: tuple[Time, Time] | None = None
     spread_iqr: Amount | None = None  # interquartile range over the median

@@ -61,6 +61,8 @@ def contradictions(run: Run) -> Iterator[str]:
             yield f"{title} has {len(values)} values for {len(run.samples_s)} samples"
     if run.processes and sum(run.processes) != len(run.samples_s):
         yield f"its processes gave {sum(run.processes)} samples, but samples_s has {len(run.samples_s)}"
+    if run.left_out and run.left_out >= len(run.samples_s):
+        yield f"left_out is {run.left_out} of {len(run.samples_s)} samples"
     if any(place >= len(run.samples_s) for place in run.throttled_samples):
         yield "throttled_samples names a sample that samples_s does not have"
     yield from (f"{title} is not {_shown(ends)}" for title, ends in _intervals(run) if list(ends) != sorted(ends))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.records.facts import value_or
@@ -15,6 +16,10 @@ from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, secon
 
 LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
 UNFINISHED = "Unfinished: the benchmark was interrupted, or was still running. Later runs and samples are missing."
+LEFT_OUT = (
+    f"Samples are left out of a speed where other programs had more than {100 * DISTURBED:g} % of the CPU time that "
+    "the run wanted."
+)
 # parts of the start-up, whose names in results are older than these words
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
 
@@ -75,7 +80,7 @@ def timing(run: Run) -> str:
 
 def interval_of(run: Run) -> str:
     """What `ci95_s` is: of too few samples, their range, which is no interval of 95 %."""
-    return "95 %" if len(run.samples_s) >= FEWEST_FOR_INTERVAL else "range"
+    return "95 %" if len(run.samples_s) - run.left_out >= FEWEST_FOR_INTERVAL else "range"
 
 
 def mark(run: Run) -> str:
@@ -87,7 +92,8 @@ def taken(run: Run) -> str:
     """How many samples of how many units of work: "12 samples of 20 steps in 3 processes"."""
     each = f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else ""
     where = f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
-    return f"{len(run.samples_s)} samples{each}{where}"
+    without = f" ({run.left_out} left out)" if run.left_out else ""
+    return f"{len(run.samples_s)} samples{each}{where}{without}"
 
 
 def comparisons(run: Run) -> Iterator[str]:
@@ -183,7 +189,8 @@ def notes(result: BenchResult) -> tuple[str, ...]:
     """What qualifies the whole result."""
     missing = "; ".join(result.not_run)
     not_run = f"Not run, because the time limit was reached: {missing}. Allow more time: --deadline, or --within."
-    return (*result.notes, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
+    disturbed = (LEFT_OUT,) if any(run.left_out for run in result.runs) else ()
+    return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 
 
 def shared_advice(runs: Sequence[Run]) -> list[tuple[tuple[Run, ...], str]]:

@@ -30,6 +30,7 @@ PRIOR_DEGREES = 4
 # Undisturbed samples of a process, below which it does not count: in one that was disturbed nearly always, the few that
 # look otherwise are those whose disturbance was not noticed (medians of processes then lie 7 % apart instead of 1.4 %).
 LEAST_SAMPLES, LEAST_SHARE = 3, 1 / 3
+FEWEST = 5  # samples of a run, below which its spread is unknown
 PARTS = 8  # consecutive parts of the samples of a process, whose medians show what is not independent in it
 PART = 4  # samples of a part at least
 Z = 1.959964  # of the normal distribution, 95 %
@@ -55,6 +56,15 @@ class Samples:
             tuple(tuple(time for time, _ in process) for process in kept),
             tuple(tuple(share for _, share in process) for process in kept),
         )
+
+    def settled(self) -> Samples:
+        """Those that a speed is the median of: the undisturbed ones, or all where too few are left."""
+        kept = self.undisturbed()
+        return kept if len(kept) >= FEWEST else self
+
+    def all(self) -> list[float]:
+        """The samples, whatever their process."""
+        return [sample for process in self.processes for sample in process]
 
     def __len__(self) -> int:
         return sum(map(len, self.processes))

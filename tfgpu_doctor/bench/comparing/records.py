@@ -43,11 +43,11 @@ class Side(Record, frozen=True):
 class Measured(Record, frozen=True):
     """One run, as it was judged."""
 
-    step_s: float  # the geometric mean of the medians of its processes
+    step_s: float  # the median, as the result has it
     samples: int  # that count
     processes: int  # that count
     left_out: int  # samples during which something else wanted the CPUs
-    throughput: float | None  # at this time of a step
+    throughput: float | None  # likewise
     unit: str | None
 
 

@@ -18,13 +18,12 @@ from typing import NamedTuple
 
 from tfgpu_doctor.bench.comparing.cpu_contention import lost_shares
 from tfgpu_doctor.bench.comparing.disturbance import Usage, between, by_cpu_time
-from tfgpu_doctor.bench.comparing.ratio_interval import Samples, Shift, level, shift
+from tfgpu_doctor.bench.comparing.ratio_interval import FEWEST, Samples, Shift, level, shift
 from tfgpu_doctor.bench.comparing.records import Basis, Measured, Verdict
 from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.statistics import median, percent
 from tfgpu_doctor.records.units import digits
 
-FEWEST = 5  # samples of a run, below which its spread is unknown
 ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
 ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
 NAMES = ("BASE", "NEW")
@@ -92,16 +91,15 @@ def _usage(run: Run) -> tuple[Usage, ...]:
 
 
 def measured(run: Run, whole: Samples, kept: Samples) -> Measured:
-    """A run in numbers, by the samples that count; where none does, by all."""
-    step = math.exp(level(kept if len(kept) else whole).log)
+    """A run in numbers: its time and speed as `tfgpu bench` shows them, and how many samples count here."""
     speed = run.throughput
-    work = speed.value * (run.median_s or step * run.steps) / run.steps if speed else None  # of a step
+    middle = run.median_s if run.median_s and math.isfinite(run.median_s) else median(run.samples_s)
     return Measured(
-        step_s=step,
+        step_s=middle / run.steps,
         samples=len(kept),
         processes=len(kept.processes),
         left_out=len(whole) - len(kept),
-        throughput=work / step if work is not None and math.isfinite(work) else None,
+        throughput=speed.value if speed else None,
         unit=speed.unit if speed else None,
     )
 

@@ -199,7 +199,7 @@ class Inference(PlanBase):
         """How many samples a percentile needs, where there were too few."""
         if not run.samples_s or any(figure.name == "p99" for figure in run.figures):
             return ()
-        count, seconds = len(run.samples_s), WANTED * median(run.samples_s) * len(self.batches)
+        count, seconds = len(run.samples_s) - run.left_out, WANTED * median(run.samples_s) * len(self.batches)
         enough = (
             f"--min-samples {WANTED}" if self.wanted < WANTED else f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
         )

@@ -10,13 +10,13 @@ import msgspec
 from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_shares
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
-from tfgpu_doctor.bench.pooling import interval_of
-from tfgpu_doctor.bench.results import Check, Figure, Run, Throughput, Verified
+from tfgpu_doctor.bench.pooling import settled, with_speed
+from tfgpu_doctor.bench.results import Check, Figure, Run, Verified
 from tfgpu_doctor.bench.runner.load import OtherPrograms
 from tfgpu_doctor.bench.runner.nvml import Telemetry
 from tfgpu_doctor.bench.runner.process import Worker
 from tfgpu_doctor.bench.runner.workers import Key
-from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median
+from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads.judgement import Judgement
 
 
@@ -124,12 +124,15 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
     )
     if measurement.failure or measurement.verified is None or not measurement.verified.ok or not measurement.samples:
         return run
-    low, high = _interval(measurement)
-    middle = median(measurement.samples)
-    work = job.work(case) * measurement.steps
-    return msgspec.structs.replace(
+    return _measured(measurement, run, measurement.verified, rule)
+
+
+def _measured(measurement: Measurement, run: Run, verified: Judgement, rule: StoppingRule) -> Run:
+    """The run with its samples, and with what they say."""
+    job, case = measurement.job, measurement.case
+    measured = msgspec.structs.replace(
         run,
-        computed_in=measurement.verified.computed_in or measurement.dtype,
+        computed_in=verified.computed_in or measurement.dtype,
         warmup_s=tuple(measurement.warmup),
         samples_s=tuple(measurement.samples),
         processes=tuple(count for count in measurement.processes() if count),
@@ -139,19 +142,12 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
         else (),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=measurement.others.cpus(),
-        median_s=middle,
-        ci95_s=(low, high),
-        spread_iqr=iqr_spread(measurement.samples),
-        throughput=Throughput(value=work / middle, unit=job.unit, ci95=(work / high, work / low)),
-        figures=(*job.derive(case, measurement.samples), *measurement.figures),
         advice=measurement.remarks,
         stopped=rule.unmet(measurement.samples) or measurement.disturbed(rule),
     )
-
-
-def _interval(measurement: Measurement) -> tuple[float, float]:
-    edges = (*measurement.begun, len(measurement.samples))
-    return interval_of([measurement.samples[before:after] for before, after in pairwise(edges) if before < after])
+    counted = settled(measured, measurement.cpus).all()
+    measured = msgspec.structs.replace(measured, figures=(*job.derive(case, counted), *measurement.figures))
+    return with_speed(measured, job.work(case) * measurement.steps, job.unit, measurement.cpus)
 
 
 def _record(measurement: Measurement) -> Verified | None:
