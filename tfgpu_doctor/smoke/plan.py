@@ -106,9 +106,9 @@ def more_than(budget: float) -> float:
     return max(USUAL, 3 * budget)
 
 
-def no_room(cost: float, left: float, budget: float, enough: float) -> str:
-    """Why a step is not started."""
+def no_room(workload: str, cost: float, left: float, budget: float, enough: float) -> str:
+    """Why a step is not started; true of every step of its workload that is left out with it."""
     return (
-        f"needs about {cost:.1f} s, but only {max(left, 0):.1f} s of the budget of {budget:g} s are left: "
+        f"{workload} needs about {cost:.1f} s, but only {max(left, 0):.1f} s of the budget of {budget:g} s are left: "
         f"use --budget {enough:.0f}"
     )

@@ -121,7 +121,7 @@ class Smoking:
             return Outcome(step, here.number, "not run", here.broken)
         cost = self.costs.of(step.workload, starts=not here.process.alive)
         if cost > self.left:
-            return Outcome(step, here.number, "not run", self._no_room(cost))
+            return Outcome(step, here.number, "not run", self._no_room(step.workload, cost))
         last = len(self.todo) == 1
         here.limit.set(self.left if last else max(self.left * plan.HALF, min(cost, self.left)))
         begun = self.clock()
@@ -152,11 +152,11 @@ class Smoking:
             return Outcome(step, here.number, "unknown", result.failure or "", run, seconds)
         return judging.judge_run(step, run, self.options, seconds, self._compare(run))
 
-    def _no_room(self, cost: float) -> str:
+    def _no_room(self, workload: str, cost: float) -> str:
         if not self.enough:  # once: all that was left out for the same reason gets the same advice
             spent = self.options.budget - self.left
             self.enough = self.costs.of_all(self.todo, self.options.rounds, spent)
-        return plan.no_room(cost, self.left, self.options.budget, self.enough)
+        return plan.no_room(workload, cost, self.left, self.options.budget, self.enough)
 
     def _compare(self, run: SmokeRun) -> RunChange | str | None:
         if self.baseline is None or run.run.virtual or run.run.throughput is None:

@@ -32,7 +32,7 @@ def render(smoke: Smoke, console: Console, detail: Detail = "normal") -> None:
         head = Text.assemble((f"  {symbols[mark]} ", STYLES[mark]), (f"{title(check):{widest}}  ", "bold"))
         hanging(head, Text(outcome(check), "dim" if check.status == "not run" else ""), console)
     for why, number in skipped.items():
-        marked("absent", f"not run, {why}: {count(number, 'check')}", console, indent=2)
+        marked("absent", f"{count(number, 'check')} not run: {why}", console, indent=2)
     for finding in failing(smoke) if detail == "full" else ():
         show_block(block(finding, titles_of(smoke.report.findings)), console)
     conclude(MARKS[smoke.verdict], Text(verdict(smoke)), console)
