@@ -305,6 +305,16 @@ def test_a_shell_gets_its_script(shell: str) -> None:
         ("matrix\npython\n3.11", "plain,3.11"),
         ("matrix\ncuda\n12.5", "plain,12.5"),
         ("bench\ntr", "plain,transfer"),
+        ("matrix\n", "plain,container"),
+        ("matrix\njetpack\n6.", "plain,6.1"),
+        ("matrix\ncontainer\ntensorflow/", "plain,tensorflow/tensorflow:2.20.0-gpu"),
+        ("matrix\ntensorflow\n--driver\n47", "plain,470"),
+        ("matrix\ntensorflow\n--package\ntensorflow-g", "plain,tensorflow-gpu"),
+        ("matrix\ntensorflow\n--cudnn\n9.", "plain,9.3"),
+        ("plan\n--driver\n47", "plain,470"),
+        ("plan\n--tensorflow\n2.20", "plain,2.20.0"),
+        ("install\n--python\n3.1", "plain,3.12"),
+        ("doctor\n--format\nprom", "plain,prometheus"),
     ],
 )
 def test_what_a_shell_completes(line: str, completed: str) -> None:

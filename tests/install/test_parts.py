@@ -96,7 +96,7 @@ def test_a_described_machine_gets_the_libc_of_this_one() -> None:
     with pytest.raises(RefusedError, match=r"musl 1\.2\.4 \(Alpine\), and TensorFlow has no wheels"):
         host_target(target, **here, libc="musl 1.2.4")
     for other in ({"os": "macos"}, {"machine": "aarch64"}):
-        with pytest.raises(RefusedError, match="must be made there"):
+        with pytest.raises(RefusedError, match="must be created there"):
             host_target(describe(MATRIX, gpu=["H100"], **other), **here, libc=None)
 
 

@@ -152,7 +152,7 @@ def test_the_same_value_has_one_placeholder_and_others_have_others() -> None:
         "/job:localhost/replica:0/task:0/device:GPU:0 and /physical_device:GPU:0",
         "0000:65:00.0 00000000:17:00.0 10de:2684 12:34:56.789 std::vector<int> google.protobuf.internal",
         "'/job:localhost/replica:0/task:0/device:GPU:0' WSL 1.2.0.0, kernel 5.15.90.1, 11.8/8.7.0.84",
-        "nvidia-cudnn-cu12==9.1.0.70 brings 9.1.0.70; the installer meets all requirements of /srv/requirements.txt",
+        "nvidia-cudnn-cu12==9.1.0.70 contains cuDNN 9.1.0.70; the installer meets all of /srv/requirements.txt",
         "typing-extensions           3.7.4.3  0        conda-forge/noarch",
         "Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice; /path/to/python",
         "127.0.0.1:8888 0.0.0.0 ::1 localhost:2222",

@@ -14,7 +14,7 @@ from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.plan import HARDWARE, examined
 from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.cli.target import read_target, target_options
-from tfgpu_doctor.cli.values import OneOf
+from tfgpu_doctor.cli.values import TENSORFLOW_VERSION, OneOf
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -29,23 +29,29 @@ if TYPE_CHECKING:
 
 @define_command(
     "install",
-    short_help="Make an environment with the TensorFlow that suits the GPU, and verify it.",
+    short_help="Create an environment with the TensorFlow that suits the GPU, and verify it.",
     epilog="Examples: tfgpu install ~/tf; tfgpu install ~/tf --dry-run; for an image: "
     'tfgpu install /opt/tf --yes --gpu H100 --driver 570 --python 3.12; tfgpu install ~/tf --tensorflow "<2.18"',
 )
 @click.argument("folder", metavar="DIR")
 @target_options
 @option(
-    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'."
+    "--tensorflow",
+    "specifier",
+    metavar="SPEC",
+    type=TENSORFLOW_VERSION,
+    help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'.",
 )
 @option(
     "--method",
     type=OneOf(["uv", "pip", "conda"]),
-    help="Program that makes the environment.  [default: uv if it is installed, else pip]",
+    help="Program that creates the environment.  [default: uv if it is installed, else pip]",
 )
 @option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
 @option("--dry-run", is_flag=True, help="Only show what would be installed.")
-@option("--repair", "repairs", is_flag=True, help="Repair the existing environment DIR, whatever program has made it.")
+@option(
+    "--repair", "repairs", is_flag=True, help="Repair the existing environment DIR, whatever program has created it."
+)
 @matrix_option
 @click.pass_context
 def command(
@@ -60,7 +66,7 @@ def command(
     matrix_file: str | None,
     **machine: Any,
 ) -> None:
-    """Make the environment DIR by the first option that `tfgpu plan` shows, and verify it.
+    """Create the environment DIR by the first option that `tfgpu plan` shows, and verify it.
 
     DIR must be empty, or not exist yet. It becomes a virtual environment (with conda: a conda environment), with the
     exact versions in DIR/tfgpu-lock.txt and a record of all steps in DIR/tfgpu-install.json. If anything fails, or you
@@ -76,7 +82,7 @@ def command(
     release and change nothing outside DIR: for damaged and missing packages, packages of different releases, and
     library paths. The commands are shown before they are run, and recorded in DIR/tfgpu-install.json.
 
-    Exit codes: 0 made and verified, 1 not possible or not working, 2 wrong usage, 3 the index was not reachable, 130
+    Exit codes: 0 created and verified, 1 not possible or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
     if not (yes or dry_run or _can_ask()):

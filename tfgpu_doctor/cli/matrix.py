@@ -12,7 +12,15 @@ from tfgpu_doctor.cli.matrix_images import about, container, jetpack
 from tfgpu_doctor.cli.matrix_versions import cuda, cudnn, driver, python
 from tfgpu_doctor.cli.options import Group, option
 from tfgpu_doctor.cli.target import PLATFORMS, platform_options, read_driver_on, read_platform
-from tfgpu_doctor.cli.values import GPU_NAME, TENSORFLOW_VERSION
+from tfgpu_doctor.cli.values import (
+    CUDA_VERSION,
+    CUDNN_VERSION,
+    DRIVER_VERSION,
+    GPU_NAME,
+    PACKAGE,
+    PYTHON_VERSION,
+    TENSORFLOW_VERSION,
+)
 
 if TYPE_CHECKING:
     from tfgpu_doctor.lookup.releases import Filters
@@ -53,12 +61,20 @@ def command() -> None:
 @version_argument(TENSORFLOW_VERSION)
 @platform_options("all")
 @option(
-    "--package", metavar="NAME", help="Package, such as tensorflow-gpu.  [default: tensorflow; all with a GPU filter]"
+    "--package",
+    metavar="NAME",
+    type=PACKAGE,
+    help="Package, such as tensorflow-gpu.  [default: tensorflow; all with a GPU filter]",
 )
-@option("--python", metavar="V", help="Releases with a wheel for this Python, such as 3.12.")
-@option("--cuda", metavar="V", help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1.")
-@option("--cudnn", metavar="V", help="Releases built for this cuDNN, such as 8 or 8.6.")
-@option("--driver", metavar="V", help="Releases that run on this NVIDIA driver (470.82.01) or driver branch (470).")
+@option("--python", metavar="V", type=PYTHON_VERSION, help="Releases with a wheel for this Python, such as 3.12.")
+@option("--cuda", metavar="V", type=CUDA_VERSION, help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1.")
+@option("--cudnn", metavar="V", type=CUDNN_VERSION, help="Releases built for this cuDNN, such as 8 or 8.6.")
+@option(
+    "--driver",
+    metavar="V",
+    type=DRIVER_VERSION,
+    help="Releases that run on this NVIDIA driver (470.82.01) or driver branch (470).",
+)
 @option("--compute-capability", metavar="X.Y", help="Releases with kernels for this compute capability, such as 8.9.")
 @option("--gpu", metavar="NAME", type=GPU_NAME, help='Releases with kernels for this GPU, such as "RTX 4090".')
 @option("--ptx", is_flag=True, help="Include releases whose kernels must be compiled from PTX for that GPU first.")

@@ -11,6 +11,7 @@ from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs, redact_option, write
 from tfgpu_doctor.cli.target import read_target, target_options
+from tfgpu_doctor.cli.values import TENSORFLOW_VERSION
 
 if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
@@ -29,7 +30,11 @@ HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine", "platform")
 )
 @target_options
 @option(
-    "--tensorflow", "specifier", metavar="SPEC", help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'."
+    "--tensorflow",
+    "specifier",
+    metavar="SPEC",
+    type=TENSORFLOW_VERSION,
+    help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'.",
 )
 @option(
     "--from",

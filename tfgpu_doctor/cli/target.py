@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.values import GPU_NAME, Listed, OneOf
+from tfgpu_doctor.cli.values import DRIVER_VERSION, GPU_NAME, PYTHON_VERSION, Listed, OneOf
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -32,8 +32,13 @@ _OPTIONS = (
         type=Listed(),
         help="Compute capability of a GPU, instead of its name.",
     ),
-    option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
-    option("--python", metavar="V", help="Python version, such as 3.12."),
+    option(
+        "--driver",
+        metavar="V",
+        type=DRIVER_VERSION,
+        help="Version of the NVIDIA driver (570.86.10) or its branch (570).",
+    ),
+    option("--python", metavar="V", type=PYTHON_VERSION, help="Python version, such as 3.12."),
 )
 
 

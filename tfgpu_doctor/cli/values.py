@@ -167,6 +167,12 @@ def _versions(table: str) -> Callable[[], Iterable[str]]:
     return known
 
 
+def _packages() -> Iterable[str]:
+    from tfgpu_doctor.matrix.loader import Matrix
+
+    return (row.package for row in Matrix.load().data.tensorflow)
+
+
 def _branches() -> Iterable[str]:
     from tfgpu_doctor.lookup.drivers import all_drivers
     from tfgpu_doctor.matrix.loader import Matrix
@@ -196,6 +202,7 @@ CUDNN_VERSION = Name("version", _versions("cudnn"))
 DRIVER_VERSION = Name("version", _branches)
 PYTHON_VERSION = Name("version", _pythons)
 CONTAINER_TAG = Name("image", _containers)
+PACKAGE = Name("package", _packages)
 JETPACK_VERSION = Name("version", _versions("jetpacks"))
 
 

@@ -154,7 +154,7 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
     expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
     yield Problem(
-        title=f"{loads}, but {others[0].text} brings {others[0].version}",
+        title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
         fixes=tuple(edits_for_cuda(view, release, others[0])),
     )
@@ -274,10 +274,10 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     certain = runtime_only or (base is not None and base.no_cuda)
     found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
     expected = f"CUDA {release.cuda} and cuDNN {release.cudnn}"
-    nothing = f"Nothing brings CUDA {minor(release.cuda)} for TensorFlow {release.version}"
+    nothing = f"Nothing installs CUDA {minor(release.cuda)} for TensorFlow {release.version}"
     grave = Severity.ERROR if certain else Severity.WARNING
     yield Problem(
-        title=nothing if certain and view.wants_gpu else f"{tensorflow.text} brings no CUDA",
+        title=nothing if certain and view.wants_gpu else f"{tensorflow.text} does not install CUDA",
         cause=_why_nothing(view, release, runtime_only=runtime_only),
         evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
         fixes=tuple(_bring_cuda(view, release, tensorflow)),

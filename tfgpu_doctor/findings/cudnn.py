@@ -160,7 +160,8 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             continue
         source = f"TensorFlow {release.version} ({view.where})"
         yield Problem(
-            title=f"TensorFlow {release.version} needs cuDNN {release.cudnn}, but {cudnn.text} brings {cudnn.version}",
+            title=f"TensorFlow {release.version} needs cuDNN {release.cudnn}, but {cudnn.text} contains "
+            f"cuDNN {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, f"cuDNN {release.cudnn}", source),),
             fixes=tuple(_edits_for_cudnn(view, release, cudnn, better)),
         )

@@ -79,7 +79,7 @@ def choose(
             continue
         found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
         if isinstance(found, Choice) and method and method not in found.methods:
-            found = f"it can be made with {' or '.join(found.methods)}, not with {method}"
+            found = f"it can be created with {' or '.join(found.methods)}, not with {method}"
         if isinstance(found, Choice):
             return found
         refused.append(f"{option.title}: {found}")
@@ -137,7 +137,7 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
         return "on Windows, TensorFlow uses a GPU only in WSL2: install there; tfgpu plan --os windows shows how"
     if plan.options and plan.options[0].kind == "cpu":
         return (
-            "this machine has no NVIDIA GPU; to make an environment for another one, name it: --gpu 'RTX 4090' "
+            "this machine has no NVIDIA GPU; to create an environment for another one, name it: --gpu 'RTX 4090' "
             "--driver 570"
         )
     if refused:
@@ -163,7 +163,7 @@ def host_target(target: Target, *, system: str, machine: str, libc: str | None) 
     machine = {"amd64": "x86_64"}.get(machine, machine)  # as Windows calls it
     if target.os not in (system, "linux" if system == "wsl2" else system) or target.machine != machine:
         raise RefusedError(
-            f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be made there"
+            f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be created there"
         )
     version = (libc or "").removeprefix("glibc ")
     try:

@@ -23,7 +23,7 @@ from tfgpu_doctor.install.failures import FolderError
 
 MARKER = ".tfgpu-unfinished"
 TEMPORARY = ".tfgpu-temporary"
-_CONTENT = b"tfgpu install makes this folder, or has been killed while it did. The next run removes it.\n"
+_CONTENT = b"tfgpu install creates this folder, or has been killed while it did. The next run removes it.\n"
 _REFUSED = {":": "the PATH of a shell cannot name it", "\n": "scripts cannot name it", "\0": "it is no file name"}
 
 
@@ -92,7 +92,7 @@ class Folder:
             raise FolderError(f"{self.path}: another process has just put something there") from None
         except OSError as error:
             self._remove()
-            raise FolderError(f"{self.path} cannot be made: {why(error)}") from error
+            raise FolderError(f"{self.path} cannot be created: {why(error)}") from error
         except BaseException:  # also Ctrl-C: __exit__ is not called after a failed __enter__
             self._remove()
             raise
@@ -167,7 +167,7 @@ def is_unfinished(path: Path) -> bool:
 
 
 def _in_use(path: Path) -> FolderError:
-    return FolderError(f"{path}: another tfgpu install is making an environment there")
+    return FolderError(f"{path}: another tfgpu install is creating an environment there")
 
 
 def _refuse_others(path: Path) -> None:
@@ -202,4 +202,4 @@ def _refuse_parent(path: Path, error: OSError) -> None:
     if not above.is_dir():
         raise FolderError(f"{path}: {above} is not a folder") from error
     if not os.access(above, os.W_OK | os.X_OK):
-        raise FolderError(f"{path} cannot be made: {above} is not writable")
+        raise FolderError(f"{path} cannot be created: {above} is not writable")

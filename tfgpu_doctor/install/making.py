@@ -160,7 +160,7 @@ class Making:
     def _resolve(self, tool: tools.Tool, interpreter: Interpreter | None, python: str) -> Resolution:
         prefix = self.folder.path
         made_with = f"Python {interpreter.version}" if interpreter else f"Python {python}"
-        self.watcher.phase(f"making the environment with {tool.method} and {made_with}", PHASES["environment"])
+        self.watcher.phase(f"creating the environment with {tool.method} and {made_with}", PHASES["environment"])
         tool.create(self.commands, prefix, interpreter)
         requirements = self.choice.requirements(python)
         wanted = self._write(_WANTED, "".join(f"{one}\n" for one in requirements).encode())
@@ -264,14 +264,14 @@ class _Counted:
 
 def _unproven(proof: Proof) -> str:
     failed = [f"{step.name}: {step.text}" for step in proof.steps if step.state == "failed"]
-    return f"the environment was made, but does not work ({'; '.join(failed)})"
+    return f"the environment was created, but does not work ({'; '.join(failed)})"
 
 
 def _needs_conda(choice: Choice) -> str:
     """Why nothing but conda will do, and how to get it."""
     others = ", ".join(one.title for one in choice.plan.options if one is not choice.option)
     return (
-        f"{'; '.join((*choice.plan.problems, choice.option.title))} is what can be made here, which takes conda, "
+        f"{'; '.join((*choice.plan.problems, choice.option.title))} is what can be created here, which takes conda, "
         "mamba or micromamba, and none is on PATH. To get one: https://conda-forge.org/download/. "
         f"Other options that tfgpu plan shows: {others or 'none'}"
     )

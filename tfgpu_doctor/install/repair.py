@@ -124,7 +124,7 @@ class Repairing:
             raise FolderError(f"{self.prefix}: another tfgpu install --repair is working there") from None
         except OSError as error:
             if error.errno not in _READ_ONLY:  # there, a repair can look, and change nothing
-                raise InstallError(f"{claim.path} cannot be made: {why(error)}") from error
+                raise InstallError(f"{claim.path} cannot be created: {why(error)}") from error
         try:
             yield
         finally:
@@ -307,7 +307,7 @@ def shown(argv: Sequence[str]) -> str:
 def _interpreter(prefix: Path) -> str:
     """The interpreter of an environment. Raises FolderError: the folder is no environment."""
     if not prefix.is_dir():
-        raise FolderError(f"{prefix}: no such folder; tfgpu install {prefix} makes an environment")
+        raise FolderError(f"{prefix}: no such folder; tfgpu install {prefix} creates an environment")
     if is_unfinished(prefix) or (prefix / MARKER).exists():
         raise FolderError(f"{prefix} is unfinished: run tfgpu install {prefix} again")
     python = python_of(prefix)

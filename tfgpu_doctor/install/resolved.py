@@ -109,7 +109,7 @@ def lock_text(packages: tuple[Package, ...], *, python: str, platform: str) -> s
         (" --require-hashes" if hashed else "") + " --only-binary :all:" + (f" --no-binary {names}" if names else "")
     )
     lines = [
-        f"# Made by tfgpu install for Python {python} on {platform}. The same packages again:",
+        f"# Created by tfgpu install for Python {python} on {platform}. The same packages again:",
         f"#   python -m pip install --no-deps{flags} -r tfgpu-lock.txt",
     ]
     for package in packages:

@@ -64,7 +64,7 @@ class Uv:
         """With pip, since users type it; the folder exists, and contains our marker."""
         assert interpreter
         argv = [self._uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", interpreter.path]
-        commands.run("making the environment", [*argv, str(prefix)])
+        commands.run("creating the environment", [*argv, str(prefix)])
 
     def resolve(
         self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
@@ -109,7 +109,7 @@ class Pip:
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
         """With a pip that knows the platform tags of today's wheels."""
         assert interpreter
-        commands.run("making the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
+        commands.run("creating the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
         _upgrade_pip(commands, prefix)
 
     def resolve(
@@ -150,7 +150,7 @@ class Conda(Pip):
         named = any(spec.startswith("python=") for spec in self._specs)
         specs = [*([] if named else [f"python={self._python}", "pip"]), *self._specs]
         argv += ["--override-channels", *specs]
-        commands.run("making the environment", argv, timeout=INSTALL if self._specs else RESOLVE)
+        commands.run("creating the environment", argv, timeout=INSTALL if self._specs else RESOLVE)
         if not self._specs:
             _upgrade_pip(commands, prefix)
 

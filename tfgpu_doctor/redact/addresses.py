@@ -29,7 +29,7 @@ _A_VERSION_BEFORE = re.compile(
 )
 # what a version stands after, and hardly a public address: "kernel 5.15.90.1", "11.8/8.7.0.84", a row of a package list
 _MAYBE_A_VERSION_BEFORE = re.compile(
-    r"(?:\bkernel|\bWSL2?|\bbrings)[\s(:]*$|[\w.]/$|^\W*[A-Za-z][\w.-]+\s{2,}$", _I | re.MULTILINE
+    r"(?:\bkernel|\bWSL2?)[\s(:]*$|[\w.]/$|^\W*[A-Za-z][\w.-]+\s{2,}$", _I | re.MULTILINE
 )
 _PRIVATE = re.compile(
     r"10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."

@@ -88,7 +88,7 @@ def render_made(manifest: Manifest, console: Console) -> None:
     for step in manifest.steps:
         marked(STEP_MARKS[step.state], f"{step.name}: {step.text}", console, indent=2)
     warned = any(step.state == "warning" for step in manifest.steps)
-    done = f"{manifest.prefix} was made in {seconds_text(manifest.seconds)}"
+    done = f"{manifest.prefix} was created in {seconds_text(manifest.seconds)}"
     conclude(
         "warning" if warned else "ok",
         Text(f"{done}; what could not be verified here is marked above" if warned else f"{done} and verified"),
@@ -125,7 +125,7 @@ def _added(added: tuple[Added, ...]) -> Iterator[str]:
 def _versions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """What the plan promised and what was installed."""
     option = manifest.option
-    yield "made", f"Python {manifest.python} with {manifest.method}, {count(len(manifest.packages), 'package')}"
+    yield "created", f"Python {manifest.python} with {manifest.method}, {count(len(manifest.packages), 'package')}"
     for package in manifest.packages:
         base = package.name.rpartition("-cu")[0]
         if package.name == option.package:
