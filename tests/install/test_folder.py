@@ -114,7 +114,7 @@ def test_one_that_was_killed_is_recognised_and_one_that_runs_is_left_alone(tmp_p
     half = ["env", "env/.tfgpu-temporary", f"env/{MARKER}", "env/half"]
     try:
         for late in (lambda: Folder(path), seen.__enter__):
-            with pytest.raises(FolderError, match="another tfgpu install is making an environment there"):
+            with pytest.raises(FolderError, match="another tfgpu install is creating an environment there"):
                 late()
             assert left_in(tmp_path) == half
     finally:

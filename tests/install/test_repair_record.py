@@ -125,7 +125,7 @@ def test_no_second_repair_runs_at_the_same_time(tmp_path: Path, monkeypatch: pyt
 def test_no_repair_runs_while_it_is_installed(tmp_path: Path) -> None:
     with Folder(tmp_path / "env"):
         environment(tmp_path / "env")
-        with pytest.raises(FolderError, match="another tfgpu install is making an environment there"):
+        with pytest.raises(FolderError, match="another tfgpu install is creating an environment there"):
             Repairing(tmp_path / "env", MATRIX, Watching())
     environment(tmp_path / "env")
     (tmp_path / "env" / MARKER).touch()

@@ -20,11 +20,8 @@ WITHOUT_CAUSE = ("gpu.not-visible", "gpu.fewer-than-required", "tf.import-failed
 SYMPTOMS = (*WITHOUT_CAUSE, "tf.known-bug", "benign.log")
 _BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
 _ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU build was tensorflow-gpu
-_OLDEST_OF_WHEELS, _JIT, _NEWEST = (
-    (3, 5),
-    (7, 5),
-    (12, 0),
-)  # compute capability: compat_matrix.yaml, 1.5 to 2.x; Blackwell
+# compute capabilities: the oldest in the wheels of 1.5 to 2.x; the first for which old ones compile PTX; Blackwell
+_OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
 BECAUSE = "the text gives no reason; in reports like it, this is one of the most common causes"
 

@@ -82,7 +82,8 @@ _STATUS = {
     "OS call failed": "304",
     "unknown error": "999",
 }
-# what somebody says of nvidia-smi that tells of no failure
+_HOST = re.compile(r"\bhost\b")
+# what somebody says of nvidia-smi other than that it works
 _SMI_FAILS = re.compile(
     r"\b(?:fail|error|could|unable|mismatch|no devices|if|try|please|what|cannot|missing|not?|says)\b|n[o']t\b"
     r"|\[|^\s*[$#>(]",
@@ -118,14 +119,10 @@ def _cuinit(text: ParsedText) -> Fact[CallResult]:
 
 def _smi_result(text: ParsedText) -> Fact[SmiResult]:
     if text.smi_line is None and not text.smi.failure:
-        outside = (
-            re.compile(r"\bhost\b") if text.hints.container else _SMI_FAILS
-        )  # where it tells nothing of the inside
-        fine = (
-            line
-            for line, clause in text.clauses("nvidia-smi")
-            if not (_SMI_FAILS.search(clause) or outside.search(clause))
-        )
+        # outside of a container it tells nothing of the inside
+        patterns = (_SMI_FAILS, _HOST) if text.hints.container else (_SMI_FAILS,)
+        clauses = text.clauses("nvidia-smi")
+        fine = (line for line, clause in clauses if not any(one.search(clause) for one in patterns))
         said = next(fine, None)
         works = said is not None and not text.messages_of(*_OF_SMI)
         return Known(SmiResult(exit_code=0, output=""), f"line {said}, as stated", "stated") if works else NOT_IN_TEXT
