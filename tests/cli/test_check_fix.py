@@ -25,6 +25,13 @@ def test_without_it_nothing_is_written_and_the_difference_is_shown(tmp_path: Pat
     assert file.read_bytes() == b"# mine\r\ntensorflow[and-cuda]==2.20.0  # old\r\n"
 
 
+def test_a_fix_that_the_difference_shows_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("tensorflow-gpu==2.10\nprotobuf==5.0\n", encoding="utf-8")
+    short, whole = (tfgpu("check", "requirements.txt", *more, cwd=tmp_path).stdout for more in ((), ("-v",)))
+    assert "Change requirements.txt:1, 2 as shown below" in short and ", write" not in short
+    assert "In requirements.txt:1, write" in whole and "+protobuf" in whole
+
+
 def test_an_included_file_is_changed_where_it_lies(tmp_path: Path) -> None:
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "gpu.txt").write_text("\ufefftensorflow-gpu\n", encoding="utf-8")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.records.checked import Checked
-from tfgpu_doctor.records.report import Undetermined
+from tfgpu_doctor.records.checked import Change, Checked
+from tfgpu_doctor.records.report import Edit, Finding, Fix, Undetermined
 from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
@@ -29,7 +32,7 @@ def render(checked: Checked, console: Console, detail: Detail = "normal") -> Non
     for file in checked.files:
         hanging(Text(f"  {file.label}  ", "bold"), Text(file.content), console)
     for finding in report.findings:
-        show_block(block(finding, {}), console)
+        show_block(block(finding if detail == "full" else _said_once(finding, checked.changes), {}), console)
     for line in dict.fromkeys(_open(item, detail) for item in report.undetermined):
         console.print()
         marked("unknown", line, console)
@@ -39,6 +42,32 @@ def render(checked: Checked, console: Console, detail: Detail = "normal") -> Non
         marked("note", f"{answer.label}, resolved by {answer.program} for Python {answer.python}: {versions}", console)
     _show_changes(checked, console)
     show_verdict(report, meaning(report), console)
+
+
+def _said_once(finding: Finding, changes: Sequence[Change]) -> Finding:
+    """The finding with a reference to the difference below in place of each fix that says nothing else."""
+    fixes = (
+        structs.replace(fix, text=f"Change {_places(fix.edits)} as shown below") if _is_below(fix, changes) else fix
+        for fix in finding.fixes
+    )
+    return structs.replace(finding, fixes=tuple(fixes))
+
+
+def _is_below(fix: Fix, changes: Sequence[Change]) -> bool:
+    after = {one.path: one.after for one in changes}
+    alone = "; ".join(f"in {one.path}:{one.line}, write {one.new!r} instead of {one.old!r}" for one in fix.edits)
+    # for another finding, --fix may have written something else there
+    return (
+        bool(fix.edits) and fix.text[1:] == alone[1:] and all(one.new in after.get(one.path, "") for one in fix.edits)
+    )
+
+
+def _places(edits: Sequence[Edit]) -> str:
+    """ "requirements.txt:2, 3"."""
+    lines: dict[str, list[str]] = {}
+    for one in edits:
+        lines.setdefault(one.path, []).append(str(one.line))
+    return " and ".join(f"{path}:{', '.join(numbers)}" for path, numbers in lines.items())
 
 
 def _open(item: Undetermined, detail: Detail) -> str:
