@@ -20,6 +20,7 @@ from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.text import os_names
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.text.platform_hints import package_in
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
@@ -47,7 +48,10 @@ _APPLE_SILICON = re.compile(
     re.IGNORECASE,
 )
 _DISTRIBUTION_NAMED = re.compile(
-    r"\b(?P<name>Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Rocky|openSUSE)\b(?= ?\d| Linux|,)", re.IGNORECASE
+    r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
+    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)"
+    r"(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
+    re.IGNORECASE,
 )
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<[^<>]+>|\.\.\.|^\[|path/to")
@@ -120,7 +124,9 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         machine=_of(system.machine),
         distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
         distribution_id=_of(system.distribution_id) if system.distribution_id else _distribution_id(text, stated),
-        distribution_version=_of(system.distribution_version),
+        distribution_version=_of(system.distribution_version)
+        if system.distribution_version or system.distribution_id
+        else _distribution_version(text, stated),
         cpu_model=_of(system.cpu_model),
         cpu_flags=_of(system.cpu_flags),
         container=container,
@@ -261,10 +267,24 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
 
 
 def _distribution_id(text: ParsedText, stated: Statement | None) -> Fact[str]:
-    """The distribution that somebody states, or names in a sentence; an image of another one is no host."""
-    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if text.hints.os == "linux" else None
+    """The distribution that somebody states, or names in a sentence."""
     fact = _first_word(stated)
-    return Known(named[0]["name"].lower(), f"line {named[1]}", "stated") if named and fact == NOT_IN_TEXT else fact
+    return fact if fact != NOT_IN_TEXT else _named_distribution(text, "distribution_id")
+
+
+def _distribution_version(text: ParsedText, stated: Statement | None) -> Fact[str]:
+    """Its version, of the same place: "20.04" of "Ubuntu 20.04"."""
+    if stated and _first_word(stated) != NOT_IN_TEXT:
+        version = os_names.name(stated.value).distribution_version
+        return Known(version, stated_at(stated), "stated") if version else NOT_IN_TEXT
+    return _named_distribution(text, "distribution_version")
+
+
+def _named_distribution(text: ParsedText, part: str) -> Fact[str]:
+    """What a sentence says of it; an image of another one is no host."""
+    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if text.hints.os == "linux" else None
+    value = getattr(os_names.name(named[0][0]), part) if named else None
+    return Known(value, f"line {named[1]}", "stated") if named and value else NOT_IN_TEXT
 
 
 def _first_word(stated: Statement | None) -> Fact[str]:
