@@ -18,8 +18,8 @@ from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
-# texts that state another release than the one that prints: a nightly build, one beside another environment, one built with
-# another cuDNN than the wheel, and one that pip refuses
+# texts that state another release than the one that prints: a nightly build, one beside another environment, one built
+# with another cuDNN than the wheel, and one that pip refuses
 CONTRADICT_THEMSELVES = {"tf-37689", "tf-48787", "tf-85298", "relgan-4", "vtuber-unity-18"}
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:60] "
 
