@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tfgpu_doctor.inference import text_to_facts
@@ -18,10 +19,13 @@ from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
-# texts that state another release than the one that prints: a nightly build, one beside another environment, one built
-# with another cuDNN than the wheel, and one that pip refuses
-CONTRADICT_THEMSELVES = {"tf-37689", "tf-48787", "tf-85298", "relgan-4", "vtuber-unity-18"}
-LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:60] "
+# texts that state another release than the one that prints: nightly builds, two beside another environment or a
+# container, one built with another cuDNN than the wheel, one that pip refuses, and one that names what it was made for
+CONTRADICT_THEMSELVES = {
+    *("tf-37689", "tf-48787", "tf-85298", "tf-101746", "scaleout-105"),
+    *("relgan-4", "vtuber-unity-18", "birdnet-349"),
+}
+LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
 
 
 def facts(text: str, matrix: Matrix | None = MATRIX) -> Facts:
@@ -62,6 +66,51 @@ def test_a_named_release_is_known_and_a_text_without_a_clue_leaves_all() -> None
 def test_libraries_say_nothing_of_a_build_from_source() -> None:
     text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x\nI compiled tensorflow from source"
     assert releases(text) == ["1.14", "1.15", "2.0", "2.1", "2.2", "2.3", "2.4"]
+
+
+def test_the_folder_of_a_traceback_leaves_three() -> None:
+    text = '  File "/opt/lib/python3.7/site-packages/tensorflow_core/python/pywrap_tensorflow.py", line 58, in <module>'
+    assert releases(text) == ["1.15", "2.0", "2.1"]
+    assert releases(text.replace("tensorflow_core", "tensorflow")) == []
+
+
+def log_of(release: str) -> str:
+    """What a release prints, as far as the table of its lines has it."""
+    return "\n".join(
+        f"2026-11-23 10:00:00.123456: I x/{row.file}:{line}] {row.message.replace('*', '1.0')}"
+        for row in MATRIX.data.log_lines
+        for line, releases in row.lines.items()
+        if release in releases.split()
+    )
+
+
+@pytest.mark.parametrize(
+    "release", sorted({one for row in MATRIX.data.log_lines for line in row.lines.values() for one in line.split()})
+)
+def test_a_release_is_among_those_that_its_own_lines_leave(release: str) -> None:
+    version = facts(log_of(release)).tensorflow.version
+    assert isinstance(version, Unknown)
+    assert not version.one_of or minor(release) in map(minor, version.one_of)
+
+
+def test_the_line_of_a_source_file_tells_releases_apart() -> None:
+    opened = "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x"
+    guard = (
+        f"{LOG.replace('2021', '2023')}{opened}\nI x/cpu_feature_guard.cc:193] This TensorFlow binary is optimized with"
+    )
+    assert "2.10" in releases(guard)
+    assert not {"2.4", "2.6"} & set(releases(guard))
+    version = facts(guard).tensorflow.version
+    assert isinstance(version, Unknown)
+    assert "cpu_feature_guard.cc:193" in version.reason
+
+
+def test_a_line_that_no_release_has_says_nothing_nor_one_that_contradicts_the_rest() -> None:
+    opened = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x"
+    assert releases(opened) == releases(opened.replace("dso_loader.cc:1]", "dso_loader.cc]")) == ["2.4"]
+    newer = opened + "\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
+    assert releases(newer) == ["2.4"]
+    assert releases(newer + "\nTensorFlow version: 2.4.1") == ["2.4.1"]
 
 
 def test_pips_list_leaves_one_python_or_several() -> None:

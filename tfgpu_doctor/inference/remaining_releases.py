@@ -1,17 +1,18 @@
 """Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
 
 The form of TensorFlow's log, its date, the names of the libraries that it opens and the cuDNN that it was compiled
-with belong to some releases only; so does the Python beside it.
+with belong to some releases only; so do the lines of the source files that print, and the Python beside it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from packaging.version import Version
 
+from tfgpu_doctor.inference import log_lines
 from tfgpu_doctor.inference.cuda import dotted
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.inference.python_from_versions import versions_offered
@@ -34,6 +35,10 @@ _LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"tensorflow/stream_executor/dso_loader\.cc"), (1, 0), (1, 13)),
     (re.compile(r"tensorflow/stream_executor/"), (1, 0), (2, 10)),
 )
+# folders of wheels: the first and the last release that has them
+_FOLDERS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
+    (re.compile(r"-packages[/\\]tensorflow_core[/\\]"), (1, 15), (2, 1)),
+)
 _DATED = re.compile(r"^(?P<year>20[12]\d)-(?P<month>[01]\d)-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] (?:tensorflow|external)/")
 # months in which minor releases came out (their tags); a log is not older than its TensorFlow
 _PUBLISHED: dict[Series, tuple[int, int]] = {
@@ -46,6 +51,7 @@ _PUBLISHED: dict[Series, tuple[int, int]] = {
     (2, 17): (2024, 7), (2, 18): (2024, 10), (2, 19): (2025, 3), (2, 20): (2025, 8),
 }  # fmt: skip
 _OPENED = re.compile(r"dso_loader|dynamic library|CUDA library", re.IGNORECASE)
+_MOST_PLACES = 3  # that are named as the reason
 _NAMED = re.compile(r"\btensor ?flow\b", re.IGNORECASE)
 DRIVER = "driver"  # component of libcuda.so.1, which every release opens
 OTHER_BUILDS = ("source-build", "conda-build", "conda-tensorflow", "jetson")  # built with other libraries than wheels
@@ -74,32 +80,33 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     Args:
         wheel: the build is a published wheel, as far as is known, so that it opens the libraries of the matrix.
     """
-    clues = [*_of_the_log(text)]
-    if wheel:
-        clues += _of_the_libraries(text, matrix)
-    by_python = not clues and _is_windows_python(text, python)
-    if not clues and not by_python:
+    clues = [*_of_the_log(text), *_of_the_paths(text), *(_of_the_libraries(text, matrix) if wheel else ())]
+    lines = _of_the_lines(text, matrix) if wheel else None
+    by_python = not (clues or lines) and _is_windows_python(text, python)
+    if not (clues or lines or by_python):
         return None
-    if isinstance(python.version, Known):
-        version = minor(python.version.value)
-        clues.append((f"Python {version}", lambda row: version in row.python))
-    wheels = _wheels(matrix, value_or(python.wheel_platform, "linux_x86_64"), with_cuda=not by_python)
-    newest = _newest_patches(row for row in wheels if all(leaves(row) for _, leaves in clues))
-    if not 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST):
-        return None
-    names = ", ".join(dict.fromkeys(name for name, _ in clues))
+    beside = [*_of_the_python(python)]
+    wheels = [*_wheels(matrix, value_or(python.wheel_platform, "linux_x86_64"), with_cuda=not by_python)]
+    newest = _newest_patches(wheels, used := [*clues, *beside, *([lines] if lines else [])])
+    if not newest and lines and clues:  # the log is another build's, or of two releases
+        newest = _newest_patches(wheels, used := [*clues, *beside])
+    return _described(newest, used) if 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST) else None
+
+
+def _described(newest: Mapping[Series, Version], clues: Iterable[Clue]) -> Unknown:
+    names = [*dict.fromkeys(name for name, _ in clues)]
     first, last = min(newest), max(newest)
     span = f"{first[0]}.{first[1]}" + (f" to {last[0]}.{last[1]}" if last != first else "")
     return Unknown(
-        f"the text does not name the release; {names} leave{'s' if len(clues) == 1 else ''} {span}",
+        f"the text does not name the release; {', '.join(names)} leave{'s' if len(names) == 1 else ''} {span}",
         one_of=tuple(str(newest[series]) for series in sorted(newest)),
     )
 
 
-def _newest_patches(wheels: Iterable[_Wheel]) -> dict[Series, Version]:
+def _newest_patches(wheels: Iterable[_Wheel], clues: Collection[Clue]) -> dict[Series, Version]:
     newest: dict[Series, Version] = {}
     for row in wheels:
-        if not (row.version.is_prerelease or row.version.local):
+        if not (row.version.is_prerelease or row.version.local) and all(leaves(row) for _, leaves in clues):
             newest[row.series] = max(row.version, newest.get(row.series, row.version))
     return newest
 
@@ -159,6 +166,26 @@ def _of_the_log(text: ParsedText) -> Iterator[Clue]:
         year, month = int(dated[0]["year"]), int(dated[0]["month"])
         limit = (year, month + 1)  # release candidates are some weeks older
         yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(row.series, max(_PUBLISHED.values())) <= limit
+
+
+def _of_the_python(python: Python) -> Iterator[Clue]:
+    if isinstance(python.version, Known):
+        version = minor(python.version.value)
+        yield f"Python {version}", lambda row: version in row.python
+
+
+def _of_the_paths(text: ParsedText) -> Iterator[Clue]:
+    for pattern, first, last in _FOLDERS:
+        if found := text.find(pattern):
+            yield f"a path on line {found[1]}", lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
+
+
+def _of_the_lines(text: ParsedText, matrix: Matrix) -> Clue | None:
+    """The lines of the source files that print: a release that prints a message from another line is none of these."""
+    places = log_lines.places((line.text for line in text.lines), matrix.data.log_lines)
+    if not places:
+        return None
+    return ", ".join([*places][:_MOST_PLACES]), lambda row: all(one.get(row.series, True) for one in places.values())
 
 
 def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:

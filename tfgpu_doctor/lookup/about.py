@@ -40,6 +40,7 @@ class About(Record, frozen=True, kw_only=True):
 _DERIVED = {
     **dict.fromkeys(("libraries", "nvidia", "tensorflow"), "scripts/refresh_matrix.py"),
     **dict.fromkeys(("gpus", "pci_devices"), "scripts/refresh_gpus.py"),
+    "log_lines": "scripts/refresh_log_lines.py",
     "packages": "scripts/refresh_packages.py",
 }
 

@@ -16,6 +16,7 @@ from tfgpu_doctor.matrix.lint_tables import (
     drivers,
     gpu_branches,
     instance_gpus,
+    log_lines,
     official,
     package_requirements,
     peak_products,
@@ -28,7 +29,8 @@ from tfgpu_doctor.records.versions import major, minor, numbers
 
 TABLES = (
     "architectures", "peaks", "gpus", "pci_devices", "cuda", "cudnn", "official", "libraries", "known_issues",
-    "instances", "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "tensorflow",
+    "instances", "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "log_lines",
+    "tensorflow",
 )  # fmt: skip
 
 # table → the fields that tell its rows apart
@@ -39,6 +41,7 @@ _KEYS = {
     "known_issues": ("id",),
     "containers": ("image", "tag"),
     "conda_forge": ("version", "platform"),
+    "log_lines": ("file", "message"),
     "tensorflow": ("package", "version"),
     **dict.fromkeys(("cuda", "cudnn", "official", "jetpacks"), ("version",)),
     **dict.fromkeys(("nvidia", "packages"), ("package",)),
@@ -203,7 +206,7 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 LINTERS: tuple[Linter, ...] = (
     sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
     instance_gpus, peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names,
-    official, issues, package_requirements,
+    official, issues, package_requirements, log_lines,
 )  # fmt: skip
 
 

@@ -215,6 +215,18 @@ def package_requirements(data: MatrixFile) -> Iterator[str]:
                     yield f"{place}: {text!r} is said of {version}, which is none of its versions"
 
 
+def log_lines(data: MatrixFile) -> Iterator[str]:
+    """A message of the log tells releases apart, and names only releases that have a row."""
+    known = {row.version for row in data.tensorflow}
+    for row in data.log_lines:
+        place = f"log_lines {row.file} {row.message!r}"
+        if len(row.lines) < 2:
+            yield f"{place}: one line tells no release from another"
+        for line, releases in row.lines.items():
+            strange = [one for one in releases.split() if one not in known]
+            yield from (f"{place}.lines.{line}: {one} is no release of TensorFlow's table" for one in strange)
+
+
 def _unreadable(kind: type[Requirement | SpecifierSet], text: str, place: str) -> Iterator[str]:
     try:
         kind(text)

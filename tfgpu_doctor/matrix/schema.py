@@ -194,6 +194,15 @@ class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
     yanked: str | None = None  # the index's reason
 
 
+class LogMessage(Record, frozen=True, kw_only=True):
+    """A message of TensorFlow's log, and where its sources print it. Derived by scripts/refresh_log_lines.py."""
+
+    file: Text  # "dso_loader.cc"
+    message: Text  # its first words, "*" for a value (inference/log_lines.py)
+    lines: dict[Annotated[str, Meta(pattern=r"^[1-9][0-9]*$")], Text]  # line → "2.3.4 2.4.4"
+    source: SourceKey
+
+
 class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One release of one package; `wheels` has a row for each platform that has wheels."""
 
@@ -336,4 +345,5 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     nvidia: Rows[NvidiaPackage] = ()
     packages: Rows[PackageRow] = ()
     source_only: Rows[SourceOnly] = ()
+    log_lines: Rows[LogMessage] = ()
     tensorflow: Rows[ReleaseRow] = ()
