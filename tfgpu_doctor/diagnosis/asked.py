@@ -15,7 +15,7 @@ from tfgpu_doctor.records.report import Severity
 
 
 def only_asked(found: list[Found], context: Context) -> list[Found]:
-    """The findings as notes, where somebody asks and tells of no trouble."""
+    """The findings as notes, where somebody asks and tells of no trouble; the answer alone says what to install."""
     messages = fetch("messages", context)
     if context.probed or not isinstance(messages, Known):
         return found
@@ -23,4 +23,8 @@ def only_asked(found: list[Found], context: Context) -> list[Found]:
     fails = messages.value.complains or situation(messages.value, value_or(fetch("devices", context), None))
     if question is None or question.values["trouble"] == "yes" or fails:
         return found
-    return [replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE)) for one in found]
+    return [one if one.finding.severity is Severity.NOTE else _beside_the_answer(one) for one in found]
+
+
+def _beside_the_answer(one: Found) -> Found:
+    return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE, fixes=()))
