@@ -59,7 +59,7 @@ def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> 
     from tfgpu_doctor.render import streams
     from tfgpu_doctor.render.markdown import parts
 
-    told = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> GTX 1080\nCould not find cuda drivers"
+    told = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> card\nCould not find cuda drivers"
     way.walk(told)
     with monkeypatch.context() as patched:
         patched.setattr(parts, "escape", lambda text, longest=0: text)

@@ -18,7 +18,7 @@ COMMANDS = {
         "tfgpu_doctor.cli.plan", "Show which TensorFlow to install on this or another machine, with the commands."
     ),
     "install": LazyCommand(
-        "tfgpu_doctor.cli.install", "Make an environment with the TensorFlow that suits the GPU, and verify it."
+        "tfgpu_doctor.cli.install", "Create an environment with the TensorFlow that suits the GPU, and verify it."
     ),
     "matrix": LazyCommand(
         "tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible."
