@@ -1,7 +1,8 @@
 """What is mostly the cause where a text shows none: the commonest causes of reports that look like it.
 
-Counted in tests/cases, over the reports of each situation and system, on 2026-11-23. The first is the commonest; the
-engine leaves out what the facts contradict, and says that the rest is possible.
+In the order of their numbers in tests/cases on 2026-11-23, for each situation and system, without those that print a
+message of their own (a missing GLIBC, a mismatch of the driver). The numbers are small: the order is a guess, and the
+engine says of each that it is possible, and leaves out what the facts contradict.
 """
 
 from __future__ import annotations

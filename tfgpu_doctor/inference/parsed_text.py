@@ -91,7 +91,7 @@ class ParsedText:
         """Line and text of the clauses that have one of the words, of sentences alone."""
         for line in self.lines:
             if _has(line.text, words) and prose.is_sentence(line.text):
-                yield from ((line.number, one) for one, _ in prose.clauses(line.text) if _has(one, words))
+                yield from ((line.number, one) for one in prose.clauses(line.text) if _has(one, words))
 
     def wanted_fact(self, key: str) -> Fact[str]:
         """The first that somebody asks for, or that a program needs; mostly it is what runs."""

@@ -39,7 +39,6 @@ class Said:
     value: str
     stance: str  # "here", "wanted" (asked for, needed, recommended), "elsewhere" (another machine, or another time)
     line: int
-    start: int  # place in the line
 
 
 # lines of programs, of code, and links
@@ -165,23 +164,20 @@ def is_sentence(text: str) -> bool:
 
 
 def _of_line(line: Line) -> Iterator[Said]:
-    start = 0
-    for clause, offset in clauses(line.text):
-        start = offset
-        found = sorted(_of_clause(clause), key=lambda one: one[2])
-        for key, value, place, end in found:
-            error = _ERROR.search(clause)  # what a program says behind it is not the reporter's
-            if key == "gpu" or error is None or place < error.start():
-                yield Said(key, value, stance(clause, place, end), line.number, start + place)
+    for clause in clauses(line.text):
+        error = _ERROR.search(clause)  # what a program says behind it is not the reporter's
+        for key, value, start, end in sorted(_of_clause(clause), key=lambda one: one[2]):
+            if key == "gpu" or error is None or start < error.start():
+                yield Said(key, value, stance(clause, start, end), line.number)
 
 
-def clauses(text: str) -> Iterator[tuple[str, int]]:
-    """The parts of a line that may contradict each other, each with its place."""
+def clauses(text: str) -> Iterator[str]:
+    """The parts of a line that may contradict each other."""
     start = 0
     for match in _CLAUSE.finditer(text):
-        yield text[start : match.start()], start
+        yield text[start : match.start()]
         start = match.end()
-    yield text[start:], start
+    yield text[start:]
 
 
 def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
