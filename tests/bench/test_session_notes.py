@@ -11,7 +11,7 @@ from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.session import READY_LEAST, Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 
@@ -36,15 +36,15 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     rule = StoppingRule(deadline=30.0)
     Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
     (line,) = said
-    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 3[0-2] s", line)
+    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most [34][0-9] s", line)
 
 
-@pytest.mark.parametrize("start", [0.4, 1.5, 20.0])
+@pytest.mark.parametrize("start", [0.4, 1.5, 20.0])  # the first two are short for compiling a network
 @pytest.mark.parametrize(("labels", "processes"), [(["CPU"], 1), (["CPU", "1 GPU", "2 GPUs"], 5)])
-def test_the_limit_is_at_most_twice_the_estimate_where_samples_have_little_time(
+def test_a_process_is_granted_twice_its_start_or_what_compiling_takes(
     start: float, labels: list[str], processes: int
 ) -> None:
-    """What processes are granted follows from the start of the first one, be the machine fast or slow."""
+    """What processes are granted follows from the start of the first one, and is enough for tracing a network."""
     rule = StoppingRule(deadline=1.0)  # twice min_seconds
     session = Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, processes=processes)
     session.start, began = start, session.schedule.clock()
@@ -54,7 +54,9 @@ def test_the_limit_is_at_most_twice_the_estimate_where_samples_have_little_time(
     found = re.search(r"about ([0-9.]+) s, at most ([0-9.]+) s", said[0])
     assert found, said
     about, most = map(float, found.groups())
-    assert about < most <= 2.1 * about  # both are rounded
+    compiling = READY_LEAST * len(labels) * processes
+    assert about < most <= max(2.1 * about, about + compiling + len(labels))  # both are rounded
+    assert most >= compiling
     assert session.schedule.end == pytest.approx(began + most, abs=0.6)
 
 

@@ -37,9 +37,8 @@ from tfgpu_doctor.records.units import count, seconds
 # times that the first process took to start, as long as a case takes until its first sample: with its inputs, tracing,
 # warm-up and verification
 READY = 2.0
-GRANT = (
-    2.0  # times what the starts will take by that, which they are given: on an idle machine, "at most" is near "about"
-)
+READY_LEAST = 10.0  # seconds for that which a case is given at least: compiling has nothing to do with the import
+GRANT = 2.0  # times what the starts will take by that, which they are given
 BESIDES = 1.0  # seconds for what a run needs beside its samples in a process that another run has started
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
@@ -171,7 +170,7 @@ class Session:
         rule, runs = self.rule, len(labels)
         slowest = expected or rule.min_seconds / rule.min_samples
         starts = self.start * (READY * processes * self.processes - 1)
-        granted = GRANT * starts + BESIDES * max(runs - processes, 0)
+        granted = max(GRANT * starts, READY_LEAST * processes * self.processes) + BESIDES * max(runs - processes, 0)
         least = max(slowest * rule.min_samples, rule.min_seconds) + rule.min_seconds * (runs - 1)
         warm_ups = slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes
         most = rule.deadline * runs if sampling is None else sampling
