@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,11 @@ class Found:
     declared: Declaration
     problem: Problem
     finding: Finding
+
+
+def as_note(one: Found, **changes: Any) -> Found:
+    """The same as a note, with these fields changed."""
+    return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE, **changes))
 
 
 def arrange(found: list[Found]) -> tuple[Finding, ...]:

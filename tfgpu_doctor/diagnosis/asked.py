@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import msgspec
-
-from tfgpu_doctor.diagnosis.arranging import Found
-from tfgpu_doctor.findings.commonness import situation
+from tfgpu_doctor.diagnosis.arranging import Found, as_note
+from tfgpu_doctor.findings.commonness import nothing_fails
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.records.facts import Known, value_or
@@ -20,11 +16,8 @@ def only_asked(found: list[Found], context: Context) -> list[Found]:
     if context.probed or not isinstance(messages, Known):
         return found
     question = messages.value.first("question")
-    fails = messages.value.complains or situation(messages.value, value_or(fetch("devices", context), None))
-    if question is None or question.values["trouble"] == "yes" or fails:
+    if question is None or question.values["trouble"] == "yes":
         return found
-    return [one if one.finding.severity is Severity.NOTE else _beside_the_answer(one) for one in found]
-
-
-def _beside_the_answer(one: Found) -> Found:
-    return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE, fixes=()))
+    if not nothing_fails(messages.value, value_or(fetch("devices", context), None)):
+        return found
+    return [one if one.finding.severity is Severity.NOTE else as_note(one, fixes=()) for one in found]

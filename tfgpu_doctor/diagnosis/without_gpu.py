@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-import msgspec
-
-from tfgpu_doctor.diagnosis.arranging import Found
+from tfgpu_doctor.diagnosis.arranging import Found, as_note
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.records.facts import lists_gpu, value_or
-from tfgpu_doctor.records.report import Severity
 
 NO_GPU = "gpu.none"
 _SYMPTOMS = ("gpu.not-visible", "gpu.fewer-than-required")  # consequences of having none, and told as such
@@ -33,9 +27,5 @@ def as_notes(found: list[Found], context: Context) -> list[Found]:
 def _in_place(one: Found, none: bool, none_required: bool) -> Found:
     """A finding about GPUs, where the machine has none, or where none is required."""
     if none and one.finding.id not in (NO_GPU, *_SYMPTOMS):
-        return _note(one, title=f"With a GPU: {one.finding.title}", fixes=())
-    return _note(one) if none_required else one
-
-
-def _note(one: Found, **changes: Any) -> Found:
-    return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE, **changes))
+        return as_note(one, title=f"With a GPU: {one.finding.title}", fixes=())
+    return as_note(one) if none_required else one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.findings.commonness import situation
+from tfgpu_doctor.findings.commonness import nothing_fails
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
@@ -16,7 +16,7 @@ def _answer(
 ) -> Problem | None:
     """The declared answer, where somebody asks and nothing in the text fails."""
     found = next((one for one in messages.all("question") if one.values["about"] == about), None)
-    if context.probed or found is None or messages.complains or situation(messages, devices):
+    if context.probed or found is None or not nothing_fails(messages, devices):
         return None
     return Problem(evidence=message_evidence(found), fixes=fixes)
 

@@ -79,6 +79,11 @@ def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[st
     return next(((name, message) for name, message in _situations(log, devices) if message), None)
 
 
+def nothing_fails(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> bool:
+    """Whether no program reports a failure and nobody tells of one, so that a question is all there is."""
+    return not log.complains and situation(log, devices) is None
+
+
 def _situations(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> Iterator[tuple[str, Message | None]]:
     """Each situation, in the order in which they are asked for, with the message that shows it."""
     lists_none = devices is not None and not lists_gpu(devices)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from tfgpu_doctor.findings.commonness import situation
+from tfgpu_doctor.findings.commonness import nothing_fails
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
@@ -47,7 +47,7 @@ def asked(
     """Somebody asks, and nothing in the text fails."""
     questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
     question = next((one for one in questions if "tensorflow" in one.values), next(iter(questions), None))
-    if context.probed or question is None or messages.complains or situation(messages, devices):
+    if context.probed or question is None or not nothing_fails(messages, devices):
         return None
     request = PlanRequest(context.matrix, _target(context, question))
     answer = _answer(request, question, without_nvidia=pci_gpus == () or "graphics" in question.values)
