@@ -46,13 +46,13 @@ class ParsedText:
         self.versions = toolkit_outputs.parse(self.lines)
         self.libraries = library_listings.parse(self.lines)
         self.hints = platform_hints.read(self.lines, self._system_name())
+        self.prose = prose.parse(self.lines)
         self.messages = (
             *own,
             *catalogue.read(self.lines),
             *questions.compared(self.lines),
-            *questions.parse(self.lines),
+            *questions.parse(self.lines, self.prose),
         )
-        self.prose = prose.parse(self.lines)
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
 

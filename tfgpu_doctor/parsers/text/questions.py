@@ -3,7 +3,8 @@
 A question is found by the words of its sentence, whatever their order; what it names of versions comes along.
 
 >>> text = "Can I use tensorflow-gpu 1.15 with CUDA 10.1? Windows 10, GTX 1080."
->>> [(one.values["about"], one.values["tensorflow"], one.values["cuda"]) for one in parse([Line(1, text)])]
+>>> lines = [Line(1, text)]
+>>> [(one.values["about"], one.values["tensorflow"], one.values["cuda"]) for one in parse(lines, prose.parse(lines))]
 [('works', '1.15', '10.1')]
 """
 
@@ -131,8 +132,12 @@ def _apart(one: re.Match[str], other: re.Match[str]) -> int:
     return max(one.start() - other.end(), other.start() - one.end(), 0)
 
 
-def parse(lines: Sequence[Line]) -> Iterator[Message]:
-    """The first questions, each with the versions that it names, else those that stand around it; none in a log."""
+def parse(lines: Sequence[Line], said: Sequence[prose.Said]) -> Iterator[Message]:
+    """The first questions, each with the versions that it names, else those that stand around it; none in a log.
+
+    Args:
+        said: what `prose.parse` finds in these lines.
+    """
     if sum(len(line.text) for line in lines) > _LONGEST:
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
@@ -140,7 +145,7 @@ def parse(lines: Sequence[Line]) -> Iterator[Message]:
     if not found:
         return
     around = _circumstances(letter, shows_output=len(letter) < len(lines))
-    there = {one.key: one.value for one in reversed(prose.parse(letter)) if one.stance == "here"}
+    there = {one.key: one.value for one in reversed(said) if one.stance == "here"}
     for about, sentence in found:
         beside = {one.key: one.value for one in reversed(prose.parse([sentence]))}
         versions = {key: value for key, value in {**there, **beside}.items() if key in _VERSIONS}
