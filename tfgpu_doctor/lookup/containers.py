@@ -22,7 +22,6 @@ from tfgpu_doctor.records.similar import similar
 _REFERENCE = re.compile(
     r"(?:docker://)?(?P<name>[\w./-]{1,200}?(?::\d+/[\w./-]{1,200}?)?)(?::(?P<tag>[\w.-]{1,128}))?(?:@\S{1,200})?"
 )
-_NGC = "nvcr.io/nvidia/tensorflow"
 _PUBLISHED = "tensorflow/tensorflow"
 _L4T = re.compile(r"r(?P<l4t>\d+\.\d+(?:\.\d+)?)-tf(?P<tensorflow>\d+\.\d+)-py3")
 _FLAVOURS = {
