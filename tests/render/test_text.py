@@ -75,14 +75,20 @@ def test_golden_of_all_and_of_the_least(name: str, monkeypatch: pytest.MonkeyPat
         check_golden(GOLDEN / f"{name}-{detail}.txt", printed(MACHINES[name], monkeypatch, detail=detail))
 
 
+TEXTS = {
+    "open-cause": b"GTX 1070 Ti, tensorflow 2.10 on windows 10, list_physical_devices returns []. CUDA 11.2, cudnn 8.1",
+    "question": b"Ubuntu 22.04, Python 3.11, RTX 3080, driver 550. Which TensorFlow should I install?",
+}
+
+
 @pytest.mark.parametrize("detail", ["normal", "least"])
-def test_golden_of_a_text_that_leaves_the_cause_open(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = b"GTX 1070 Ti, tensorflow 2.10 on windows 10, list_physical_devices returns []. CUDA 11.2, cudnn 8.1"
-    facts = text_to_facts.read(lines.read([text]), MATRIX)
+@pytest.mark.parametrize("name", TEXTS)
+def test_golden_of_a_text(name: str, detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = text_to_facts.read(lines.read([TEXTS[name]]), MATRIX)
     monkeypatch.setenv("COLUMNS", "80")
     stream = io.StringIO()
     render(make_report(facts, MATRIX, source="text", timings={}), console_for(stream), detail)
-    check_golden(GOLDEN / f"open-cause-{detail}.txt", stream.getvalue())
+    check_golden(GOLDEN / f"{name}-{detail}.txt", stream.getvalue())
 
 
 def check_golden(file: Path, text: str) -> None:

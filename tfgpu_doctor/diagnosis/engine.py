@@ -144,4 +144,5 @@ def _finding(declared: Declaration, candidate: Candidate, context: Context) -> F
         fixes=context.remedies.that_work_here(fixes),
         docs=declared.docs,
         possible=candidate.possible,
+        answers=declared.answers,
     )

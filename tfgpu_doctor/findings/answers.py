@@ -25,6 +25,7 @@ TOOLKIT = finding(
     "cuda.toolkit-not-needed",
     layer="CUDA",
     severity=Severity.NOTE,
+    answers=True,
     title="The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
     cause="pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of "
     "the system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
@@ -47,6 +48,7 @@ IN_USE = finding(
     "gpu.usage-unknown",
     layer="GPU",
     severity=Severity.NOTE,
+    answers=True,
     title="How to see whether TensorFlow uses the GPU",
     cause='TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic '
     'library" or "Skipping registering GPU devices" when it does not',
@@ -81,6 +83,7 @@ FIRST_RUN = finding(
     "perf.first-run",
     layer="Compute",
     severity=Severity.NOTE,
+    answers=True,
     title="The first run is slower than all others: TensorFlow prepares the GPU in it",
     cause="in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of "
     "many minutes shows a fault: a GPU that is newer than the build",

@@ -14,6 +14,7 @@ DIFFER = finding(
     "cuda.versions-differ",
     layer="CUDA",
     severity=Severity.NOTE,
+    answers=True,
     title="nvidia-smi and nvcc show different CUDA versions, and TensorFlow uses neither number",
     pointless_after=("cuda.version-mismatch", "cuda.missing", "cuda.lib-path", "driver.too-old"),
     docs="https://docs.nvidia.com/deploy/cuda-compatibility/",

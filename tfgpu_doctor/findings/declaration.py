@@ -84,6 +84,7 @@ class Declaration:
     cause: str = ""  # said of every sign that gives none of its own
     fixes: Callable[[Any], tuple[Fix, ...]] | None = None  # of the context; for signs that give none
     symptoms: tuple[Any, ...] = ()  # findings.symptoms.Symptom: what it would explain, were it the cause
+    answers: bool = False  # answers a question, where nothing has failed
     about_gpus: bool = False  # says why there is no GPU, so that it is no fault where none is required
     signs: list[Sign] = field(default_factory=list)
 

@@ -26,6 +26,7 @@ WHICH = finding(
     "tf.which-release",
     layer="TensorFlow",
     severity=Severity.NOTE,
+    answers=True,
     title="Which TensorFlow, CUDA, cuDNN and Python work together",
     cause="a release runs with the CUDA and cuDNN that it was built for, on the GPUs that it has kernels for",
     pointless_after=("cuda.versions-differ", "perf.first-run"),

@@ -81,6 +81,7 @@ class Finding(Record, frozen=True):
     consequences: Annotated[tuple[str, ...], public("consequences")] = ()
     docs: Annotated[str | None, public("documentation")] = None
     possible: bool = False  # a pasted text leaves it open: another cause that would look the same
+    answers: bool = False  # no fault: it answers what a pasted text asks
 
 
 class Undetermined(Record, frozen=True):

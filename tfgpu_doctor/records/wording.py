@@ -41,6 +41,8 @@ def _meaning_of_text(report: Report) -> str:
     if report.verdict != "unknown" or not report.findings:
         return _MEANING_OF_TEXT[report.verdict]
     grave = [finding for finding in report.findings if finding.severity is not Severity.NOTE]
+    if not grave and any(finding.answers for finding in report.findings):
+        return "this text shows no failure; its question is answered"
     if not grave:
         return f"only harmless lines; {_NOT_SHOWN}"
     if all(finding.possible for finding in grave):

@@ -56,6 +56,7 @@ class Block(NamedTuple):
     lines: tuple[Line, ...]
     ids: tuple[str, ...] = ()
     docs: str = ""
+    answers: bool = False  # what the text asks, so that a first screen has all of it
 
 
 class Detail(NamedTuple):
@@ -78,8 +79,9 @@ def blocks(report: Report) -> Iterator[Block]:
     if possible:
         yield from possible[:-1]
         yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
-    yield from (block(finding, titles) for finding in notes)
-    if report.verdict == "unknown" and report.source == "text":
+    yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
+    is_answered = shown == notes and any(finding.answers for finding in notes) and not possible
+    if report.verdict == "unknown" and report.source == "text" and not is_answered:
         yield Block(
             "unknown",
             "To find out more",
@@ -109,7 +111,7 @@ def _without(finding: Finding, asked: set[str], general: tuple[Fix, ...]) -> Fin
 
 def least(report: Report) -> Iterator[Block]:
     """The first problem with its first fix; where it has none, the likeliest cause and what decides on it."""
-    shown = [block for block in blocks(report) if block.mark != "note"]
+    shown = [block for block in blocks(report) if block.mark != "note" or block.answers]
     causes = [line for block in shown for line in _of(block, "cause")]
     if shown and not _of(shown[0], "cause"):
         fixes = _of(shown[0], "fix")[:1]
@@ -122,11 +124,13 @@ def least(report: Report) -> Iterator[Block]:
 
 
 def brief(block: Block) -> Block:
-    """What a first screen needs of a finding: its first evidence, why, what follows, two fixes; a note's title."""
-    if block.mark == "note":
-        return block._replace(lines=(), docs="")
+    """What a first screen needs: first evidence, why, what follows, two fixes; an answer's steps; a note's title."""
     if block.mark == "unknown":
         return block
+    if block.answers:
+        return block._replace(lines=(*_of(block, "why"), *_of(block, "fix")), docs="")
+    if block.mark == "note":
+        return block._replace(lines=(), docs="")
     lines = (*_first_evidence(block), *_of(block, "why"), *_together(_of(block, "therefore")), *_of(block, "fix")[:2])
     return block._replace(lines=lines, docs="")
 
@@ -157,7 +161,7 @@ def _together(lines: tuple[Line, ...]) -> tuple[Line, ...]:
 def block(finding: Finding, titles: Mapping[str, str]) -> Block:
     """One finding: evidence, cause, consequences, fixes; `titles` has those of its consequences."""
     lines = tuple(_lines(finding, titles))
-    return Block(finding.severity.value, finding.title, lines, (finding.id,), finding.docs or "")
+    return Block(finding.severity.value, finding.title, lines, (finding.id,), finding.docs or "", finding.answers)
 
 
 def _lines(finding: Finding, titles: Mapping[str, str]) -> Iterator[Line]:
