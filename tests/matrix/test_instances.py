@@ -91,7 +91,7 @@ def test_every_pattern_finds_its_own_row() -> None:
 
 
 def test_no_instances() -> None:
-    assert InstanceIndex(()).search("a p3.2xlarge") is None and InstanceIndex(()).find("p3.2xlarge") is None
+    assert not list(InstanceIndex(()).named_in("a p3.2xlarge")) and InstanceIndex(()).find("p3.2xlarge") is None
 
 
 def test_a_gpu_that_there_is_not_is_refused() -> None:

@@ -60,14 +60,16 @@ def other_graphics_message(
 ) -> Problem | None:
     """A text names GPUs of other vendors only, or lspci shows none of NVIDIA's."""
     reported = messages.all("no-gpu-present")
-    if gpus or driver_version or pci_gpus or not (pci_gpus == () or reported) or messages.has("gpu-created"):
+    driver = driver_version and not context.is_stated("driver.version")  # one that a person names may be a left-over
+    if gpus or driver or pci_gpus or not (pci_gpus == () or reported) or messages.has("gpu-created"):
         return None
     found = message_evidence(*reported)
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
-    severity = Severity.WARNING if messages.stops_import and not missing_dll else None
+    dies = messages.stops_import or messages.has("illegal-instruction")
+    severity = Severity.WARNING if dies and not missing_dll else None
     if reported and messages.speaks_only_of("library-not-opened", "loader-error"):
         severity = Severity.NOTE  # TensorFlow says what it misses, to somebody who wants no GPU
     return Problem(evidence=found, severity=severity)

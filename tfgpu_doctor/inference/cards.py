@@ -31,6 +31,12 @@ _ONLY_GRAPHICS = re.compile(
     r"|ATI )?Radeon|AMD Ra[a-z]{3,5}n|(?:AMD|ATI) (?:R[579X]|Vega|GPU|card|graphics))\b.{0,40}",
     re.IGNORECASE,
 )
+# a card of unknown name
+_SOME_NVIDIA = re.compile(
+    r"\b(?:my|the|and|with|has|have|dedicated|discrete|of) (?:an? )?(?:\w+ )?nvidia"
+    r"(?:['’]s|\W(?:\w+ )?(?:card|gpu|graphics))\b",
+    re.IGNORECASE,
+)
 _NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
 _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 
@@ -71,7 +77,7 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     if cards:
         found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
         return Known(found, stated_at(cards[0]), "stated")
-    if named:
+    if named and not text.find(_SOME_NVIDIA):
         return Known((), stated_at(named[0]), "stated")
     shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
     if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
@@ -81,10 +87,12 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
 
 def _instance_cards(text: ParsedText, matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
     """The card of the cloud's instance type that a sentence names: of a g4dn.xlarge a T4, of a g4ad.xlarge none."""
-    for number, clause in text.clauses(*_INSTANCE_WORDS):
-        if (found := matrix.instances.search(clause)) is None:
-            continue
-        match, row = found
+    named = (
+        (number, one, *found)
+        for number, one in text.clauses(*_INSTANCE_WORDS)
+        for found in matrix.instances.named_in(one)
+    )
+    for number, clause, match, row in named:
         if stance(clause, match.start(), match.end()) != "elsewhere":
             cards = () if row.gpu.startswith("AMD ") else (PciGpu(address="", device_id="", name=row.gpu),)
             return Known(cards, f"line {number}: {match[0]} has {row.gpu}", "stated")

@@ -7,7 +7,7 @@ A pattern of the matrix is a name in which ``#`` is a number and ``.*`` a size o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from tfgpu_doctor.matrix.schema import Instance
@@ -41,10 +41,11 @@ class InstanceIndex:
         match = self._names.fullmatch(name.strip())
         return self._patterns[match.lastindex - 1][0] if match and match.lastindex else None
 
-    def search(self, text: str) -> tuple[re.Match[str], Instance] | None:
-        """The first that a text names: a type, or a family beside the word "instance" or its cloud's name."""
-        match = self._text.search(text) if _START.search(text) else None
-        return (match, self._types[match.lastindex - 1][0]) if match and match.lastindex else None
+    def named_in(self, text: str) -> Iterator[tuple[re.Match[str], Instance]]:
+        """Those that a text names: a type, or a family beside the word "instance" or its cloud's name."""
+        for match in self._text.finditer(text) if _START.search(text) else ():
+            if match.lastindex:
+                yield match, self._types[match.lastindex - 1][0]
 
 
 def _any_of(patterns: Iterable[str], before: str = "") -> re.Pattern[str]:

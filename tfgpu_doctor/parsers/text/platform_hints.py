@@ -111,6 +111,10 @@ _SETTING = re.compile(
     rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
 )
 _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
+# a launch configuration, a kernel's, a dict of Python
+_IN_JSON = re.compile(rf"[\"'](?P<name>{_NAMES})[\"'] ?: ?(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}}]+)")
+_OF_POD = re.compile(rf"\bname: *[\"']?(?P<name>{_NAMES})\b")  # its value stands on the next line
+_VALUE_OF_POD = re.compile(r"\s*value: *(?P<value>\S*)\s*")
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
     rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
@@ -228,15 +232,16 @@ def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
     for place, line in enumerate(lines):
         if not _NAMED.search(line.text) or _ADVICE.search(line.text):
             continue
+        following = lines[place + 1] if place + 1 < len(lines) else line
         if _ECHOED.search(line.text):
-            for following in lines[place + 1 : place + 5]:
-                if path := _PATH_LIST.fullmatch(following.text):
-                    found["LD_LIBRARY_PATH"] = (path["value"], following.number)
-        if (asked := _PRINTED.search(line.text)) and place + 1 < len(lines):
-            following = lines[place + 1]
-            if value := _PATHS.fullmatch(following.text.strip()):
-                found[asked["name"]] = (value[0], following.number)
-        for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON):
+            for printed in lines[place + 1 : place + 5]:
+                if path := _PATH_LIST.fullmatch(printed.text):
+                    found["LD_LIBRARY_PATH"] = (path["value"], printed.number)
+        if (asked := _PRINTED.search(line.text)) and (value := _PATHS.fullmatch(following.text.strip())):
+            found[asked["name"]] = (value[0], following.number)
+        if (pod := _OF_POD.search(line.text)) and (value := _VALUE_OF_POD.fullmatch(following.text)):
+            found[pod["name"]] = (value["value"].strip("\"'"), following.number)
+        for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON, _IN_JSON):
             for match in pattern.finditer(line.text):
                 found[match["name"]] = (match["value"].strip("\"'"), line.number)
     return found

@@ -68,7 +68,7 @@ _NAMED = {
     "cuda": r"cuda(?: ?tool ?kit)?",
     "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?",
     "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
-    "driver": r"driver",
+    "driver": r"(?:driver|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
 }
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
 _TENSORFLOW = re.compile(
@@ -81,7 +81,20 @@ _VERSIONS = (
     *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
     ("tensorflow", _TENSORFLOW),
 )
-_TELLING = ("cu", "tensor", "tf", "py", "cp", "driver")  # each expression above and _SHORT_PYTHON need one of them
+_TELLING = (
+    "cu",
+    "tensor",
+    "tf",
+    "py",
+    "cp",
+    "driver",
+    "treiber",
+    "драйвер",
+    "驱动",
+    "驅動",
+    "ドライバ",
+    "드라이버",
+)  # each expression above and _SHORT_PYTHON need one of them
 _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
 _SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
@@ -109,6 +122,13 @@ _GPU = re.compile(
     r"s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
     re.IGNORECASE,
 )
+_OTHER_GPU = re.compile(
+    r"(?<![A-Za-z0-9_.])(?:(?:amd |ati )?(?:radeon(?: (?:rx|hd|pro|vega|r[579x]))?(?: ?\d{3,4}\w{0,3})?"
+    r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?"
+    r"(?:iris(?:\(r\))?(?: xe| plus| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)"
+    r"|intel graphics)(?![A-Za-z0-9_])",
+    re.IGNORECASE,
+)
 # a bare number is a card only beside one of these words
 _CARD_WORD = re.compile(
     r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|顯卡|グラボ|그래픽|tarjeta|placa|carte|karte|видеокарт",
@@ -134,8 +154,33 @@ _TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
 _ELSEWHERE = re.compile(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
     r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
-    r"|old (?:machine|computer|pc|laptop|card|gpu)|friend|colleague|uninstall\w*|removed?"
-    r"|(?:also|have|already)? ?tried|downgraded from|upgraded from|updated from)\b",
+    r"|old (?:machine|computer|pc|laptop|card|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?"
+    r"|(?:also|have|already)? ?tried)\b"
+    # "from A to B": A
+    r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
+    r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))",
+    re.IGNORECASE,
+)
+_OF_OTHERS = re.compile(
+    r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody|everyone)(?:['’]?s)?"
+    r"|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]|vecino|vizinho"
+    r"|друг[ау]?|коллег\w*|сосед\w*)\b"
+    r"|同学|朋友|同事|室友|友人|友達|同僚|친구|동료",
+    re.IGNORECASE,
+)
+_MINE = re.compile(
+    r".*(?=\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用|私の|내 )",
+    re.IGNORECASE,
+)
+_COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
+# "replaced A with B": A
+_EXCHANGES = re.compile(
+    r"(?:\b(?:replac|swap|exchang|chang|trad|ersetz|tausch|getauscht|cambi|remplac|troqu|substitu)\w*"
+    r"|(?:по|за|с)менял\w*|заменил\w*|сменил\w*)\W[^,.;]{0,20}$",
+    re.IGNORECASE,
+)
+_FOR_ANOTHER = re.compile(
+    r"\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|на|durch|gegen|por|par|pour|em)\b",
     re.IGNORECASE,
 )
 # "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
@@ -155,7 +200,7 @@ def parse(lines: Sequence[Line]) -> tuple[Said, ...]:
 def _may_name(text: str) -> bool:
     """A cheap test that most lines of a log fail; a clause names nothing that its line does not."""
     small = text[:LONGEST].lower()
-    return any(word in small for word in _TELLING) or _GPU.search(small) is not None
+    return any(word in small for word in _TELLING) or any(one.search(small) for one in (_GPU, _OTHER_GPU))
 
 
 def is_sentence(text: str) -> bool:
@@ -197,6 +242,8 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
         name = " ".join(match["name"].split())
         if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
             yield "gpu", name, match.start(), match.end()
+    for match in _OTHER_GPU.finditer(clause):
+        yield "gpu", match[0], match.start(), match.end()
 
 
 def card_in(text: str) -> str | None:
@@ -220,11 +267,16 @@ def _is_supported(clause: str) -> bool:
 
 def stance(clause: str, start: int, end: int) -> str:
     """Whether what stands there is here, wanted or elsewhere, by the words around it."""
+    if _COMPARED.search(clause, start, end):
+        return "wanted"
     before, after = (
         clause[max(start - _AROUND, 0) : start],
         _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0],
     )
-    if _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
+    if _OF_OTHERS.search(_MINE.sub("", before)):
+        return "elsewhere"
+    exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)
+    if exchanged or _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
         return "elsewhere"
     return "wanted" if _WANTED.search(before) or _WANTED.search(after) or _IS_WHAT.match(after) else "here"
 
