@@ -312,6 +312,8 @@ _NO_GPU = re.compile(
     r"(?:the |my )?cpu\b"
     r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
+    r"|\b(?:says?|said|tells?(?: me)?|there(?:'s| is)):? no gpu\b"
+    r"|\b(?:trains|runs|computes|works|rechnet|läuft) (?:only )?(?:on|auf(?: der)?) (?:the )?cpu\s*$"
     r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
     r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
