@@ -23,7 +23,7 @@ from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
-from tfgpu_doctor.diagnosis.without_gpu import as_notes
+from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.commonness import SYMPTOMS
 from tfgpu_doctor.findings.context import Context
@@ -68,7 +68,9 @@ def diagnose(
     possible = [_finding(declared, candidate, context) for declared, candidate in shown if candidate.possible]
     possible += _possibilities(judged, context, fired)
     possible = possible or _likeliest(certain, judged, context)
-    possible = _to_decide(possible, {one.declared.id: one.asks for one in judged}, context)
+    possible = _to_decide(
+        where_a_gpu_is_wanted(possible, context), {one.declared.id: one.asks for one in judged}, context
+    )
     findings = with_possible(
         arrange(only_asked(certain if for_any_machine else as_notes(certain, context), context)), possible
     )

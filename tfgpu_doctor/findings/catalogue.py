@@ -45,7 +45,6 @@ from tfgpu_doctor.findings import (
     shadowing,
     system_libraries,
     which_release,
-    wsl,
     xla,
 )
 from tfgpu_doctor.findings.declaration import Declaration
@@ -61,7 +60,6 @@ FILES: tuple[ModuleType, ...] = (
     imports,
     machine,
     container,
-    wsl,
     driver,
     driver_module,
     driver_cuda,

@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.version_bounds import allows, narrowed, outside_bound
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import remove
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.distributions import CPU_BUILDS, TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
@@ -64,7 +64,7 @@ def mixed_packages(
 ) -> Problem | None:
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
     tensorflows = _tensorflows(packages)
-    twice = next((same for same in _by_folder(tensorflows) if len(same) > 1), None)
+    twice = _of_one_folder(tensorflows, context)
     if twice:
         folder = twice[0].location or "installed packages"
         seen = [evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice]
@@ -98,6 +98,15 @@ def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
     """The packages that install the module; conda's tensorflow-gpu only depends on its tensorflow."""
     found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
     return [p for p in found if p.installer != "conda"] or found[:1]
+
+
+def _of_one_folder(packages: list[Package], context: Context) -> list[Package] | None:
+    """Packages that overwrite each other; a pasted list names no folders, so that there they must differ in build."""
+    names = [package.name for package in packages]
+    differ = len({name in CPU_BUILDS for name in names}) == 2 and len(set(names)) == len(names)
+    if differ and not context.probed:
+        return packages
+    return next((same for same in _by_folder(packages) if len(same) > 1), None)
 
 
 def _by_folder(packages: list[Package]) -> Iterator[list[Package]]:

@@ -66,10 +66,16 @@ def other_graphics_message(
     found = message_evidence(*reported)
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
+    return Problem(evidence=found, severity=_severity(messages, said=bool(reported)))
+
+
+def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
+    """A warning where something else stops TensorFlow; a note for somebody who says that there is no GPU."""
+    # what TensorFlow misses on such a machine
+    misses = ("library-not-opened", "loader-error")
+    if said and messages.has(*misses) and messages.speaks_only_of(*misses):
+        return Severity.NOTE
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
     dies = messages.stops_import or messages.has("illegal-instruction")
-    severity = Severity.WARNING if dies and not missing_dll else None
-    if reported and messages.speaks_only_of("library-not-opened", "loader-error"):
-        severity = Severity.NOTE  # TensorFlow says what it misses, to somebody who wants no GPU
-    return Problem(evidence=found, severity=severity)
+    return Severity.WARNING if dies and not missing_dll else None

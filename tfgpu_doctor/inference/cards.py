@@ -21,6 +21,13 @@ _NVIDIA = re.compile(
     re.IGNORECASE,
 )
 _LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
+_EMPTY = re.compile(
+    r"\blspci\b[^.;\n]{0,40}(?:nvidia|vga|3d)['\"`]*\W{1,4}(?:\w+ ){0,3}?(?:empty|nothing"
+    r"|no (?:output|result|line|match|nvidia)|none|nichts|leer|vac[ií][oa]"
+    r"|vazio|nada|vide|rien|vuoto|niente|puste|nic|boş|пуст\w*|ничего|空)"
+    r"|(?:empty|nothing|nada|nichts|rien|ничего)\W+(?:\w+ ){0,3}?lspci\b",
+    re.IGNORECASE,
+)
 _PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
 _INSTANCE_WORDS = ("large", "metal", "gpu-", "standard", "_v", "instance", "vm", "aws", "ec2")
 # the line of a system's "About" page, or of neofetch
@@ -59,7 +66,9 @@ def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
 
 
 def _empty_lspci(text: ParsedText) -> int | None:
-    """The line of an ``lspci | grep -i nvidia`` that found nothing: a prompt follows at once."""
+    """The line of an ``lspci | grep -i nvidia`` that found nothing: somebody says so, or a prompt follows at once."""
+    if said := text.find(_EMPTY):
+        return said[1]
     for place, line in enumerate(text.lines[:-1]):
         if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
             return line.number

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tfgpu_doctor.inference.devices import devices
 from tfgpu_doctor.inference.parsed_text import ParsedText
+from tfgpu_doctor.parsers.text import prose, without_gpu
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import Known, Message, lists_gpu
 from tfgpu_doctor.records.versions import minor, same_minor
@@ -76,7 +77,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
-        *(_no_gpu_listed, _of_another_program, _wanted),
+        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu),
     ):
         yield from read(text)
 
@@ -88,7 +89,7 @@ def _message(text: ParsedText, kind: str, line: int, **values: str) -> Message:
 def _of_platform(text: ParsedText) -> Iterator[Message]:
     hints = text.hints
     for line, asked in hints.starts:
-        yield _message(text, "container-start", line, gpus={True: "yes", False: "no", None: ""}[asked])
+        yield _message(text, "container-start", line, gpus="yes" if asked else "no")
     if hints.building:
         yield _message(text, "image-build", hints.building)
     if hints.hides_all:
@@ -143,6 +144,23 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
     for one in text.prose:
         if one.key == "cuda" and one.stance == "wanted":
             yield _message(text, "cuda-wanted", one.line, version=one.value)
+
+
+def _without_gpu(text: ParsedText) -> Iterator[Message]:
+    """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
+    if none := _said(text, without_gpu.has_none):
+        yield _message(text, "no-gpu-present", none)
+    if wanted := _said(text, without_gpu.wants_cpu):
+        yield _message(text, "wants-cpu", wanted)
+
+
+def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> int | None:
+    """The line of the first clause in which a reader finds something of here and now."""
+    for line, clause in text.clauses(*without_gpu.WORDS):
+        found = reader(clause)
+        if found and prose.stance(clause, found.start(), found.end()) != "elsewhere":
+            return line
+    return None
 
 
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:

@@ -47,6 +47,16 @@ _APPLE_SILICON = re.compile(
     r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b",
     re.IGNORECASE,
 )
+# processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
+_ARM_MACHINE = re.compile(
+    r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
+    r"|\bNeoverse\b|\bRaspberry ?Pi\b"
+    r"|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner|servidor|сервер\w*)\b"
+    r"[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)"
+    r"|\b(?:arm(?:64|v8)?|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
+    re.IGNORECASE,
+)
+_NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
 _DISTRIBUTION_NAMED = re.compile(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
     r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)"
@@ -184,7 +194,8 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 def _platform(text: ParsedText) -> Fact[str]:
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = text.system.machine.value if text.system.machine else ""
-    arm = machine in ("arm64", "aarch64") or _ARM.search(stated) is not None or text.find(_APPLE_SILICON) is not None
+    named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
+    arm = bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",
@@ -296,7 +307,8 @@ def _first_word(stated: Statement | None) -> Fact[str]:
 
 
 def _may_be(package: str, version: str) -> bool:
-    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly is a dev one."""
+    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly is a"
+    " dev one."""
     number = re.match(r"(\d+)\.(\d+)", version)
     if package.startswith("tf-nightly"):
         return "dev" in version

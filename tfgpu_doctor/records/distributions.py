@@ -11,6 +11,10 @@ TENSORFLOW = (
     *("tensorflow-cpu-aws", "tensorflow-aarch64", "tensorflow-rocm", "intel-tensorflow", "intel-tensorflow-avx512"),
     *("tensorflow-directml", "tf-nightly", "tf-nightly-gpu", "tf-nightly-cpu", "nvidia-tensorflow"),
 )
+# Those whose wheels never contain CUDA
+CPU_BUILDS = frozenset(
+    {"tensorflow-cpu", "tensorflow-cpu-aws", "tf-nightly-cpu", "intel-tensorflow", "intel-tensorflow-avx512"}
+)
 # What only conda has: `tensorflow-base` holds the module, the other two choose the build
 CONDA_BASE = "tensorflow-base"
 CONDA_VARIANTS = ("tensorflow-mkl", "tensorflow-eigen")

@@ -26,6 +26,7 @@ ROLES: dict[str, template.Role] = {
             "log-era",
             "notebook",
             "no-gpu-listed",
+            "wants-cpu",
             "question",
             "source-build",
         ),
