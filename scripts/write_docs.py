@@ -10,6 +10,7 @@ import html
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -147,7 +148,10 @@ def _offered(command: click.Command) -> set[str]:
 
 
 def generation(words: list[str]) -> str:
-    """The newest TensorFlow for the GPUs of a compute capability: a row by driver, a column by Python."""
+    """The newest TensorFlow for the GPUs of a compute capability: a row by driver, a column by Python.
+
+    Pythons with the same answers share a column, so that a phone has room for all of them.
+    """
     matrix = Matrix.load()
     found = matrix.architecture(words[0])
     assert found is not None, words
@@ -157,12 +161,14 @@ def generation(words: list[str]) -> str:
         answers = [_newest(matrix, words[0], str(branch), python) for python in PYTHONS]
         if not rows or rows[-1][1] != answers:
             rows.append((branch, answers))
-    lines = [f"| driver | Python {' | '.join(PYTHONS)} |", "| --- |" + " --- |" * len(PYTHONS)]
+    columns = [list(group) for _, group in groupby(range(len(PYTHONS)), lambda place: [row[1][place] for row in rows])]
+    heads = [(" to " if len(one) > 2 else ", ").join(PYTHONS[i] for i in sorted({one[0], one[-1]})) for one in columns]
+    lines = [f"| driver | Python {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
     for number, (branch, answers) in enumerate(rows):
         if any(answers):
             until = "and newer" if last == 1000 else f"to {last}"
             until = f"to {rows[number + 1][0] - 1}" if number + 1 < len(rows) else until
-            lines.append(f"| {branch} {until} | {' | '.join(one or '–' for one in answers)} |")
+            lines.append(f"| {branch} {until} | {' | '.join(answers[group[0]] or '–' for group in columns)} |")
     return "\n".join(lines)
 
 
@@ -171,7 +177,7 @@ def _newest(matrix: Matrix, capability: str, branch: str, python: str) -> str:
     target = describe(matrix, compute_capability=(capability,), driver=branch, python=python)
     for option in make_plan(matrix, target).options:
         if option.kind in ("as-is", "conda-forge"):
-            return option.tensorflow + (" ¹" if option.kind == "conda-forge" else "")
+            return option.tensorflow + ("¹" if option.kind == "conda-forge" else "")
     return ""
 
 

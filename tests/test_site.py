@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,27 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
         assert loads.findall(path.read_text(encoding="utf-8")) == [], path
     for path in site.rglob("*.css"):
         assert re.findall(r"(?:url\(|@import )[\"']?(?:https?:)?//[^)\"']+", path.read_text(encoding="utf-8")) == []
+
+
+def test_a_phone_shows_the_heads_of_the_table_by_gpu(site: Path) -> None:
+    """Where its rows are stacked, the style sheet has its heads: those of the page."""
+    page = (site / "which-tensorflow.html").read_text(encoding="utf-8")
+    table = re.search(r'<h2 id="by-gpu">.*?</h2>\s*<p>(?:(?!</?p>).)*</p>\s*<table>(.*?)</thead>', page, re.DOTALL)
+    assert table, "the style sheet finds the table as what follows the first paragraph"
+    style = (site / "site.css").read_text(encoding="utf-8")
+    labels = re.findall(r'#by-gpu \+ p \+ \* td:nth-child\(\d\)::before { content: "(.*) "; }', style)
+    assert labels == re.findall(r"<th>(.*?)</th>", table[1])[1:]
+
+
+def test_a_phone_has_room_for_every_python(site: Path) -> None:
+    """Pythons with the same answers share a column: what stands in each is another."""
+    page = (site / "which-tensorflow.html").read_text(encoding="utf-8").partition('id="by-gpu-driver-and-python"')[2]
+    tables = re.findall(r"<table>(.*?)</table>", page, re.DOTALL)
+    assert tables
+    for rows in tables:
+        cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows.split("<tr>")[2:]]
+        columns = list(zip(*cells, strict=True))
+        assert len(columns) <= 7 and all(one != other for one, other in pairwise(columns)), rows
 
 
 def test_no_markup_is_left_over(site: Path) -> None:
