@@ -6,8 +6,9 @@ Each round measures four times with `tfgpu bench matpow`, in random order: twice
 work (a product more for every ten) and once with a real sleep in the worker (plant/sitecustomize.py). Then `tfgpu
 compare --factor 1.05` judges A against A, which must not be slower or faster (goal: at most 5 % of the pairs), and A
 against each planted one, which must be slower (goal: at least 95 % of those pairs). What it cannot tell is counted
-apart: it is no alarm, and no detection either. A round during which other programs took more than 5 % of the CPUs is
-disturbed; the goals hold for the others, which have a table of their own.
+apart: it is no alarm, and no detection either. A round is disturbed when other programs took more than 5 % of the CPUs,
+or when the medians of the processes of its runs lie further apart (2.5 %) than on a quiet machine, as under a virtual
+machine whose host is busy; the goals hold for the others, which have a table of their own.
 
 Then the same on a busy machine: while other programs compute in bursts (--load of them, 2 for each CPU by default),
 each busy round measures three times, twice as it is and once with half as much work again, which must be found (goal:
@@ -15,7 +16,8 @@ at least 95 %) without false alarms.
 
 Then the recorded results are simulated with: every A against every other A, however much time lies between them; the
 same with all times of one of them 10 % longer; with fewer processes; and with the disturbed samples left in.
-Writes benchmarks/results/compare_gate.json and .md.
+Writes benchmarks/results/compare_gate.json and .md (--name for another name). With --keep and as many rounds as the
+folder has, nothing is measured: the recorded runs are judged again.
 """
 
 from __future__ import annotations
@@ -56,6 +58,10 @@ PLANTED = {"work": ("work", 0.1), "sleep": ("sleep", 0.1), "busy half": ("work",
 BURSTS = "import time\nwhile True:\n end = time.time() + .5\n while time.time() < end: pass\n time.sleep(.2)"
 FALSE_ALARMS, DETECTED = 0.05, 0.95  # goals
 DISTURBED = 0.05  # share of the CPUs that other programs took during a run, above which a round is disturbed
+# The same for the standard deviation of the logarithms of the medians of the processes of a run, over the runs of a
+# round. 1.7 % over 14 rounds of a quiet machine (results/compare_gate_quiet.md); with the 16 degrees of freedom of four
+# runs, a round exceeds 1.4 times that by chance in 1 % of the cases (chi-squared).
+RESTLESS = 0.025
 
 
 # ------------------------------------------------------------------------------------------------ real runs
@@ -93,9 +99,10 @@ def compare(base: Path, new: Path) -> tuple[str, float | None]:
 
 
 def surroundings(files: Iterable[Path]) -> dict[str, Any]:
-    """What else the machine did during a round, by its results: the highest load average and share of other programs.
+    """What else the machine did during a round, by its results.
 
-    The share is that of all CPU time (/proc/stat) less the worker's, while samples were taken.
+    The highest load average, the highest share of other programs, and how far apart the processes of a run were. The
+    share is that of all CPU time (/proc/stat) less the worker's, while samples were taken.
     """
     results = [load_result(file.read_bytes(), file.name) for file in files]
     cpus = [usable_cpus(one.environment) or os.cpu_count() or 1 for one in results]
@@ -103,13 +110,16 @@ def surroundings(files: Iterable[Path]) -> dict[str, Any]:
     shares = [math.nan if one is None else one / count for one, count in zip(taken, cpus, strict=True)]
     others = None if any(map(math.isnan, shares)) else max(shares)
     load = max((one.load_average for one in results if one.load_average is not None), default=None)
-    return {"load_average": load, "others": others, "disturbed": others is None or others > DISTURBED}
+    spread = process_spread(results)
+    calm = others is not None and others <= DISTURBED and (spread is None or spread <= RESTLESS)
+    return {"load_average": load, "others": others, "spread": spread, "disturbed": not calm}
 
 
 def around(one: dict[str, Any]) -> str:
-    """The share of other programs in a round, in words."""
-    others = "unknown" if one["others"] is None else f"{100 * one['others']:.0f} % of the CPUs"
-    return others + ", disturbed" * one["disturbed"]
+    """The share of other programs in a round, and the spread of processes, as cells of a table."""
+    others = "unknown" if one["others"] is None else f"{100 * one['others']:.0f} %"
+    spread = "unknown" if one["spread"] is None else f"{100 * one['spread']:.1f} %"
+    return f"{others} | {spread}" + ", disturbed" * one["disturbed"]
 
 
 @contextlib.contextmanager
@@ -139,7 +149,9 @@ def measure(options: argparse.Namespace, folder: Path, kinds: Sequence[str], num
         judged = {kind: {"verdict": verdict, "ratio": ratio} for kind, (verdict, ratio) in verdicts.items()}
         rounds.append({**judged, **surroundings(files.values())})
         told = ", ".join(f"{kind} {verdict}" for kind, (verdict, _) in verdicts.items())
-        told += f"; load average {rounds[-1]['load_average']}, other programs: {around(rounds[-1])}"
+        told += (
+            f"; load average, other programs, spread of processes: {rounds[-1]['load_average']} | {around(rounds[-1])}"
+        )
         print(f"{place + 1} of {number}: {told}", file=sys.stderr, flush=True)
         if options.until and datetime.now().strftime("%H:%M") >= options.until:
             break
@@ -240,8 +252,12 @@ def real_rows(which: str, rounds: Sequence[dict[str, Any]]) -> list[dict[str, An
 
 
 def page_of_rounds(rounds: Sequence[dict[str, Any]]) -> str:
-    """The load of each round beside its verdicts."""
-    lines = ["", "| round | load average | other programs | verdicts |", "| --- | --- | --- | --- |"]
+    """The load of each round, and the spread of the processes of a run, beside its verdicts."""
+    lines = [
+        "",
+        "| round | load average | other programs | processes | verdicts |",
+        "| --- " * 5 + "|",
+    ]
     for place, one in enumerate(rounds, 1):
         verdicts = ", ".join(f"{kind} {one[kind]['verdict']}" for kind in (*KINDS, *BUSY) if kind in one)
         lines.append(f"| {place} | {one['load_average']} | {around(one)} | {verdicts} |")
@@ -321,7 +337,7 @@ def conclude(
             f"Processes of one run: standard deviation {100 * spread:.2f} % (assumed: {100 * PROCESS_SPREAD:.2g} %).\n"
         )
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "compare_gate.md").write_text(text, encoding="utf-8")
+    (RESULTS / f"{options.name}.md").write_text(text, encoding="utf-8")
     record = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
         "machine": machine(),
@@ -337,7 +353,7 @@ def conclude(
         "rounds": list(rounds),
         "busy_rounds": list(busy),
     }
-    (RESULTS / "compare_gate.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / f"{options.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(text)
     goals = {
         "false alarms": (calm[0]["share"], FALSE_ALARMS, -1),
@@ -367,6 +383,7 @@ def main() -> int:
     parser.add_argument("--deadline", type=float, default=5.0)
     parser.add_argument("--priority", default="", help="nice value of the workers' sessions, on a machine in use")
     parser.add_argument("--keep", type=Path, help="folder for the results, which a further call continues")
+    parser.add_argument("--name", default="compare_gate", help="of the files in benchmarks/results")
     parser.add_argument("--until", metavar="HH:MM", help="start no round after this time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:

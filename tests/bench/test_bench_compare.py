@@ -97,6 +97,14 @@ def test_processes_that_differ_cannot_be_told_apart() -> None:
     assert only(msgspec.structs.replace(apart, processes=()), run(seconds=1.18, steps=(1.1,) * 15)).verdict != "same"
 
 
+def test_a_change_of_only_some_steps_is_not_the_same() -> None:
+    some = run(steps=(1.0, 1.01, 1.2, 1.2, 1.2) * 12, processes=(12,) * 5)
+    found = only(run(steps=(1.0, 1.01) * 30, processes=(12,) * 5), some)
+    assert found.verdict == "cannot tell"
+    assert "the median of all samples changed by a factor of 1.19, the lower quartile did not" in found.reasons[0]
+    assert only(some, msgspec.structs.replace(some, samples_s=some.samples_s[::-1])).verdict == "same"
+
+
 def test_few_samples_say_nothing() -> None:
     found = only(run(steps=(1.0, 1.0, 1.0)), run(seconds=50.0))
     assert (found.verdict, found.reasons) == ("cannot tell", ("BASE has only 3 samples; at least 5 are needed",))

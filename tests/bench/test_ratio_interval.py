@@ -61,6 +61,15 @@ def test_more_processes_narrow_it_and_scattered_ones_widen_it() -> None:
     assert shift(level(apart), level(apart)).noise > 1.1
 
 
+def test_what_slows_some_samples_or_one_process_of_five_changes_little() -> None:
+    calm = level(Samples(((1.0, 1.01, 1.02, 1.03) * 5,) * 5))
+    delayed = ((1.0, 1.01, 1.5, 2.0) * 5,) * 4
+    disturbed = level(Samples((*delayed, (3.0,) * 20)))
+    assert disturbed.log == pytest.approx(calm.log, abs=0.01)
+    assert shift(calm, disturbed).noise < 1.05
+    assert shift(calm, level(Samples((*delayed[:3], (3.0,) * 20)))).noise > 1.5  # one of four may be no exception
+
+
 def test_slow_waves_in_a_process_count() -> None:
     restless = Samples((tuple([1.0, 1.1, 1.2] * 16),))
     waving = Samples((tuple([1.0] * 16 + [1.1] * 16 + [1.2] * 16),))

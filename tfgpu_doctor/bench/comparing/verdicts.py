@@ -3,7 +3,9 @@
 A change counts when it is larger than the factor and clear, that is when the 95 % interval of the quotient of the
 times excludes 1 (ratio_interval.py says where the interval comes from). A change that does not count is *same* when
 chance alone could hardly have moved the quotient by the factor, and *cannot tell* when it could: then a change of that
-size might hide. The same samples are *same* whatever they are.
+size might hide. It is *cannot tell*, too, where the medians of all samples differ by more than the factor, although the
+lower quartiles, which are compared, do not: the change may concern only some of the steps. The same samples
+are *same* whatever they are.
 
 Where other programs disturbed too many samples for that, a change counts when it is larger than what they can have
 done to the times of both runs, or when the CPU time of a step shows it (disturbance.py).
@@ -121,9 +123,9 @@ def judge(pair: Pair, samples: Both, factor: float, cpus: Cpus, *, alike: bool) 
     if not why:
         found = shift(level(kept[0]), level(kept[1]))
         verdict = verdict_of(found, factor)
-        if verdict != "cannot tell":
+        why = tuple(_unclear(verdict, found, samples, kept, factor))
+        if not why:
             return Judged(verdict, (), base, new, _ratio(found), notes)
-        why = (_noise(found, samples, kept),)
     limits: tuple[str, ...] = ()
     if (kept != samples or found is None) and min(map(len, samples)) >= FEWEST:
         by_usage = _by_usage(pair, cpus, alike=alike)
@@ -204,6 +206,16 @@ def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
     if min(loads) <= ALIKE * max(loads):
         used = f"the run used {loads[0]:.1f} CPUs in BASE and {loads[1]:.1f} in NEW"
         yield f"{used}; it is unknown whether other programs used the rest"
+
+
+def _unclear(verdict: Verdict, found: Shift, samples: Both, kept: Both, factor: float) -> Iterator[str]:
+    """Say that chance is larger than the factor, or that only the medians changed by more than it."""
+    change = median(kept[1].all()) / median(kept[0].all())
+    if verdict == "cannot tell":
+        yield _noise(found, samples, kept)
+    elif verdict == "same" and not 1 / factor <= change <= factor:
+        medians = f"the median of all samples changed by a factor of {change:.2f}, the lower quartile did not"
+        yield f"{medians}: only some of the steps changed, or other programs slowed them down"
 
 
 def _noise(found: Shift, samples: Both, kept: Both) -> str:
