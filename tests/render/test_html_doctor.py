@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.cli.runner import tfgpu
 from tests.healthy import known
 from tests.records.test_report import report
 from tests.render.pages import Page
+from tests.render.results import STATES, TYPES, results
 from tests.render.showing import as_format
 from tfgpu_doctor.records.report import Report
 
@@ -56,6 +58,19 @@ def test_from_the_command_line(arguments: list[str], tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert Page(text).all("h1")
     assert "grace" not in text
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("kind", TYPES)
+def test_nothing_is_named_twice_and_every_table_has_a_name(kind: str, state: str) -> None:
+    """The verdict stands below the title of the page, and says something; a screen reader names each table."""
+    page = as_format("html", kind)(results(kind)[state])
+    title = re.findall(r"<h1>(.*?)</h1>", page)[0].partition(":")[0]
+    for verdict in re.findall(r'<p class="verdict[^>]*>(.*?)</p>', page):
+        words = re.sub("<[^>]*>", "", verdict)
+        assert words and not words.startswith(f"{title}:") and not words.rstrip().endswith(":")
+    assert all(region["aria-label"] for region in Page(page).all("div") if region.get("role") == "region")
+    assert "<caption></caption>" not in page
 
 
 def test_charts_are_not_needed_for_it() -> None:

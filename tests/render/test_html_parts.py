@@ -84,6 +84,40 @@ def test_a_table_can_be_scrolled_by_keyboard_and_has_its_heads() -> None:
     assert [head["scope"] for head in read.all("th")] == ["col", "col", "row", "row"]
 
 
+SENTENCE = "failed, 2 of 3 ok: the result is wrong: relative error 0.3 (limit 5.4e-06)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "numbers", "expected"),
+    [
+        ([("Driver", "ok", SENTENCE)], (), "wrapped"),
+        ([("GPUs", "12.8")], (), "wrapped"),
+        ([("matpow, 2 GPUs", "problem", SENTENCE)], (), "stacked"),
+        ([("1 GPU float32", "ok", SENTENCE, SENTENCE)], (), "stacked"),
+        ([("https://docs.nvidia.com/cuda/index.html", "min_driver_linux")], (), "stacked"),
+        ([("2 GPUs, terms", "yes", "314", SENTENCE)], (2,), "stacked"),
+        ([("2 GPUs, rows", "330 GFLOP/s", "yes")], (1,), "wrapped"),
+        ([("2 GPUs, rows", "330 GFLOP/s", "96.2", "1.96")], (1, 2, 3), ""),
+        ([("2.21.0", "tensorflow", "3.10-3.13", "12.5.1", "9.3", "525.60.13")], (), ""),
+    ],
+)
+def test_a_phone_shows_sentences_without_scrolling(
+    rows: list[tuple[str, ...]], numbers: tuple[int, ...], expected: str
+) -> None:
+    head = [f"head {place}"[: len(cell)] for place, cell in enumerate(rows[0])]
+    read = Page(table("Checks", head, rows, numbers))
+    assert read.all("table")[0].get("class", "") == expected
+    labels = [cell.get("data-label") for cell in read.all("td")]
+    assert labels == (head[1:] if expected == "stacked" else [None] * len(labels))
+
+
+def test_a_state_has_its_colour_and_an_address_is_a_link() -> None:
+    rows = [("CPU", "ok", "https://x.org/a"), ("GPU", "problem", "see https://x.org")]
+    read = Page(table("Checks", ("a", "b", "c"), rows, states=("good", "bad")))
+    assert [cell.get("class") for cell in read.all("td") if cell.get("class") in ("good", "bad")] == ["good", "bad"]
+    assert [link["href"] for link in read.all("a")] == ["https://x.org/a"]
+
+
 def test_the_policy_allows_no_script_and_no_network() -> None:
     assert "default-src 'none'" in POLICY and "script" not in POLICY and "http" not in POLICY
     (policy,) = [meta for meta in Page(page("t", "")).all("meta") if meta.get("http-equiv")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.render.console import MARKS
-from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
+from tfgpu_doctor.render.html.parts import command, element, folded, items, link, page, paragraph, section, table, text
 from tfgpu_doctor.render.outline import Block, Detail, Line
 from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_content
 
@@ -19,7 +19,8 @@ def render(shown: Page) -> str:
 
 def body(shown: Page) -> str:
     """Verdict and parts, as a part of another page."""
-    words = element("strong", text(shown.word)) + text(f": {shown.sentence}")
+    word = shown.word.removeprefix(shown.title).strip()  # the title stands above it
+    words = ": ".join(filter(None, (element("strong", text(word)) if word else "", text(shown.sentence))))
     verdict = element("p", words, class_=f"verdict {MARKS[shown.mark].page}".strip())
     return "".join((verdict, *map(_part, filter(has_content, shown.parts))))
 
@@ -46,7 +47,7 @@ def _table(part: Table) -> str:
         return table(part.title, part.head, part.rows)
     head = (part.head[0], "State", *part.head[1:])
     rows = [(row[0], MARKS[mark].word, *row[1:]) for row, mark in zip(part.rows, part.marks, strict=True)]
-    return table(part.title, head, rows)
+    return table(part.title, head, rows, states=[MARKS[mark].page for mark in part.marks])
 
 
 def _detail(detail: Detail) -> str:
@@ -68,8 +69,7 @@ def _block(block: Block) -> str:
             label = "" if line.label == "fix" else f"{line.label}: " if line.text else line.label
             parts += [paragraph(label + line.text), *map(command, line.commands)]
     if block.docs.startswith("https://"):
-        link = element("a", text(block.docs), href=block.docs, rel="noreferrer noopener")
-        parts.append(element("p", "see ", link, class_="muted"))
+        parts.append(element("p", "see ", link(block.docs), class_="muted"))
     kind = MARKS[block.mark].page
     return element("article", *parts, **({"class_": kind} if kind else {}))
 

@@ -1,4 +1,4 @@
-"""Pieces of an HTML page: escaped text, tables that a phone can scroll, and the frame with its style sheet. Pure.
+"""Pieces of an HTML page: escaped text, tables that a phone can show, and the frame with its style sheet. Pure.
 
 A page loads nothing: no script, no font, no picture from elsewhere; its policy (Content-Security-Policy) says so, too.
 Light and dark follow the reader's system; print is always light. Charts take their colours from the same variables.
@@ -6,8 +6,10 @@ Light and dark follow the reader's system; print is always light. Charts take th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import zip_longest
 
 from tfgpu_doctor.records.printable import clean, escape_xml
 
@@ -56,6 +58,10 @@ DARK = {
 
 
 NAME = 26  # characters of a row's name that are kept in one line
+_BESIDE = 18  # characters of the columns beside the last one, which leave it room on a phone
+_ACROSS = 36  # characters of a row that a phone shows in one line
+_ADDRESS = re.compile(r"https://[^\s<>\"]+")
+_STACKED = 4  # columns of a table whose rows a phone shows one below the other
 
 
 def _variables(colours: dict[str, str]) -> str:
@@ -93,12 +99,15 @@ table { border-collapse: collapse; font-size: .9rem; }
 caption { text-align: left; padding: .25rem 0; }
 th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid);
   overflow-wrap: normal; }
+td { white-space: nowrap; }
+td.mid, td.long { white-space: normal; }
+summary + .scroll caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th { font-weight: 600; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.mid { min-width: 9rem; }
 td.long { min-width: 10.5rem; }
 th.number { white-space: normal; }
-th.name { white-space: nowrap; }
+th.name, th.mid { white-space: nowrap; }
 th.long { min-width: 9rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 2rem; }
@@ -121,6 +130,19 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .8rem; m
 dt { color: var(--muted); }
 dd { margin: 0; min-width: 0; }
 """
+_PHONE = """
+th[scope=row] { position: sticky; left: 0; background: var(--page); }
+th.mid, th.long { min-width: 8rem; max-width: 9rem; white-space: normal; }
+.wrapped td:last-child, .stacked td { min-width: 0; white-space: normal; overflow-wrap: anywhere; }
+.stacked thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.stacked, .stacked caption, .stacked tbody, .stacked tr, .stacked th[scope=row] { display: block; }
+.stacked th[scope=row] { min-width: 0; max-width: none; overflow-wrap: anywhere; }
+.stacked tr { padding: .3rem 0; border-bottom: 1px solid var(--grid); }
+.stacked th, .stacked td { padding: 0; border: 0; }
+.stacked td { display: inline-block; max-width: 100%; margin-right: .75rem; text-align: left; }
+.stacked td:empty { display: none; }
+.stacked td::before { content: attr(data-label) " "; color: var(--muted); }
+"""
 _PRINT = """
 @page { margin: 14mm; }
 body { max-width: none; padding: 0; font-size: 10pt; }
@@ -138,7 +160,8 @@ h2, h3, caption, summary { break-after: avoid; }
 STYLE = (
     f":root {{ {_variables(LIGHT)} }}\n"
     f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
-    f"{_RULES}@media print {{ :root {{ {_variables(LIGHT)} color-scheme: light; }}{_PRINT}}}\n"
+    f"{_RULES}@media screen and (max-width: 40rem) {{{_PHONE}}}\n"
+    f"@media print {{ :root {{ {_variables(LIGHT)} color-scheme: light; }}{_PRINT}}}\n"
 )
 
 
@@ -174,8 +197,23 @@ def items(words: Iterable[str]) -> str:
     return element("ul", *found, class_="plain") if found else ""
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """A table that scrolls sideways on a phone; `numbers` are the columns of numbers. Nothing for no rows."""
+def link(address: str) -> str:
+    """A link that tells its target nothing about the page."""
+    return element("a", text(address), href=address, rel="noreferrer noopener")
+
+
+def table(
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Sequence[int] = (),
+    states: Sequence[str] = (),
+) -> str:
+    """A table; `numbers` are the columns of numbers, `states` the colours of the second cells. Nothing for no rows.
+
+    On a phone, sentences are read without scrolling: the last column wraps, or the cells of a row stand one below
+    the other; a table of short cells scrolls sideways, and the names of its rows stay.
+    """
     rows = list(rows)
     if not rows:
         return ""
@@ -183,20 +221,44 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], numb
         element("th", text(cell), scope="col", **({"class_": "number"} if place in numbers else {}))
         for place, cell in enumerate(head)
     )
-    lines = "".join(element("tr", *(_cell(cell, place, numbers) for place, cell in enumerate(row))) for row in rows)
-    inner = element(
-        "table", element("caption", text(caption)), f"<thead><tr>{heads}</tr></thead>", element("tbody", lines)
+    narrow = _on_a_phone([head, *rows], numbers)
+    labels = head if narrow == "stacked" else ()
+    lines = "".join(
+        element("tr", *_cells(row, numbers, labels, state)) for row, state in zip_longest(rows, states, fillvalue="")
     )
-    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption) + "\n"
+    inner = element(
+        "table",
+        element("caption", text(caption)) if caption else "",
+        f"<thead><tr>{heads}</tr></thead>",
+        element("tbody", lines),
+        **({"class_": narrow} if narrow else {}),
+    )
+    name = caption or ", ".join(head)
+    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=name) + "\n"
 
 
-def _cell(cell: str, place: int, numbers: Sequence[int]) -> str:
-    if place == 0:
-        return element("th", text(cell), scope="row", class_="long" if len(cell) > NAME else "name")
-    if place in numbers:
-        return element("td", text(cell), class_="number")
-    width = "long" if len(cell) > 40 else "mid" if len(cell) > 14 else ""
-    return element("td", text(cell), **({"class_": width} if width else {}))
+def _on_a_phone(rows: list[Sequence[str]], numbers: Sequence[int]) -> str:
+    """How a table fits: its last column wraps, its rows are stacked, or it scrolls."""
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    if len(numbers) > 1 or len(widths) > _STACKED:
+        return ""
+    return "stacked" if sum(widths[:-1]) > _BESIDE and sum(widths) > _ACROSS else "wrapped"
+
+
+def _cells(row: Sequence[str], numbers: Sequence[int], labels: Sequence[str], state: str) -> Iterator[str]:
+    for place, cell in enumerate(row):
+        shown = link(cell) if _ADDRESS.fullmatch(cell) else text(cell)
+        if place == 0:
+            yield element("th", shown, scope="row", class_=_width(cell, NAME) or "name")
+            continue
+        width = "number" if place in numbers else _width(cell, 40)
+        kind = " ".join(filter(None, (width, state if place == 1 else "")))
+        label = {"data_label": labels[place]} if labels else {}
+        yield element("td", shown, **({"class_": kind} if kind else {}), **label)
+
+
+def _width(cell: str, longest: int) -> str:
+    return "long" if len(cell) > longest else "mid" if len(cell) > 14 else ""
 
 
 def folded(title: str, body: str, opened: bool = False) -> str:

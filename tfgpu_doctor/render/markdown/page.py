@@ -21,7 +21,8 @@ def render(page: Page) -> str:
 
 def _shown(page: Page, room: int) -> Iterator[str]:
     word = f"**{MARKS[page.mark].markdown} {escape(page.word)}**"
-    head = f"{word}: {escape(page.sentence)}\n\n<sub>{escape(page.about)}</sub>"
+    sentence = f": {escape(page.sentence)}" if page.sentence else ""
+    head = f"{word}{sentence}\n\n<sub>{escape(page.about)}</sub>"
     yield head
     room -= len(head)
     left_out = []

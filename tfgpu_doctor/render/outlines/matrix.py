@@ -87,21 +87,36 @@ def page(answered: Answered) -> Page:
 
 
 def _parts(parts: tuple[SheetPart, ...]) -> Iterator[PagePart]:
+    notes: list[Note] = []
     for part in parts:
+        if isinstance(part, Note) and part.head:
+            notes.append(part)
+            continue
+        yield from _list(notes)
+        notes = []
         match part:
             case Card():
                 yield Table("", ("What", "Answer"), part.lines)
             case Columns():
                 yield Table("", tuple(part.cells), tuple(zip(*part.cells.values(), strict=True)))
-            case Note():
-                yield Items((part.head.strip() + ": " * bool(part.head) + part.text,))
-            case Legend():
+            case Note() if part.text.endswith(":"):
+                notes = [part]
+            case Note() | Legend():
                 yield Items((part.text,))
             case Sources():
                 rows = ((document, "; ".join(_read(members))) for document, members in part.documents().items())
                 yield Detail("Sources", ("Document", "Read there"), tuple(rows))
             case Block():
                 yield part
+    yield from _list(notes)
+
+
+def _list(notes: Sequence[Note]) -> Iterator[Items]:
+    """Items of a list, the first of which may be the sentence above them."""
+    title = notes[0].text if notes and not notes[0].head else ""
+    lines = tuple(f"{note.head.strip()}: {note.text}" for note in notes[bool(title) :])
+    if title or lines:
+        yield Items(lines or (title,), title.rstrip(":") if lines else "")
 
 
 def _read(members: Mapping[str, Sequence[str]]) -> Iterator[str]:
