@@ -45,6 +45,7 @@ from tfgpu_doctor.findings import (
     shadowing,
     system_libraries,
     which_release,
+    wsl,
     xla,
 )
 from tfgpu_doctor.findings.declaration import Declaration
@@ -60,6 +61,7 @@ FILES: tuple[ModuleType, ...] = (
     imports,
     machine,
     container,
+    wsl,
     driver,
     driver_module,
     driver_cuda,

@@ -1,26 +1,28 @@
-"""Findings about containers and WSL2: whether the GPU and its driver are passed in."""
+"""The finding about containers: whether the GPU and its driver are passed in."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings import driver_answers as answers
-from tfgpu_doctor.findings.container_fixes import (
-    REMOVE_LINUX_DRIVER,
-    UPDATE_WSL,
-    WSL_LIBRARIES_FIRST,
-    access,
-    kept_access,
-)
+from tfgpu_doctor.findings.container_fixes import access, kept_access
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.plan.file_edits import add_to_container
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import CallResult, LibraryFile, Message, PciGpu, SmiResult, value_or
+from tfgpu_doctor.records.facts import (
+    CallResult,
+    Message,
+    PciGpu,
+    SmiResult,
+    TfDevice,
+    lists_gpu,
+    value_or,
+)
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least
 
 NO_GPU = finding(
     "container.no-gpu",
@@ -192,8 +194,43 @@ def _requests_gpus(log: MessageLog) -> bool:
     )
     first = min((message.line for message in failures), default=None)
     starts = sorted(log.all("container-start"), key=lambda message: message.line)
-    before = [start for start in starts if first is None or start.line <= first] or starts
+    made = [start for start in starts if start.values["gpus"]]  # others enter a container that runs
+    before = [start for start in made if first is None or start.line <= first] or made
     return bool(before) and before[-1].values["gpus"] == "yes"
+
+
+@NO_GPU.sign(unless=("gpu.none", "gpu.hidden", "gpu.arch-*", "driver.*", "wsl.setup", "tf.cpu-build"))
+def works_when_requested(
+    context: Context, messages: MessageLog, host_container: str, devices: tuple[TfDevice, ...] | None = None
+) -> Problem | None:
+    """One start requests GPUs and one does not, and nothing but the missing GPU is complained of."""
+    starts = messages.all("container-start")
+    without = [start for start in starts if start.values["gpus"] == "no"]
+    if not without or len(without) == len(starts) or messages.complains or lists_gpu(devices):
+        return None
+    fixes = access(context, host_container)
+    return Problem(evidence=message_evidence(*without, *starts), fixes=fixes, possible=True, severity=Severity.WARNING)
+
+
+_OF_CUDA = re.compile(r"lib(?:cu|nv)")
+_NVIDIA_RUNTIME = Fix(text="Start the container with NVIDIA's runtime", commands=("docker run --runtime nvidia ...",))
+
+
+@NO_GPU.sign
+def libraries_of_jetson(messages: MessageLog) -> Problem | None:
+    """The containers of JetPack 4 hold no CUDA: NVIDIA's runtime mounts that of the host.
+
+    Source: NVIDIA/nvidia-container-runtime issue 173, host-files-for-container.d/cuda.csv.
+    """
+    jetson, starts = messages.all("jetson"), messages.all("container-start")
+    missing = [message for name, message in messages.libraries("library-not-opened") if _OF_CUDA.match(name)]
+    if not (jetson and starts and missing) or any(start.values["gpus"] == "yes" for start in starts):
+        return None
+    return Problem(
+        cause="the containers for JetPack 4 hold no CUDA; NVIDIA's runtime mounts it from the Jetson",
+        evidence=message_evidence(*missing, *starts, *jetson),
+        fixes=(_NVIDIA_RUNTIME,),
+    )
 
 
 _LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
@@ -255,91 +292,3 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(found, str(environment.place), expected, docs),),
             fixes=(_ARGUMENTS if environment.kind == "devcontainer" else add_to_container(view, fix),),
         )
-
-
-SETUP = finding(
-    "wsl.setup",
-    layer="Machine",
-    severity=Severity.ERROR,
-    title="WSL2 is not set up for the GPU",
-    cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
-    "shadowed",
-    fixes=lambda _: (UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
-    docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
-    about_gpus=True,
-)
-
-
-@SETUP.sign
-def no_wsl_driver(
-    context: Context, os: str, libcuda: tuple[LibraryFile, ...], dxg_device: bool | None = None
-) -> Problem | None:
-    """Windows passes no GPU through, or the loader does not find Windows' libcuda first."""
-    if os != "wsl2":
-        return None
-    if dxg_device is False:
-        return Problem(
-            cause="Windows provides no GPU to WSL2: its driver or the WSL kernel is too old",
-            evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
-            fixes=(context.remedies.install_driver(), UPDATE_WSL),
-        )
-    first = libcuda[0].path if libcuda else "no libcuda.so.1"
-    if "/wsl/" in first:
-        return None
-    return Problem(
-        cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its folder is not searched",
-        evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
-        fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
-    )
-
-
-def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
-    return answers.has_code(cuda_init, answers.SYMBOL_NOT_FOUND) and at_least(driver, "555") is not False
-
-
-_FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
-# Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
-_FIRST_WITH_GPU = 19044
-
-
-def _windows_without_gpus(messages: MessageLog) -> Problem | None:
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
-    if not old:
-        return None
-    return Problem(
-        title="This version of Windows does not support GPUs in WSL2",
-        cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
-        evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
-        fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
-    )
-
-
-@SETUP.sign
-def wsl_message(
-    messages: MessageLog,
-    os: str,
-    cuda_init: CallResult | None = None,
-    host_container: str | None = None,
-    driver_version: str | None = None,
-) -> Problem | None:
-    """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
-    if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
-        return None
-    if old := _windows_without_gpus(messages):
-        return old
-    linux_driver = messages.all("linux-driver-in-wsl")
-    failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
-    unusable = messages.has(*_FAILURES_IN_WSL) or answers.driver_unusable(messages, cuda_init)
-    if not (linux_driver or failures or unusable):
-        return None
-    cause = "a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None
-    docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
-    in_container = host_container or messages.has("container-hook-failed")
-    steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
-    if in_container and _is_not_mounted(cuda_init, driver_version):
-        cause, docker = answers.NOT_MOUNTED, answers.UPDATE_TOOLKIT
-    return Problem(
-        cause=cause,
-        evidence=message_evidence(*linux_driver, *failures, *answers.driver_messages(messages)),
-        fixes=(*((docker,) if in_container else ()), *steps, WSL_LIBRARIES_FIRST),
-    )

@@ -89,7 +89,7 @@ def _message(text: ParsedText, kind: str, line: int, **values: str) -> Message:
 def _of_platform(text: ParsedText) -> Iterator[Message]:
     hints = text.hints
     for line, asked in hints.starts:
-        yield _message(text, "container-start", line, gpus="yes" if asked else "no")
+        yield _message(text, "container-start", line, gpus={True: "yes", False: "no", None: ""}[asked])
     if hints.building:
         yield _message(text, "image-build", hints.building)
     if hints.hides_all:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from tfgpu_doctor.parsers.text.lines import Line
 
 _RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
-_COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:")
+_COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:|^\s*services: *$")
+_ENTERS = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? exec\b")
 _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
 _FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
 _BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S{0,80}-)")
@@ -30,11 +31,14 @@ _TAG = re.compile(
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
-    r"|capabilities: *\[.{0,20}gpu|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
+    r"|capabilities: *\[.{0,20}gpu"
+    r"|driver: *nvidia|^\s*gpus: *(?:all|\d)"
+    r"|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
-    r"\bkubectl\b|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
+    r"\bkubectl\b|\bk8s\b|^\s*(?:- )?containers: *$"
+    r"|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
     r"|FailedScheduling"
     r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
     r"|the )?(?:k8s|kubernetes|gke|eks)\b"
@@ -143,7 +147,8 @@ class Surroundings:
     container: str | None = None  # "docker", "podman", "kubernetes", "apptainer"
     container_line: int | None = None
     image: str | None = None
-    starts: tuple[tuple[int, bool], ...] = ()  # the commands that start it: line, and whether they ask for GPUs
+    # what starts it, commands and manifests: line, and whether they ask for GPUs; None: enters a container
+    starts: tuple[tuple[int, bool | None], ...] = ()
     building: int | None = None  # the line that shows that this happens while an image is built
     variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
     hides_all: int | None = None  # the program hides every GPU itself
@@ -209,7 +214,7 @@ def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
     return None, None
 
 
-def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
+def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool | None]]:
     """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
     for place, line in enumerate(lines):
         apptainer = _APPTAINER_RUN.search(line.text)
@@ -217,9 +222,11 @@ def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
             whole = [line.text]
             while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
                 whole.append(lines[place + len(whole)].text)
-            yield line.number, any((_NV if apptainer else _ASKED).search(text) for text in whole)
+            asked = any((_NV if apptainer else _ASKED).search(text) for text in whole)
+            yield line.number, None if _ENTERS.search(line.text) else asked
     if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
-        yield line_number, _first(_ASKED, lines) is not None
+        rows = [line for line in lines if not _RUN.search(line.text)]
+        yield line_number, _first(_ASKED, rows) is not None
 
 
 def _building(lines: Sequence[Line]) -> int | None:

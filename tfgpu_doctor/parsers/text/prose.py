@@ -320,6 +320,8 @@ _NO_GPU = re.compile(
     r"|yalnızca)\W+(?:\w+\W+){0,4}?"
     r"(?:cpu|prozessor|processeur|procesador|processador|процессор\w*)\b"
     r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu|cpu(?:のみ|しか|만 )"
+    r"|\b(?:says?|said|tells?(?: me)?|there(?:'s| is)):? no gpu\b"
+    r"|\b(?:trains|runs|computes|works|rechnet|läuft) (?:only )?(?:on|auf(?: der)?) (?:the )?cpu\s*$"
     r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
     r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
