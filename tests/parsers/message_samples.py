@@ -42,6 +42,18 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
         {"module": "570.86.15"},
     ),
     ("libcuda-version", "libcuda reported version is: 384.130.0", {"version": "384.130.0"}),
+    (
+        "libcuda-version",
+        "Upgrade: libnvidia-compute-470:amd64 (470.86-0ubuntu0.20.04.2, 470.103.01-0ubuntu0.20.04.1), xserver",
+        {"version": "470.103.01", "package": "yes"},
+    ),
+    ("libcuda-version", "dpkg -l | grep libcuda1 → 550.90.07-1", {"version": "550.90.07", "package": "yes"}),
+    ("host-driver", "host: nvidia-smi ok, 550.54.14", {"version": "550.54.14"}),
+    ("wsl-1", "4.4.0-19041-Microsoft", {}),
+    ("no-dxg", "ls: cannot access '/dev/dxg': No such file or directory", {}),
+    ("no-dxg", "there is no /dev/dxg", {}),
+    ("device-permission", "Failed to initialize NVML: Insufficient Permissions", {}),
+    ("device-permission", "cat: /dev/nvidia0: Permission denied", {}),
     ("libcuda-not-loaded", "NOT_FOUND: was unable to find libcuda.so DSO loaded into this program", {}),
     (
         "driver-versions-differ",

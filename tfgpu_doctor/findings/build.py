@@ -207,6 +207,8 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         cause="libtensorflow, which the bindings of other languages use, has a CPU and a GPU build, and the bindings "
         "use the CPU build by default"
         if any("libtensorflow" in message.text for message in seen)
+        else "an environment or an image for the CPU holds a TensorFlow without CUDA, whatever the machine has"
+        if not variants and not messages.has("built-without-cuda")
         else "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it "
         "installs",
         evidence=message_evidence(*seen),

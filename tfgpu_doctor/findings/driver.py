@@ -88,7 +88,7 @@ def versions_differ(
         found.append(answers.returned("cuInit", cuda_init, "driver.cuda_init", context))
     if nvidia_smi and MISMATCH in nvidia_smi.output.lower():
         found.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
-    if not found and not _differ(kernel_module, libcuda, cuda_init):
+    if not found and not _differ(kernel_module, libcuda, cuda_init, probed=context.probed):
         return None
     if kernel_module:
         library = next((file for file in libcuda or () if file.version), None)
@@ -98,11 +98,13 @@ def versions_differ(
     return Problem(evidence=tuple(dict.fromkeys((*found, *libraries))))
 
 
-def _differ(module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None) -> bool:
+def _differ(
+    module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None, *, probed: bool
+) -> bool:
     """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
     if (
         not libcuda
-        or init is None
+        or (init is None and probed)  # a text compares the two because something fails
         or answers.has_code(init, 0, answers.COMPATIBILITY_REFUSED)
         or "compat" in libcuda[0].path
     ):

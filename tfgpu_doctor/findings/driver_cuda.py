@@ -220,13 +220,26 @@ INIT_FAILED = finding(
     ),
     docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
 )
+_JOIN_GROUP = Fix(
+    text="Join the group of the device nodes (usually video or render), and log in anew",
+    commands=("ls -l /dev/nvidia*", 'sudo usermod -aG video "$USER"'),
+)
 _OTHER_FINDINGS = (0, *answers.STUB_LIBRARY, answers.LIBCUDA_NOT_OPENED, 803, answers.COMPATIBILITY_REFUSED)
 
 
 @INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
-def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None = None) -> Problem | None:
+def cuinit_result(
+    context: Context, cuda_init: CallResult, has_gpu: bool | None = None, messages: MessageLog | None = None
+) -> Problem | None:
     """cuInit returned an error that is the subject of no other finding, or crashed."""
     code = cuda_init.code
+    if code > 0 and messages is not None and messages.has("device-permission"):
+        return Problem(
+            title="This user has no permission for the device nodes of the GPU",
+            cause="CUDA and NVML open /dev/nvidia*, which this user may not: root, or the members of a group, may",
+            evidence=message_evidence(*messages.all("device-permission", "cuinit-failed")),
+            fixes=(_JOIN_GROUP, answers.DEVICE_NODES),
+        )
     if code in _OTHER_FINDINGS or has_gpu is False or (code == 100 and not has_gpu):  # 100: no device
         return None
     if code > 0:

@@ -70,7 +70,15 @@ def no_device_named(
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices"),
-    *("driver-versions-differ", "nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver"),
+    *(
+        "device-permission",
+        "driver-versions-differ",
+        "nvml-mismatch",
+        "mig",
+        "gpu-lost",
+        "container-hook-failed",
+        "docker-no-gpu-driver",
+    ),
 )
 
 

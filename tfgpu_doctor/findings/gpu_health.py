@@ -136,19 +136,23 @@ _MIG_FAILURES = (
 )
 
 
+def _several(messages: MessageLog, gpus: tuple[Gpu, ...]) -> bool:
+    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
+    return max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
+
+
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
 def mig_message(
     context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] | None = None, variables: dict[str, str] | None = None
 ) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
     reported = messages.all("mig", "mig-empty")
-    empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES)
-    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
-    several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
-    is_problem = fails or (several and not messages.complains)
+    small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
+    empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES) or small
+    is_problem = fails or (_several(messages, gpus or ()) and not messages.complains)
     if not empty and not (is_problem and (reported or _in_mig_mode(gpus))):
         return None
-    found = message_evidence(*reported, *messages.all("no-cuda-device", "cuinit-failed"))
+    found = message_evidence(*reported, *messages.all("no-cuda-device", "cuinit-failed", "out-of-memory"))
     if visible := (variables or {}).get("CUDA_VISIBLE_DEVICES"):
         found += (evidence(f"CUDA_VISIBLE_DEVICES={visible}", context.source("variables")),)
     severity = None if fails or empty else Severity.WARNING
@@ -173,6 +177,8 @@ _THROTTLES = {
     "hw_power_brake_slowdown": "the power supply or the board requests less power",
     "hw_slowdown": "the hardware halves the clocks (heat, power brake)",
 }
+# NVIDIA, nvidia-smi(1), "Performance State": P0 is the highest; CUDA runs in P0 or P2
+_SAVES_POWER, _FULL, _HOT = 3, 90, 80  # performance state, per cent, °C
 _BUSY = 50  # per cent; an idle GPU lowers the speed of its link to save power
 
 
@@ -192,6 +198,7 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
     for reason in value_or(gpu.throttle_reasons, ()):
         if reason in _THROTTLES:
             yield f"{reason}{degrees}", f"none; {_THROTTLES[reason]}"
+    yield from _saving_power(gpu, degrees)
     width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
     if width and widest and width < widest and width <= 4:
         yield f"PCIe x{width}", f"x{widest}"
@@ -218,3 +225,10 @@ def slowdown_message(messages: MessageLog) -> Problem | None:
     capped = () if messages.complains else messages.all("power-capped")
     found = message_evidence(*(messages.all("slowdown") or capped))
     return Problem(evidence=found) if found else None
+
+
+def _saving_power(gpu: Gpu, degrees: str) -> Iterator[tuple[str, str]]:
+    state, load = value_or(gpu.performance_state, 0), value_or(gpu.utilization, 0)
+    if state >= _SAVES_POWER and load >= _FULL and value_or(gpu.temperature, 0) >= _HOT:
+        clock = f", {gpu.sm_clock.value} MHz" if isinstance(gpu.sm_clock, Known) else ""
+        yield f"P{state} at {load} % load{clock}{degrees}", "P0 or P2; heat reduces the clocks"

@@ -68,6 +68,26 @@ def _windows_without_gpus(messages: MessageLog) -> Problem | None:
     )
 
 
+_TO_WSL_2 = Fix(
+    text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
+)
+
+
+def _without_device(messages: MessageLog) -> Problem | None:
+    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
+    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
+    if not first and not missing:
+        return _windows_without_gpus(messages)
+    return Problem(
+        title="This is WSL 1, which has no GPU" if first else None,
+        cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
+        if first
+        else "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old",
+        evidence=message_evidence(*first, *missing),
+        fixes=(_TO_WSL_2, UPDATE_WSL) if first else (UPDATE_WSL, _TO_WSL_2),
+    )
+
+
 @SETUP.sign
 def wsl_message(
     messages: MessageLog,
@@ -79,7 +99,7 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := _windows_without_gpus(messages):
+    if old := _without_device(messages):
         return old
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))

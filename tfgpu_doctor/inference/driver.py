@@ -44,7 +44,7 @@ def driver(text: ParsedText) -> Driver:
         cuda_supported=Known(text.smi.cuda_version, text.smi_at)
         if text.smi.cuda_version
         else text.said_fact("supported"),
-        kernel_module=fact_from(_trimmed(module), kernel),
+        kernel_module=fact_from(_trimmed(module), kernel) if module else _of_host(text),
         kernel_module_loaded=running,
         libcuda=_libcuda(text),
         nvml_init=_nvml(text),
@@ -52,6 +52,12 @@ def driver(text: ParsedText) -> Driver:
         nvidia_smi=_smi_result(text),
         xid_events=fact_from(tuple(m.text for m in text.messages_of("xid")) or None, *text.messages_of("xid")[:1]),
     )
+
+
+def _of_host(text: ParsedText) -> Fact[str]:
+    """A container has the kernel module of its host."""
+    host = next(iter(text.messages_of("host-driver")), None)
+    return fact_from(host.values["version"], host) if host else NOT_IN_TEXT
 
 
 def _driver_version(text: ParsedText, module: str | None, kernel: Message | None) -> Fact[str]:
@@ -70,7 +76,8 @@ def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
             return Known((), line_of(message))
     version = next(iter(text.messages_of("libcuda-version")), None)
     if version and text.hints.os != "wsl2":
-        file = LibraryFile(path="libcuda.so.1", version=_trimmed(version.values["version"]))
+        path = "a package of the driver" if "package" in version.values else "libcuda.so.1"
+        file = LibraryFile(path=path, version=_trimmed(version.values["version"]))
         return Known((file,), line_of(version))
     return NOT_IN_TEXT
 
@@ -89,6 +96,7 @@ _SMI_FAILS = re.compile(
     r"|\[|^\s*[$#>(]",
     re.IGNORECASE,
 )
+_NO_HEADER = re.compile(r"--query-gpu[= ](?P<columns>[\w.,]{2,400})(?=.*noheader)")
 _OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda", "nvml-mismatch")
 _OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
 
@@ -160,13 +168,15 @@ def _compiled_for(text: ParsedText) -> Fact[Any]:
 
 
 def _queried_gpus(text: ParsedText) -> Fact[Any] | None:
-    """The table of ``nvidia-smi --query-gpu``: a header of its columns, and rows of as many cells."""
+    """The table of ``nvidia-smi --query-gpu``: its columns in a header or in the command, and rows of as many cells."""
     for place, line in enumerate(text.lines):
-        commas = line.text.count(",")
-        if not commas or not nvidia_smi_csv.is_header(line.text):
+        asked = _NO_HEADER.search(line.text)
+        header = asked["columns"] if asked else line.text
+        commas = header.count(",")
+        if not asked and (not commas or not nvidia_smi_csv.is_header(header)):
             continue
         rows = itertools.takewhile(partial(_has_commas, commas), text.lines[place + 1 :])
-        found = nvidia_smi_csv.parse("\n".join([line.text, *(row.text for row in rows)]))
+        found = nvidia_smi_csv.parse("\n".join([header, *(row.text for row in rows)]))
         # -l repeats its rows; without a column that tells GPUs apart there may be a single one
         known = {gpu.index: gpu for gpu in reversed(found)} if _APART.search(line.text) else dict(enumerate(found[:1]))
         if known:

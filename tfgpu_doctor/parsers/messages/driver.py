@@ -43,6 +43,19 @@ TEMPLATES = (
         r"libcuda reported version is: *(?P<version>\d+(?:\.\d+)+)",
         role="context",
     ),
+    template(
+        "host-driver",
+        "host",
+        r"(?:^\W*|[\].;] )(?:on the )?host\b[^\n]{0,40}?\b(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?![\d.])",
+        role="context",
+    ),
+    template(
+        "libcuda-version",
+        "libcuda1|libnvidia-|nvidia-utils|nvidia-compute|nvidia-driver-cuda",
+        r"\b(?:libcuda1|libnvidia-(?:compute|ml|gl)\S*|nvidia-(?:compute-)?utils\S*|nvidia-driver-cuda\S*)"
+        r"[^\n(]{0,60}?(?:\(\d{3}\.[^,)\n]{1,40}, ?|[\s=])(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[-\s,)]|$)",
+        package="yes",
+    ),
     template("libcuda-not-loaded", "unable to find libcuda.so dso"),
     template(
         "driver-versions-differ",
@@ -122,6 +135,20 @@ TEMPLATES = (
         "wsl",
         r"\b(?:inside|in|within) WSL2?\b.{0,40}\b(?:driver|nvidia-driver)s?\b.{0,80}\binstalled\b"
         r"|\binstalled\b.{0,60}\bdrivers?\b.{0,40}\b(?:inside|in|within) WSL2?\b",
+    ),
+    template("wsl-1", "-microsoft", r"\b4\.4\.0-\d{5}-Microsoft\b", role="context"),
+    template(
+        "no-dxg",
+        "/dev/dxg",
+        r"/dev/dxg\W.{0,30}(?:[Nn]o such file|does(?: not|n't) exist|(?:is )?missing|not (?:there|found|present))"
+        r"|\b(?:no|missing|without) /dev/dxg|\bkein(?:e|en)? /dev/dxg|没有 ?/dev/dxg",
+    ),
+    template(
+        "device-permission",
+        "nvml|/dev/nvidia|permission",
+        r"Failed to initialize NVML: Insufficient Permissions"
+        r"|/dev/nvidia\S{0,12}\W.{0,40}(?:[Pp]ermission denied|Operation not permitted)"
+        r"|(?:[Pp]ermission denied|not permitted).{0,40}/dev/nvidia",
     ),
     template("power-capped", "sw power cap", r"SW Power Cap +: +Active\b", role="context"),
     template("no-device-node", "no nvidia gpu device is present"),

@@ -202,7 +202,9 @@ TEMPLATES = (
     template(
         "cpu-environment",
         "cpu",
-        r"\b(?:conda|source|mamba|workon) (?:activate )?\S{0,40}?[-_]cpu\b|\benvs?[/\\][\w.-]{0,40}[-_]cpu\b",
+        r"\b(?:conda|source|mamba|workon) (?:activate )?\S{0,40}?[-_]cpu\b|\benvs?[/\\][\w.-]{0,40}[-_]cpu\b"
+        r"|\bCPU[- ]Optimi[sz]ed\b|(?<!which )(?<!the )\bCPU(?:[- ]only)? (?:image|kernel image|container image)\b"
+        r"|\btensorflow-(?:training|inference):\d[\d.]+-cpu\b|\btf\d?-cpu\.\d",
         role="context",
     ),
     template(
