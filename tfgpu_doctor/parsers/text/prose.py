@@ -180,10 +180,7 @@ _EXCHANGES = re.compile(
     r"|(?:по|за|с)менял\w*|заменил\w*|сменил\w*)\W[^,.;]{0,20}$",
     re.IGNORECASE,
 )
-_FOR_ANOTHER = re.compile(
-    r"\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|на|durch|gegen|por|par|pour|em)\b",
-    re.IGNORECASE,
-)
+_FOR_ANOTHER = re.compile(r"(?i)\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|на|durch|gegen|por|par|pour)\b")
 # "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
 _WORKS_WITH = re.compile(
     r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
@@ -320,8 +317,7 @@ _NO_GPU = re.compile(
     r"|yalnızca)\W+(?:\w+\W+){0,4}?"
     r"(?:cpu|prozessor|processeur|procesador|processador|процессор\w*)\b"
     r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu|cpu(?:のみ|しか|만 )"
-    r"|\b(?:says?|said|tells?(?: me)?|there(?:'s| is)):? no gpu\b"
-    r"|\b(?:trains|runs|computes|works|rechnet|läuft) (?:only )?(?:on|auf(?: der)?) (?:the )?cpu\s*$"
+    r"|\b(?:says?|said|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$"
     r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
     r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
