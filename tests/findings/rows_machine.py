@@ -138,9 +138,16 @@ FIRES: dict[str, dict[str, str]] = {
         "Python waits": "INFO: task python3:9911 blocked for more than 241 seconds.",
     },
     "driver.init-failed": {
-        "a symbol": log("2.17", DRIVER, "failed call to cuInit: CUDA_ERROR_NOT_FOUND: named symbol not found"),
-        "exclusive mode": log("2.4", DRIVER, "failed call to cuInit: CUDA_ERROR_DEVICE_UNAVAILABLE"),
-        "no memory at all": log("1.15", DRIVER, "failed call to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        "the nodes are closed": text(
+            "$ ls -l /dev/nvidia0; id",
+            "crw-rw---- 1 root vglusers 195,   0 Jun 14 08:02 /dev/nvidia0",
+            "uid=61207(kp) gid=61000(stud) groups=61000(stud)",
+        ),
+        "one of them is closed": text(
+            "crw-rw-rw- 1 root root 195,   0 Jun 14 08:02 /dev/nvidia0",
+            "crw-rw---- 1 root render 506,   0 Jun 14 08:02 /dev/nvidia-uvm",
+            "uid=1001(ana) gid=1001(ana) groups=1001(ana),44(video)",
+        ),
     },
     "container.no-gpu": {
         "a stub answers, and there is no device": text(
@@ -434,6 +441,10 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     "driver.init-failed": {
         "a reason is there": log("2.13", DRIVER, NO_DEVICE),
         "the driver is missing": log("2.4", DRIVER, UNKNOWN_303),
+        "a member of the group": text(
+            "crw-rw---- 1 root video 195,   0 Jun 14 08:02 /dev/nvidia0",
+            "uid=1001(ana) gid=1001(ana) groups=1001(ana),44(video)",
+        ),
     },
     "container.no-gpu": {
         "both halves of the driver are there": text(

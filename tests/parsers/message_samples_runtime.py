@@ -17,6 +17,12 @@ MEMORY: list[tuple[str, str, dict[str, str]]] = [
     ("out-of-memory", "it goes OOM with batches of 64", {}),
     ("out-of-memory", "gpu_async_0 cuMemAllocAsync failed to allocate 1024 bytes: CUDA error", {"bytes": "1024"}),
     ("out-of-memory", "Sum Total of in-use chunks: 3.11GiB", {"in_use": "3.11GiB"}),
+    ("out-of-memory", "TF stops at model creation with out of memory", {}),
+    (
+        "memory-of-pytorch",
+        "(GPU 0; 10.76 GiB total capacity; 153.20 MiB already allocated; 9.44 MiB free; 160.00 MiB reserved in total)",
+        {"total": "10.76 GiB", "free": "9.44 MiB", "own": "160.00 MiB"},
+    ),
     ("takes-all-memory", "it works, but holds all the memory of the GPU", {}),
     ("host-out-of-memory", "Unable to allocate 11.2 GiB for an array with shape (90000, 64, 64)", {}),
     ("host-out-of-memory", "slurmstepd: error: Detected 1 oom-kill event(s) in step 77.0 cgroup.", {}),

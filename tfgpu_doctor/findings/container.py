@@ -148,10 +148,10 @@ def _no_access(
 
 
 def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, variables: dict[str, str]) -> bool:
-    """Two versions of a driver, or CUDA's stub library on the loader path, fail with any access to the GPU."""
+    """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
     stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
     stub_answers = stub_first and answers.has_code(cuda_init, *answers.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
+    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch", "module-not-built")
 
 
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:

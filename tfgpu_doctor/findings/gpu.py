@@ -39,6 +39,13 @@ HIDDEN = finding(
 )
 
 
+def _without_quotes(value: str) -> tuple[Fix, ...]:
+    """cmd keeps quotes behind the sign as part of the value, and CUDA knows no such device."""
+    plain = value.strip("\"'")
+    text = "Write the value without quotes, which cmd makes part of it"
+    return (Fix(text=text, commands=(f"set CUDA_VISIBLE_DEVICES={plain}",)),) if plain != value else ()
+
+
 @HIDDEN.sign
 def no_device_named(
     context: Context,
@@ -58,7 +65,7 @@ def no_device_named(
     second = gpus is None and len(pci_gpus or ()) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
     if cuda is not None and (second or not visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
-        fixes += _unset(context)
+        fixes += (*_without_quotes(cuda), *_unset(context))
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
         command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
@@ -70,15 +77,8 @@ def no_device_named(
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices"),
-    *(
-        "device-permission",
-        "driver-versions-differ",
-        "nvml-mismatch",
-        "mig",
-        "gpu-lost",
-        "container-hook-failed",
-        "docker-no-gpu-driver",
-    ),
+    *("module-not-loaded", "module-not-built", "device-node-closed", "device-permission", "driver-versions-differ"),
+    *("nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver"),
 )
 
 
@@ -92,10 +92,16 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
     no_device = () if other else messages.all("no-cuda-device")
     if not hidden and not no_device:
         return None
-    return Problem(
-        title=None if hidden else "CUDA finds no device: most likely it is hidden from this process",
-        evidence=message_evidence(*hidden, *no_device, *messages.all("kernel-version")),
-    )
+    seen = message_evidence(*hidden, *no_device, *messages.all("kernel-version"))
+    if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
+        return Problem(
+            title="The scheduler has given this job no GPU",
+            cause="a job sees only the GPUs that it asks for, whatever the node or the partition has",
+            evidence=seen,
+            fixes=(Fix(text="Ask for one, in Slurm", commands=("srun --gres=gpu:1 nvidia-smi -L",)),),
+        )
+    title = None if hidden else "CUDA finds no device: most likely it is hidden from this process"
+    return Problem(title=title, evidence=seen)
 
 
 @in_manifests(HIDDEN)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
-from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings import holders_of_memory, symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
+from tfgpu_doctor.records.units import GIB, MIB
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
-_UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
 _FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
-_LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
-_OF_GIGABYTES = re.compile(r"failed to allocate [\d.]+ ?G")
 _GROWTH = Fix(
     text="Let programs that share a GPU allocate only what they need",
     commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",),
@@ -79,87 +75,6 @@ def _in_use(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
     return found
 
 
-# ------------------------------------------------------------------------------------------ what messages show
-
-
-def _bytes(text: str | None) -> float | None:
-    """Bytes of "11.90GiB", "381.44MiB", "3.98G" or a plain number."""
-    match = re.match(r"(\d+(?:\.\d*)?|\.\d+) ?([KMGT]?)i?B?", (text or "").strip(), re.IGNORECASE)
-    return float(match[1]) * _UNITS[match[2].upper() or "B"] if match else None
-
-
-def _is_refused(message: Message) -> bool:
-    return "ALLOC_FAILED" in message.text
-
-
-def _is_of_handle(message: Message) -> bool:
-    return re.search(r"create (?:cudnn|cublas) handle", message.text, re.IGNORECASE) is not None
-
-
-def _failed(log: MessageLog) -> tuple[Message, ...]:
-    """Allocations that failed, but for those of a handle, which needs only a few MB."""
-    memory = log.all("out-of-memory", "dst-not-initialized")
-    refused = (m for m in log.all("cublas-handle", "cudnn-status") if _is_refused(m))
-    return tuple(m for m in (*memory, *refused) if not _is_of_handle(m))
-
-
-def _little_free(log: MessageLog) -> list[Message]:
-    """Lines by which TensorFlow found less than half of the memory free, or nearly none, when it started."""
-    found = []
-    totals = [size for text in log.values("memory-total", "total") if (size := _bytes(text))]
-    for message in log.all("memory-left"):
-        values = message.values
-        free = _bytes(values.get("free") or values.get("left"))
-        total = _bytes(values.get("total") or values.get("all")) or (totals[0] if totals else None)
-        if free is not None and total and free < total * _FREE:
-            found.append(message)
-    found += [m for m in log.all("allocator-limit") if int(m.values["limit"]) < 128 * MIB]
-    return [*found, *(m for m in log.all("memory-left") if int(m.values.get("kept", _LEAST)) < _LEAST)]
-
-
-def _owner(message: Message) -> str:
-    return next((v for k in ("pid", "rank", "of", "service") if (v := message.values.get(k))), "")
-
-
-def _of_another_process(log: MessageLog) -> list[Message]:
-    """A process created a device on a GPU; another process, with the same GPU or none, failed."""
-    created = [m for m in log.all("memory-left") if _owner(m) and "bus" in m.values]
-    for failure in log.all("failure-of-process"):
-        own = {m.values["bus"] for m in created if _owner(m) == _owner(failure)}
-        others = [m for m in created if _owner(m) != _owner(failure) and (not own or m.values["bus"] in own)]
-        if others:
-            return [others[0], failure]
-    return []
-
-
-def _of_several(log: MessageLog) -> list[Message]:
-    """Several processes on one GPU are refused the gigabytes that each of them asks for at its start."""
-    owners = {_owner(m): m for m in log.all("failure-of-process") if _OF_GIGABYTES.search(m.text)}
-    return list(owners.values())[:2] if len(owners) > 1 and not log.has("gpu-created") else []
-
-
-def _another_holder(log: MessageLog) -> list[Message]:
-    """Lines that show that another process uses the memory."""
-    found = [*_little_free(log)]
-    found += [
-        m
-        for m in log.all("cuinit-failed", "out-of-memory")
-        if re.search(r"implicit initialization|primary context|cuDevicePrimaryCtxRetain", m.text)
-    ]
-    found += [*log.all("devices-busy"), *_of_another_process(log), *_of_several(log), *log.all("other-holder")]
-    if not _failed(log):  # no tensor was refused, but a handle was: nothing at all is left
-        found += [m for m in log.all("cublas-handle") if _is_refused(m) and _is_of_handle(m)]
-    return found
-
-
-def _is_shrinking(log: MessageLog) -> bool:
-    """Whether TensorFlow asked for the whole GPU, then for less and less, as it does at its start."""
-    failures = log.all("out-of-memory")
-    sizes = [size for m in failures if (size := _bytes(m.values.get("size")))]
-    down = all(later < earlier for earlier, later in pairwise(sizes))
-    return len(sizes) >= 2 and down and sizes[0] > GIB and not any("OOM when" in m.text for m in failures)
-
-
 # ------------------------------------------------------------------------------------------------- memory.oom
 
 OOM = finding(
@@ -190,7 +105,7 @@ def _less_memory(half: str, allocator: str) -> tuple[Fix, ...]:
 def _not_allocated(log: MessageLog) -> list[Message]:
     """Allocations that failed and were needed: TensorFlow also tries some that it can do without."""
     optional = {m.line for m in log.all("allocation-not-a-failure")}
-    return [m for m in _failed(log) if m.line not in optional and "not a failure" not in m.text]
+    return [m for m in holders_of_memory.failed(log) if m.line not in optional and "not a failure" not in m.text]
 
 
 def _is_on_host(message: Message) -> bool:
@@ -315,11 +230,14 @@ def allocation_failed_beside_another(
     context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] | None = None
 ) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
-    failed = (*_failed(messages), *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"))
-    others, in_use = _another_holder(messages), _in_use(gpus)
-    certain = bool(others or in_use or _is_shrinking(messages))
+    failed = (
+        *holders_of_memory.failed(messages),
+        *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"),
+    )
+    others, in_use = holders_of_memory.another_holder(messages), _in_use(gpus)
+    certain = bool(others or in_use or holders_of_memory.is_shrinking(messages))
     launch = any("launch failed" in m.text for m in messages.all("cublas-handle"))
-    possible = not certain and launch and not _failed(messages) and not context.probed
+    possible = not certain and launch and not holders_of_memory.failed(messages) and not context.probed
     if not failed or not (certain or possible):
         return None
     return Problem(

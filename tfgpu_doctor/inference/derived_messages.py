@@ -21,6 +21,18 @@ _ERAS = (
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 # packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
 _LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
+# the lines with which a job asks its scheduler for anything, and those that ask for a GPU; the script before a command
+_SCHEDULERS = (
+    (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S*gpu")),
+    (re.compile(r"^\s*#PBS\b"), re.compile(r"gpus?=|gpu_|accelerator")),
+    (re.compile(r"^\s*#BSUB\b"), re.compile(r"-gpu\b|ngpus|gpus_")),
+    (re.compile(r"^\s*#\$ -"), re.compile(r"-l\b.*(?:gpu|cuda|[vap]100)")),
+    (
+        re.compile(r"(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b"),
+        re.compile(r"--gres|--gpus|\s-G\b|--tres\S*gpu"),
+    ),
+)
+_GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
 _NOTEBOOK = re.compile(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
     r"|\bpycharm\b|\bvs ?code\b",
@@ -77,7 +89,8 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
-        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu),
+        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu, _of_driver),
+        _of_scheduler,
     ):
         yield from read(text)
 
@@ -146,6 +159,29 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "cuda-wanted", one.line, version=one.value)
 
 
+def _of_driver(text: ParsedText) -> Iterator[Message]:
+    """A module for another kernel, device nodes that are closed to this user."""
+    seen = text.installed_driver
+    if seen.is_for_another_kernel:
+        yield _message(text, "module-not-built", max(seen.built.values()), kernel=seen.running or "")
+    for group, line in seen.closed_nodes.items():
+        if seen.groups is not None and not {group, "root"} & set(seen.groups):
+            yield _message(text, "device-node-closed", line, group=group)
+
+
+def _of_scheduler(text: ParsedText) -> Iterator[Message]:
+    """A job without a GPU, whose script or command asks its scheduler for none."""
+    failed = text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
+    if text.find(_GRANTED) or not (failed or _lists_none(text)):
+        return
+    for directive, request in _SCHEDULERS:
+        asked = [line for line in text.lines if directive.search(line.text)]
+        if asked:
+            if not any(request.search(line.text) for line in asked):
+                yield _message(text, "slurm-no-gpu", asked[0].number)
+            return
+
+
 def _without_gpu(text: ParsedText) -> Iterator[Message]:
     """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
     if none := _said(text, without_gpu.has_none):
@@ -163,13 +199,16 @@ def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> in
     return None
 
 
+def _lists_none(text: ParsedText) -> str | None:
+    """Where TensorFlow lists no GPU, or somebody says so."""
+    listed = devices(text)
+    return listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else None
+
+
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
     """TensorFlow lists no GPU, or somebody says so."""
-    listed = devices(text)
-    if isinstance(listed, Known) and not lists_gpu(listed.value):
-        line = re.match(r"line (\d+)", listed.source)
-        if line:
-            yield _message(text, "no-gpu-listed", int(line[1]))
+    if line := re.match(r"line (\d+)", _lists_none(text) or ""):
+        yield _message(text, "no-gpu-listed", int(line[1]))
 
 
 def _of_another_program(text: ParsedText) -> Iterator[Message]:

@@ -77,7 +77,7 @@ def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
     version = next(iter(text.messages_of("libcuda-version")), None)
     if version and text.hints.os != "wsl2":
         path = "a package of the driver" if "package" in version.values else "libcuda.so.1"
-        file = LibraryFile(path=path, version=_trimmed(version.values["version"]))
+        file = LibraryFile(path=path, version=_trimmed(version.values.get("version") or version.values["linked"]))
         return Known((file,), line_of(version))
     return NOT_IN_TEXT
 

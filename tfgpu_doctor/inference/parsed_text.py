@@ -14,6 +14,7 @@ from tfgpu_doctor.parsers.text.prose import Said
 from tfgpu_doctor.parsers.text.statements import issue_form
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement, without_expected
 from tfgpu_doctor.parsers.tools import (
+    driver_installation,
     install_commands,
     library_listings,
     nvidia_smi,
@@ -44,6 +45,7 @@ class ParsedText:
         self.commands = install_commands.parse(self.lines)
         self.system = system_outputs.parse(self.lines)
         self.versions = toolkit_outputs.parse(self.lines)
+        self.installed_driver = driver_installation.parse(self.lines)
         self.libraries = library_listings.parse(self.lines)
         self.hints = platform_hints.read(self.lines, self._system_name())
         self.prose = prose.parse(self.lines)

@@ -51,9 +51,10 @@ TEMPLATES = (
     ),
     template(
         "libcuda-version",
-        "libcuda1|libnvidia-|nvidia-utils|nvidia-compute|nvidia-driver-cuda",
+        "libcuda1|libcuda.so.1 ->|libnvidia-|nvidia-utils|nvidia-compute|nvidia-driver-cuda",
         r"\b(?:libcuda1|libnvidia-(?:compute|ml|gl)\S*|nvidia-(?:compute-)?utils\S*|nvidia-driver-cuda\S*)"
-        r"[^\n(]{0,60}?(?:\(\d{3}\.[^,)\n]{1,40}, ?|[\s=])(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[-\s,)]|$)",
+        r"[^\n]{0,200}[\s(=](?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[-\s,)]|$)"  # the last is the new one
+        r"|libcuda\.so\.1 -> (?:\S*/)?libcuda\.so\.(?P<linked>\d{3}\.\d{2,3}(?:\.\d{2})?)\b",
         package="yes",
     ),
     template("libcuda-not-loaded", "unable to find libcuda.so dso"),
@@ -211,7 +212,10 @@ TEMPLATES = (
         "modprobe|insmod|module nvidia|nvidia_drm|nouveau|dkms|required key|key was rejected|nvidia.ko|prime-select|"
         "prime profile|secure boot|/dev/nvidia|symbol module_layout|unsigned module|nvidia probe routine|"
         "the kernel module 'nvidia|uvm kernel module",
-        r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}|could not insert '?nvidia\S* *(?P<why>.{0,80})"
+        r"modprobe: (?:FATAL|ERROR): .{0,80}nvidia.{0,80}"
+        r"|modprobe nvidia\w*\W{1,4}(?:[\w']+ ){0,6}?\W?(?:Operation not permitted|Required key|Key was rejected"
+        r"|Exec format error|Invalid argument|No such device)"
+        r"|could not insert '?nvidia\S* *(?P<why>.{0,80})"
         r"|Required key not available|Key was rejected by service"
         r"|(?:Kernel driver in use: |Kernel modules?: (?=nouveau\s*$))(?P<driver>nouveau)\b"  # others may be there
         r"|Module nvidia(?:-\w+)? not found"

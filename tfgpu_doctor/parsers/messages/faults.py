@@ -83,7 +83,8 @@ TEMPLATES = (
     template(
         "shm-listed",
         "/dev/shm|shm-size|--ipc",
-        r"^\s*(?:shm|tmpfs)\s+(?:64M|65536)\s.{0,60}/dev/shm|--shm-size|--ipc[= ]host",
+        r"^\s*\w+\s+(?:(?:6[0-5](?:\.\d)?M|6[0-5]\d{3})\s.{0,60}|\S+\s+\S+\s+\S+\s+(?:9[5-9]|100)% +)/dev/shm\b"
+        r"|--shm-size|--ipc[= ]host",
         role="context",
     ),
     template("shared-memory-full", "/dev/shm", r"No space left on device.{0,60}/dev/shm"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.parsers.messages.template import template
 
+_SIZE = r"[\d.]+ ?[KMG]i?B"
 # before a line of a process: "(pid=771)", "(RolloutWorker pid=772, ip=10.0.0.4)", "[1,3]<stderr>:", "worker-1 | "
 _OWNER = (
     r"(?:\((?:\w{1,40} )?pid=(?P<pid>\d{1,9})[^)\n]{0,40}\)|^\[\d{1,4},(?P<rank>\d{1,5})\]<std\w{3}>"
@@ -35,6 +36,27 @@ TEMPLATES = (
         r"|recover))|(?:goes|went|get|gets|got|an) OOM\b"
         r"|out of (?:GPU memory|VRAM)\b|not enough (?:GPU )?memory\b(?! (?:left )?on the (?:disk|drive)))",
     ),
+    # in other languages, and as the reason why a program ends
+    template(
+        "out-of-memory",
+        "out of memory|oom|memoria|mémoire|speicher|памяти|显存|顯存|メモリ|메모리",
+        r"\b(?:stop(?:s|ped)?|fail(?:s|ed)?|crash(?:es|ed)?|die[sd]?|end(?:s|ed)?|abort(?:s|ed)?|quits?"
+        r"|exit(?:s|ed)?)\b[^.;\n]{0,40}"
+        r"\b(?:with|by|due to|because of|on) (?:an? |the )?(?:CUDA |GPU )?['\"]?(?:out of memory|OOM)\b"
+        r"|(?:me da|falla por|error de) (?:falta de memoria|memoria insuficiente)|memoria (?:de la gpu )?insuficiente"
+        r"|mémoire (?:gpu )?insuffisante|nicht genug (?:Grafik|GPU-)?speicher|не хватает (?:видео)?памяти"
+        r"|недостаточно (?:видео)?памяти"
+        r"|(?:显存|顯存)(?:不足|不够|溢出|爆了)|爆显存|メモリ(?:不足|が足りない)|메모리 ?부족",
+    ),
+    # PyTorch's words: what the GPU has, what is free, and what PyTorch itself holds
+    template(
+        "memory-of-pytorch",
+        "gib total capacity|total capacity of",
+        rf"(?P<total>{_SIZE}) total capacity;.{{0,80}}?(?P<free>{_SIZE}) free;(?: (?P<own>{_SIZE}) reserved)?"
+        rf"|total capacity of (?P<capacity>{_SIZE}) of which (?P<left>{_SIZE}) is free"
+        rf"(?:.{{0,300}}?allocated memory (?P<allocated>{_SIZE}) is)?",
+        role="context",
+    ),
     template(
         "takes-all-memory",
         "all the memory|all of the memory|all memory|all the gpu memory|all gpu memory|whole memory|entire memory|"
@@ -47,7 +69,9 @@ TEMPLATES = (
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
     template(
-        "out-of-memory", "bfc_allocator.cc", r"bfc_allocator\.cc:\d+\] (?:InUse|Chunk|Free) +at |Next region of size \d"
+        "out-of-memory",
+        "bfc_allocator.cc",
+        r"bfc_allocator\.cc:\d+\] (?:InUse|Chunk|Free) +at |Next region of size \d",
     ),
     template(
         "out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"
@@ -56,7 +80,8 @@ TEMPLATES = (
         "host-out-of-memory",
         "unable to allocate|oom-kill|oom_kill|out-of-memory handler|oomkilled|exceeded memory limit",
         r"MemoryError: Unable to allocate|Unable to allocate [\d.]+ ?[KMGT]i?B for an array"
-        r"|Detected \d+ oom.kill events?|cgroup out-of-memory handler|\bOOMKilled\b|Exceeded (?:job|step) memory limit",
+        r"|Detected \d+ oom.kill events?|cgroup out-of-memory handler|\bOOMKilled\b|Exceeded (?:job|step)"
+        r" memory limit",
     ),
     template("process-killed", "killed|exit code 137", r"^\s*(?:\[\d+\]\+? +)?(?:\d+ +)?Killed\b(?!:)|exit code 137\b"),
     # the device that TensorFlow makes of a card with what was left of it, and the process that does
@@ -70,7 +95,8 @@ TEMPLATES = (
         "failure-of-process",
         "out_of_memory|out of memory|alloc_failed|not_initialized|oom when|resource exhausted|resourceexhausted|"
         "failed to allocate|launch failed|failed to initialize",
-        rf"{_OWNER}.{{0,300}}?(?:CUDA_ERROR_OUT_OF_MEMORY|Status: out of memory|STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)"
+        rf"{_OWNER}.{{0,300}}?(?:CUDA_ERROR_OUT_OF_MEMORY|Status: out of memory|STATUS_(?:ALLOC_FAILED"
+        rf"|NOT_INITIALIZED)"
         r"|OOM when allocating|[Rr]esource ?[Ee]xhausted|ran out of memory|launch failed|cuDNN failed to initialize)",
     ),
     # somebody tells that another program is there; not advice to look for one
@@ -80,7 +106,8 @@ TEMPLATES = (
         r"^(?!.*\b(?:make sure|ensure|check (?:if|that|whether)|if (?:you|there|another|some)|whether|unless|no other"
         r"|nothing else|without any other|should|please|avoid|may be|might be|try"
         r"|(?:do|does|did|is|are|am|was|were)(?: not|n't))\b)"
-        r"(?:.{0,200}?\b(?:another|other|second|two|both|several|multiple|concurrent|old|previous|yesterday's|crashed)"
+        r"(?:.{0,200}?\b(?:another|other|second|two|both|several|multiple|concurrent|old|previous|yesterday's"
+        r"|crashed)"
         r" (?:\w+ ){0,3}?(?:process(?:es)?|notebooks?|kernels?|sessions?|scripts?|programs?|instances?|jobs?|training"
         r"|users?)\b.{0,80}?\b(?:GPUs?|memory|running|runs?|open|still|at the same time|in parallel"
         r"|simultaneously|card|uses?|using|holds?|held|occup\w+|shut down"
@@ -95,7 +122,8 @@ TEMPLATES = (
         "other-holder",
         "release|freed|free |unloaded|taken by the",
         r"\b(?:memory|VRAM) (?:is|was|does|did)(?: not|n't) (?:get |been |being )?(?:released?|freed?)\b"
-        r"|\bmemory (?:is|was)(?: not|n't) (?:unloaded|cleared)\b|\bmemory is (?:still )?(?:completely )?taken by the\b"
+        r"|\bmemory (?:is|was)(?: not|n't) (?:unloaded|cleared)\b|\bmemory is (?:still )?(?:completely"
+        r" )?taken by the\b"
         r"|\b(?:does|did)(?: not|n't) (?:release|free) (?:the |its |my |any )?(?:\w+ )?memory\b",
     ),
     template(

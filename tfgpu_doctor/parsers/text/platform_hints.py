@@ -114,6 +114,8 @@ _SETTING = re.compile(
     r"(?:^|[\s;&(`-]|export |set |-e |--env[= ]|Environment=|\$env:|%env )\"?"
     rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
 )
+# cmd's own command keeps the quotes around a value as part of it
+_SET_OF_CMD = re.compile(r"^\s*(?:(?:\([\w.-]+\) ?)?[A-Z]:\\[^>]*>)?\s*@?set $", re.IGNORECASE)
 _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
 # a launch configuration, a kernel's, a dict of Python
 _IN_JSON = re.compile(rf"[\"'](?P<name>{_NAMES})[\"'] ?: ?(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}}]+)")
@@ -167,7 +169,7 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
         image=images[-1] if images else None,
         starts=tuple(_starts(lines)),
         building=_building(lines),
-        variables=_variables(lines),
+        variables=_variables(lines, windows=os == "windows"),
         hides_all=_first(_HIDES_ALL, lines),
     )
 
@@ -234,7 +236,7 @@ def _building(lines: Sequence[Line]) -> int | None:
     return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
 
 
-def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
+def _variables(lines: Sequence[Line], *, windows: bool) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for place, line in enumerate(lines):
         if not _NAMED.search(line.text) or _ADVICE.search(line.text):
@@ -250,8 +252,14 @@ def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
             found[pod["name"]] = (value["value"].strip("\"'"), following.number)
         for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON, _IN_JSON):
             for match in pattern.finditer(line.text):
-                found[match["name"]] = (match["value"].strip("\"'"), line.number)
+                found[match["name"]] = (_value(match, windows=windows), line.number)
     return found
+
+
+def _value(match: re.Match[str], *, windows: bool) -> str:
+    """What is set: without the quotes, unless cmd keeps them."""
+    kept = windows and _SET_OF_CMD.match(match.string[: match.start("name")])
+    return match["value"] if kept else match["value"].strip("\"'")
 
 
 def package_in(image: str) -> str | None:

@@ -103,6 +103,7 @@ def _gpus(text: str) -> Iterator[Gpu]:
     """Walk the rows: a GPU begins with a row that has an index and a bus id, and ends at a ruled line."""
     processes, instances = _processes(text), _mig_instances(text)
     rows: list[list[str]] = []
+    nameless = 0
     for line in [*text.splitlines(), "+"]:
         row = line.strip().strip(">").strip()
         cells = (
@@ -112,6 +113,9 @@ def _gpus(text: str) -> Iterator[Gpu]:
             rows = [cells]
         elif len(cells) == 3 and rows:
             rows.append(cells)
+        elif len(cells) == 3 and _STATE_CELL.fullmatch(cells[0]) and _MEMORY_CELL.fullmatch(cells[1]):
+            yield _without_name(nameless, cells[1])
+            nameless += 1
         elif rows:
             yield _gpu(rows, processes, instances)
             rows = []
@@ -149,6 +153,18 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
         persistence_mode=_shown("persistence mode", _switch(first[3])),
         display_active=_shown("display", _switch(bus[2])),
         fault=Known("nvidia-smi shows ERR! for this GPU", SOURCE) if broken else Unknown("none"),
+    )
+
+
+def _without_name(index: int, memory_cell: str) -> Gpu:
+    """A GPU of which only the row with its memory was pasted."""
+    memory = _MEMORY_CELL.fullmatch(memory_cell)
+    used, total = (int(memory["used"]) * MIB, int(memory["total"]) * MIB) if memory else (0, 0)
+    return Gpu(
+        index=index,
+        memory_total=Known(total, SOURCE),
+        memory_used=Known(used, SOURCE),
+        memory_free=Known(total - used, SOURCE),
     )
 
 
