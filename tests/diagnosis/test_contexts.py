@@ -5,12 +5,15 @@ Written for this collection, not taken from anybody, as in test_short_reports.py
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.versions import minor
 
 _SYMPTOMS = ("gpu.not-visible", "tf.import-failed", "tf.known-bug", "benign.log", "tensorrt.missing-benign")
 _NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
@@ -83,3 +86,15 @@ def test_the_context_decides(cause: str, text: str) -> None:
 )
 def test_what_agrees_is_no_cause(text: str) -> None:
     assert _first(text) not in ("driver.version-mismatch", "gpu.throttled")
+
+
+def test_two_releases_in_one_list_overwrite_each_other() -> None:
+    """Whatever the two are: every neighbour in the matrix, up to the last tensorflow-gpu."""
+    published = MATRIX.stable("linux_x86_64", "tensorflow-gpu")
+    for newer, older in itertools.pairwise(dict.fromkeys(minor(row.version) for row in published)):
+        listed = f"pip list\ntensorflow           {older}.0\ntensorflow-gpu       {newer}.0\n"
+        assert _first(f"TF uses only the CPU, Ubuntu\n{listed}") == "tf.package-conflict", listed
+
+
+def test_one_release_under_two_names_is_no_conflict() -> None:
+    assert _first("pip list\ntensorflow  2.4.1\ntensorflow-gpu  2.4.1\n") != "tf.package-conflict"

@@ -101,10 +101,10 @@ def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
 
 
 def _of_one_folder(packages: list[Package], context: Context) -> list[Package] | None:
-    """Packages that overwrite each other; a pasted list names no folders, so that there they must differ in build."""
+    """Packages that overwrite each other; a pasted list names no folders: there they differ in build or release."""
     names = [package.name for package in packages]
-    differ = len({name in CPU_BUILDS for name in names}) == 2 and len(set(names)) == len(names)
-    if differ and not context.probed:
+    builds, releases = {name in CPU_BUILDS for name in names}, {minor(package.version) for package in packages}
+    if (len(builds) == 2 or len(releases) == 2) and len(set(names)) == len(names) and not context.probed:
         return packages
     return next((same for same in _by_folder(packages) if len(same) > 1), None)
 

@@ -59,6 +59,9 @@ _OF_USER = re.compile(
     r"|AppData\\Roaming\\Python\\Python\d{2,3}\\site-packages\\tensorflow(?=\\)"
 )
 _OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.{0,300}site-packages)", re.IGNORECASE)
+_VERSION_AND_GPUS = re.compile(
+    r"\b(?P<version>[12]\.\d{1,2}\.\d)['\"]?[, ]{1,3}\[(?P<gpus>\]|PhysicalDevice\(.{0,200})"
+)
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 _ANSWER_WITHIN = 3  # lines between the question for the version and the answer
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
@@ -90,7 +93,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
         *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu, _of_driver),
-        _of_scheduler,
+        *(_of_scheduler, _two_answers),
     ):
         yield from read(text)
 
@@ -295,6 +298,16 @@ def _version_printed(text: ParsedText) -> Iterator[Message]:
         by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
         if by_tensorflow and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
             yield _message(text, "other-version-runs", one.line, version=one.value)
+
+
+def _two_answers(text: ParsedText) -> Iterator[Message]:
+    """The version and the list of GPUs, printed together by two Pythons: one finds a GPU, and the other does not."""
+    answers = [(match, line.number) for line in text.lines if (match := _VERSION_AND_GPUS.search(line.text))]
+    seeing = {match["version"] for match, _ in answers if "GPU" in match["gpus"]}
+    for match, line in answers:
+        if seeing and match["version"] not in seeing and "GPU" not in match["gpus"]:
+            yield _message(text, "other-version-runs", line, version=match["version"])
+            return
 
 
 def _of_the_user(text: ParsedText) -> Iterator[Message]:

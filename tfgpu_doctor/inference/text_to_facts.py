@@ -82,7 +82,7 @@ _SITE = re.compile(
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
 _PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
 _TF_PINNED = re.compile(
-    r"\b(?:install|create|add)\b.{0,80}\btensorflow(?:-gpu"
+    r"\b(?:install(?:ed)?|create|add)\b.{0,80}\btensorflow(?:-gpu"
     r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
 )
 _NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)

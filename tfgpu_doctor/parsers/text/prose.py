@@ -156,7 +156,7 @@ _ELSEWHERE = re.compile(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
     r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
     r"|old (?:machine|computer|pc|laptop|card|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?"
-    r"|(?:also|have|already)? ?tried)\b"
+    r"|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
     # "from A to B": A
     r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
     r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))",
@@ -186,7 +186,9 @@ _WORKS_WITH = re.compile(
     r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
 )
 _IN_THE_PAST = re.compile(
-    r"[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b", re.IGNORECASE
+    r"(?:\.post\d)? ?(?:→|->|=>|:) ?(?:GPU|works|OK|fine|läuft|funciona)\b"
+    r"|[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b",
+    re.IGNORECASE,
 )
 
 
