@@ -82,3 +82,16 @@ def test_a_driver_is_named_in_any_language_and_a_bound_names_none(text: str, dri
 )
 def test_a_variable_is_read_from_a_configuration_and_a_placeholder_is_none(text: str, value: str | None) -> None:
     assert value_or(_facts(text).variables, {}).get("CUDA_VISIBLE_DEVICES") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "empty"),
+    [
+        ("list_physical_devices shows both. Nothing red in the log, TF 2.15", False),
+        ("tf.config.list_physical_devices('GPU') shows the card; nothing else is odd", False),
+        ("tf.config.list_physical_devices('GPU') shows nothing", True),
+        ("list_physical_devices('GPU') gives me just []", True),
+    ],
+)
+def test_another_sentence_says_nothing_of_the_list(text: str, empty: bool) -> None:
+    assert (value_or(_facts(text).tensorflow.devices, None) == ()) is empty

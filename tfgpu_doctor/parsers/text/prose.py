@@ -323,7 +323,7 @@ _NO_GPU = re.compile(
     r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
     r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
-    r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+\W+){0,4}?(?:\[\](?!\])|empty|nothing"
+    r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+[^\w.;]+){0,4}?(?:\[\](?!\])|empty|nothing"
     r"|only \W?(?:the )?cpu)"
     r"|\bgpu (?:usage|utili[sz]ation|load|memory)\W+(?:\w+\W+){0,3}?(?:0 ?%|zero)"
     r"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){0,4}?(?:gpu|gráfica"
