@@ -147,3 +147,35 @@ def test_a_row_of_the_table_without_its_first_line() -> None:
 def test_shared_memory_that_is_small_or_full(row: str, small: bool) -> None:
     text = f"podman, 4x A10, TF 2.9.2, MirroredStrategy: Bus error (core dumped)\n$ df -h\n{row}"
     assert ("shm.small" in errors(text)) == small
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        'With CUDA_VISIBLE_DEVICES="" 1000 episodes need 11 min, with the card 34 min',
+        "34 min on the GPU, 11 min on the CPU",
+        "CPU 12 s, RTX 3080 40 s",
+        "auf der CPU 11 Minuten, mit der Karte 34 Minuten",
+        "sin GPU 11 minutos y con la GPU 34 minutos",
+        "на процессоре 11 мин, на видеокарте 34 мин",
+        "cpu 11 分钟，显卡 34 分钟",
+    ],
+)
+def test_a_gpu_that_is_no_faster(times: str) -> None:
+    text = f"TF 2.8, CartPole agent. {times}. The net: Dense(24), Dense(24), Dense(4)."
+    found = make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
+    assert [one.id for one in found.findings][:1] == ["perf.small-work"]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        "on the CPU 34 min, with the card 11 min",
+        "After 5 min on the GPU it crashes; the CPU has 8 cores",
+        "The RTX 3080 takes 34 min, my friend's RTX 3090 11 min",
+    ],
+)
+def test_a_gpu_that_is_faster_or_is_not_compared(times: str) -> None:
+    text = f"TF 2.8, CartPole agent. {times}. The net: Dense(24), Dense(24), Dense(4)."
+    found = make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
+    assert "perf.small-work" not in [one.id for one in found.findings if not one.possible]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tfgpu_doctor.inference.devices import devices
 from tfgpu_doctor.inference.parsed_text import ParsedText
-from tfgpu_doctor.parsers.text import prose, without_gpu
+from tfgpu_doctor.parsers.text import prose, times, without_gpu
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import Known, Message, lists_gpu
 from tfgpu_doctor.records.versions import minor, same_minor
@@ -26,7 +26,7 @@ _SCHEDULERS = (
     (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S*gpu")),
     (re.compile(r"^\s*#PBS\b"), re.compile(r"gpus?=|gpu_|accelerator")),
     (re.compile(r"^\s*#BSUB\b"), re.compile(r"-gpu\b|ngpus|gpus_")),
-    (re.compile(r"^\s*#\$ -"), re.compile(r"-l\b.*(?:gpu|cuda|[vap]100)")),
+    (re.compile(r"^\s*#\$ -"), re.compile(r"gpu|cuda|[vap]100")),
     (
         re.compile(r"(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b"),
         re.compile(r"--gres|--gpus|\s-G\b|--tres\S*gpu"),
@@ -93,7 +93,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
         *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu, _of_driver),
-        *(_of_scheduler, _two_answers),
+        *(_of_scheduler, _two_answers, _times),
     ):
         yield from read(text)
 
@@ -183,6 +183,15 @@ def _of_scheduler(text: ParsedText) -> Iterator[Message]:
             if not any(request.search(line.text) for line in asked):
                 yield _message(text, "slurm-no-gpu", asked[0].number)
             return
+
+
+def _times(text: ParsedText) -> Iterator[Message]:
+    """A sentence compares what a job takes on either device, in no form of parsers/messages/speed.py."""
+    if text.messages_of("time-on-both"):
+        return
+    for line in text.lines:
+        if prose.is_sentence(line.text) and (both := times.on_both(line.text)):
+            yield _message(text, "time-on-both", line.number, **both)
 
 
 def _without_gpu(text: ParsedText) -> Iterator[Message]:

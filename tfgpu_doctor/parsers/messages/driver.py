@@ -52,8 +52,8 @@ TEMPLATES = (
     template(
         "libcuda-version",
         "libcuda1|libcuda.so.1 ->|libnvidia-|nvidia-utils|nvidia-compute|nvidia-driver-cuda",
-        r"\b(?:libcuda1|libnvidia-(?:compute|ml|gl)\S*|nvidia-(?:compute-)?utils\S*|nvidia-driver-cuda\S*)"
-        r"[^\n]{0,200}[\s(=](?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[-\s,)]|$)"  # the last is the new one
+        r"\b(?:libcuda1|libnvidia-(?:compute|ml|gl)|nvidia-(?:compute-)?utils|nvidia-driver-cuda)"
+        r"[^\n]{0,120}[\s(=](?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[-\s,)]|$)"  # the last is the new one
         r"|libcuda\.so\.1 -> (?:\S*/)?libcuda\.so\.(?P<linked>\d{3}\.\d{2,3}(?:\.\d{2})?)\b",
         package="yes",
     ),

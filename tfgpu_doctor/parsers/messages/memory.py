@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.parsers.messages.template import template
 
-_SIZE = r"[\d.]+ ?[KMG]i?B"
+_SIZE = r"(?<![\d.])\d{1,6}(?:\.\d{1,3})? ?[KMG]i?B"
 # before a line of a process: "(pid=771)", "(RolloutWorker pid=772, ip=10.0.0.4)", "[1,3]<stderr>:", "worker-1 | "
 _OWNER = (
     r"(?:\((?:\w{1,40} )?pid=(?P<pid>\d{1,9})[^)\n]{0,40}\)|^\[\d{1,4},(?P<rank>\d{1,5})\]<std\w{3}>"

@@ -40,7 +40,8 @@ TEMPLATES = (
         rf"|CPU\b[^.;\n]{{0,60}}\b{_BETTER} than[^.;\n]{{0,30}}{_GPU}"
         rf"|\b{_BETTER}\b[^.;\n]{{0,40}}\bCPU\b[^.;\n]{{0,30}}\bthan\b[^.;\n]{{0,30}}{_GPU}"
         rf"|\b(?:slower|longer)\b[^.;\n]{{0,30}}\b(?:on|with|using)\b[^.;\n]{{0,20}}{_GPU}[^.;\n]{{0,30}}\bthan\b"
-        r"|\bsame (?:\w+ )?(?:speed|time|performance|duration)\b[^.;\n]{0,40}\b(?:CPU|GPU)\b[^.;\n]{0,30}\b(?:CPU|GPU)"
+        r"|\bsame (?:\w+ )?(?:speed|time|performance|duration)\b[^.;\n]{0,40}\b(?:CPU"
+        r"|GPU)\b[^.;\n]{0,30}\b(?:CPU|GPU)"
         r"|\bno (?:real |significant |noticeable )?(?:difference|speed[- ]?up|improvement|gain)\b[^.;\n]{0,30}"
         r"\b(?:CPU|GPU)\b[^.;\n]{0,20}\b(?:CPU|GPU)\b",
     ),
@@ -104,6 +105,22 @@ TEMPLATES = (
         r"\bslow\w*\b[^.;\n]{0,30}\b(?:because of|due to|caused by) (?:the )?(?:data |input )"
         r"(?:processing|pipeline|loading|reading|generat\w+)",
     ),
+    # "alternates 0 % 0 % 0 % 97 %", "jumps between 0 % and 95 %"
+    template(
+        "low-utilization",
+        "nvidia-smi|gpu|util",
+        r"(?:\b0 ?% ?[,/;.|-]? ?){2,}\d{1,3} ?%|\b(?:alternat|jump|bounc|oscillat|flip|swing|fluctuat)\w+"
+        r" between 0 ?%? and \d\d ?%",
+    ),
+    # the same step is quick when its data lies ready
+    template(
+        "input-bound-said",
+        "same|cached|random|synthetic|dummy|fake|preloaded",
+        r"\b(?:if|when|once|with) (?:I |we |it )?(?:\w+ ){0,6}?(?:same(?: and (?:the )?same)?|cached|random"
+        r"|synthetic|dummy|fake|preloaded)"
+        r" (?:\w+ ){0,3}?(?:batch(?:es)?|data|tensors?|inputs?|images?)\b[^.;\n]{0,40}"
+        r"(?:\b(?:only |just )?\d+(?:\.\d+)? ?(?:s|ms|sec\w*)\b|\b(?:faster|full speed|100 ?%|9\d ?%))",
+    ),
     template(
         "low-utilization",
         "graphical processor|graphics processor|gpu processor",
@@ -123,15 +140,20 @@ TEMPLATES = (
     template(
         "no-cudnn-kernel",
         "will not use cudnn kernel",
-        r"Layer \S{1,80} will not use cuDNN kernels? since it (?:doesn't|does not) meet the (?:cuDNN kernel )?criteria",
+        r"Layer \S{1,80} will not use cuDNN kernels? since it (?:doesn't|does not) meet the (?:cuDNN kernel"
+        r" )?criteria",
         role="context",
     ),
     template(
         "input-bottleneck",
-        "cv2.|imread|pd.read_|read_csv|read_pickle|pickle.load|np.load|opencv|tf.data instead|nfs|num_workers|"
+        " nas |on nas| nfs|workers=|over smb|network drive|network share|pil open|image.open|cv2.|imread"
+        "|pd.read_|read_csv|read_pickle|pickle.load|np.load|opencv|tf.data instead|nfs|num_workers|"
         "shuffle buffer|py_function|py_func|numpy_function|preprocess|decode_jpeg|loading data|loading and|load data|"
         "on_train_batch_begin|input_fn|queue_runners|hdf5|h5py",
-        r"\b(?:cv2\.imread|imread\(|pd\.read_\w+\(|read_csv\(|pickle\.load|np\.load\(|h5py\.|import h5py"
+        r"\b(?:on|from|over) (?:the |a |an |our )?(?:\w+ )?(?:NAS|NFS|SMB|network (?:drive|share|storage))\b"
+        r"|\bNFS over\b|\bworkers ?= ?[01]\b"
+        r"|\bPIL open|\bImage\.open\("
+        r"|\b(?:cv2\.imread|imread\(|pd\.read_\w+\(|read_csv\(|pickle\.load|np\.load\(|h5py\.|import h5py"
         r"|tf\.py_func\w*|tf\.numpy_function|pandas_input_fn|numpy_input_fn|decode_jpeg|start_queue_runners)"
         r"|Filling up shuffle buffer|Method \(on_train_batch_begin\) is slow compared"
         r"|\b(?:use|to|of) tf\.data (?:instead|rather)|\bread(?:ing)? (?:\w+ ){0,3}(?:from|over) (?:an? )?"

@@ -170,7 +170,7 @@ _OF_OTHERS = re.compile(
     re.IGNORECASE,
 )
 _MINE = re.compile(
-    r".*(?=\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用|私の|내 )",
+    r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用|私の|내 ",
     re.IGNORECASE,
 )
 _COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
@@ -273,7 +273,7 @@ def stance(clause: str, start: int, end: int) -> str:
         clause[max(start - _AROUND, 0) : start],
         _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0],
     )
-    if _OF_OTHERS.search(_MINE.sub("", before)):
+    if _OF_OTHERS.search(before, max((match.start() for match in _MINE.finditer(before)), default=0)):
         return "elsewhere"
     exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)
     if exchanged or _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
