@@ -33,6 +33,7 @@ _SCHEDULERS = (
     ),
 )
 _GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
+_LOG_IN_A_SENTENCE = re.compile(r"\b[EWI] (?:tensorflow|external)/|\b[EWI]0000 \d\d:")
 _NOTEBOOK = re.compile(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
     r"|\bpycharm\b|\bvs ?code\b",
@@ -204,10 +205,15 @@ def _without_gpu(text: ParsedText) -> Iterator[Message]:
 
 def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> int | None:
     """The line of the first clause in which a reader finds something of here and now."""
-    for line, clause in text.clauses(*without_gpu.WORDS):
-        found = reader(clause)
-        if found and prose.stance(clause, found.start(), found.end()) != "elsewhere":
-            return line
+    for line in text.lines:
+        sentence = _LOG_IN_A_SENTENCE.split(line.text, maxsplit=1)[0]
+        low = sentence.lower()
+        if not any(word in low for word in without_gpu.WORDS) or not prose.is_sentence(sentence):
+            continue
+        for clause in prose.clauses(sentence):
+            found = reader(clause)
+            if found and prose.stance(clause, found.start(), found.end()) != "elsewhere":
+                return line.number
     return None
 
 

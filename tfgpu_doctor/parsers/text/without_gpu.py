@@ -65,6 +65,8 @@ _NONE = re.compile(
     r"|\bGPU-?less\b|\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host|install(?:ation)?|set-?up"
     r"|mode|partition|vm)s?\b"
     r"|\binstalled CPU[- ]only\b"
+    rf"|\bno {_CARD} in (?:it\b|(?:this|these|that|those|our|my|the) {_MACHINE}\b)"
+    r"|\b(?:machine|laptop|node|server|vm|runner|ci|host)\b[^.;\n]{0,40}[,(] ?no (?:nvidia )?gpus?(?= ?[),;.]|$)"
     # GPUs of others
     r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?"
     r"(?:AMD|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics"
@@ -84,7 +86,7 @@ _GPU = (
 _CPU = r"(?:the |my |our )?cpus?\b"
 _WANTS = re.compile(
     rf"\b(?:do(?:es)? ?n['’]t|do(?:es)? not|did ?n['’]t|never|no longer) (?:actually |really |even |ever"
-    rf" )?(?:want|need|care about|intend to use|plan to use|mean to use)"
+    rf" )?(?:want(?:ed)?|need(?:ed)?|care about|intend to use|plan to use|mean to use)"
     rf" (?:to (?:use|have|touch) )?{_GPU}"
     rf"|\b(?:deliberate(?:ly)?|on purpose|intentional(?:ly)?|by design|purposely)\b[^.!?\n]{{0,60}}\b(?:cpus?"
     rf"|no gpu|hid\w*|without (?:a )?gpu|-1)"
@@ -125,4 +127,5 @@ def has_none(clause: str) -> re.Match[str] | None:
 
 def wants_cpu(clause: str) -> re.Match[str] | None:
     """Where somebody says that the CPU is what they want."""
-    return None if re.search(r"\b(?:if|unless|whether) ", clause, re.IGNORECASE) else _WANTS.search(clause)
+    found = _WANTS.search(clause)
+    return None if found and re.search(r"\b(?:if|unless|whether) ", clause[: found.start()], re.IGNORECASE) else found
