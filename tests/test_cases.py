@@ -38,6 +38,8 @@ ANSWERS = {
 }
 # Of the questions, nine in ten are answered first.
 ANSWERED = 0.90
+# Scored once, and not learnt from yet: docs/deciding.md has their figures, which no bound of those above may hide.
+NOT_LEARNT = tuple(f"2026-11-23/{group}" for group in (4, 5, 6, 7))
 # what every case tells: without evidence and source nobody can check its cause
 KEYS = {"id", "text", "root_cause", "also", "confidence", "notes", "evidence", "source"}
 
@@ -101,9 +103,14 @@ def every_outcome() -> list[Outcome]:
     return [outcome(path) for path in CASES]
 
 
+def learnt_from() -> list[Outcome]:
+    """Those that the program was made with."""
+    return [one for one in every_outcome() if one.case.get("batch") not in NOT_LEARNT]
+
+
 def every_report() -> list[Outcome]:
-    """Those that report something, and ask no question."""
-    return [one for one in every_outcome() if not one.is_question]
+    """Those of them that report something, and ask no question."""
+    return [one for one in learnt_from() if not one.is_question]
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -129,13 +136,13 @@ def test_the_cause_is_among_the_findings() -> None:
 
 
 def test_few_errors_are_false() -> None:
-    all_of_them = every_outcome()
+    all_of_them = learnt_from()
     false = [f"{one.line()}; false: {', '.join(one.false)}" for one in all_of_them if one.false]
     assert sum(len(one.false) for one in all_of_them) / len(all_of_them) <= FALSE_ALARMS, "\n".join(false)
 
 
 def test_questions_are_answered_and_claim_no_error() -> None:
-    asked = [one for one in every_outcome() if one.is_question]
+    asked = [one for one in learnt_from() if one.is_question]
     claimed = [f"{one.line()}; claimed: {', '.join(one.false)}" for one in asked if one.false]
     assert claimed == [], "\n".join(claimed)
     silent = [one.line() for one in asked if not set(one.ids[:1]) & (ANSWERS | set(one.case["also"]))]

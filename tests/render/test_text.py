@@ -180,7 +180,16 @@ def test_no_control_character_survives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def letters_of_messages() -> dict[str, str]:
     """The letters beyond ASCII in what the package prints, with a file; what it only reads or escapes is left out."""
-    reading = ("parsers/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking", "cli/manifests")
+    reading = (
+        "parsers/",
+        "inference/",
+        "manifests/",
+        "redact/",
+        "matrix/",
+        "records/printable",
+        "install/asking",
+        "cli/manifests",
+    )
     marked_up = (
         "terminal/layout",
         "render/html/",

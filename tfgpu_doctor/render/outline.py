@@ -68,6 +68,16 @@ class Detail(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
+_MORE = Block(
+    "unknown",
+    "To find out more",
+    (
+        Line("fix", "On that machine, with the Python of that TensorFlow", commands=("tfgpu doctor",)),
+        Line("fix", "Or paste the whole output, with what these print", commands=_TO_PASTE),
+    ),
+)
+
+
 def blocks(report: Report) -> Iterator[Block]:
     """Problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
@@ -80,16 +90,14 @@ def blocks(report: Report) -> Iterator[Block]:
         yield from possible[:-1]
         yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
     yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
-    is_answered = shown == notes and any(finding.answers for finding in notes) and not possible
-    if report.verdict == "unknown" and report.source == "text" and not is_answered:
-        yield Block(
-            "unknown",
-            "To find out more",
-            (
-                Line("fix", "On that machine, with the Python of that TensorFlow", commands=("tfgpu doctor",)),
-                Line("fix", "Or paste the whole output, with what these print", commands=_TO_PASTE),
-            ),
-        )
+    if report.verdict == "unknown" and report.source == "text" and not _is_answered(report):
+        yield _MORE
+
+
+def _is_answered(report: Report) -> bool:
+    """Whether the text only asks, and there is an answer."""
+    found = report.findings
+    return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
 
 
 def _asked_below(report: Report) -> set[str]:
