@@ -151,6 +151,14 @@ def test_no_gpu_is_used(text: str) -> None:
     assert prose.no_gpu(text)
 
 
+@pytest.mark.parametrize("name", ["RTX 3060", "gtx 1080 ti", "graphics card", "nvidia card", "CUDA device"])
+def test_the_cheap_test_passes_all_that_the_expression_finds(name: str) -> None:
+    """ "TensorFlow does not see my RTX 3060" has none of the words gpu, cpu and card."""
+    texts = [re.sub(r"(?i)gpus?", name, text) for text in NO_GPU] + [f"TensorFlow does not see my {name}"]
+    missed = [text for text in texts if prose._NO_GPU.search(text) and not prose.no_gpu(text)]
+    assert missed == [] and prose.no_gpu(texts[-1])
+
+
 @pytest.mark.parametrize("text", A_GPU)
 def test_a_gpu_is_used_or_wanted(text: str) -> None:
     assert prose.no_gpu(text) is None

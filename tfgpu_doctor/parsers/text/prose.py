@@ -82,18 +82,8 @@ _VERSIONS = (
     ("tensorflow", _TENSORFLOW),
 )
 _TELLING = (
-    "cu",
-    "tensor",
-    "tf",
-    "py",
-    "cp",
-    "driver",
-    "treiber",
-    "драйвер",
-    "驱动",
-    "驅動",
-    "ドライバ",
-    "드라이버",
+    *("cu", "tensor", "tf", "py", "cp", "driver"),
+    *("treiber", "драйвер", "驱动", "驅動", "ドライバ", "드라이버"),
 )  # each expression above and _SHORT_PYTHON need one of them
 _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
@@ -295,8 +285,8 @@ _NEVER = (
 )
 # TensorFlow uses no GPU, as people put it; each of the forms has one of these words
 _ABOUT_GPU = (
-    *("gpu", "cpu", "card", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte", "nicht", "kein"),
-    *("не ", "显卡", "顯卡"),
+    *("gpu", "cpu", "card", "rtx", "gtx", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte"),
+    *("nicht", "kein", "не ", "显卡", "顯卡"),
 )
 _NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
