@@ -20,7 +20,8 @@ NAME = "tfgpu_doctor"
 # From the ground up: each may import what stands before it.
 ORDER = (
     *("files", "records", "matrix", "parsers", "manifests", "inference", "plan", "lookup", "findings", "diagnosis"),
-    *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "cli"),
+    *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "api", "integrations"),
+    "cli",
 )
 LOOSE = {"__init__.py", "__main__.py", "py.typed"}
 FLOORS = 12

@@ -45,6 +45,7 @@ PURE = (
         "smoke/judging.py",
         "smoke/baseline.py",
         "smoke/records.py",
+        "fleet/records.py",
     ),
 )
 # of bench/, what those may import: records, statistics, one another

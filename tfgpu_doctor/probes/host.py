@@ -34,6 +34,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
     release = os_release(root)
     cpu = text_fact(root, "/proc/cpuinfo")
     return Host(
+        name=text_fact(root, "/proc/sys/kernel/hostname"),
         os=system,
         machine=Known(platform.machine().lower(), "uname"),
         kernel=osrelease,

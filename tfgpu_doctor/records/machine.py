@@ -48,6 +48,8 @@ class Setting(Record, frozen=True):
 class Host(Record, frozen=True):
     """The machine or container below Python."""
 
+    # "node-17"; of a container, its own
+    name: Annotated[Fact[str], private("host name", grade="noise", group="system")] = NOT_EXAMINED
     # "linux", "windows", "wsl2", "macos"
     os: Annotated[Fact[str], public("operating system", group="system")] = NOT_EXAMINED
     # "x86_64", "aarch64", "arm64", "amd64" as the kernel says it, in lower case

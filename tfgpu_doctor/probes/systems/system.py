@@ -64,6 +64,7 @@ class System:
         cpus = os.cpu_count()
         system = Known(self.name, "sys.platform") if self.name else Unknown(f"unknown platform {self.platform}")
         return Host(
+            name=Known(platform.node(), "platform.node") if platform.node() else unread,
             os=system,
             machine=Known(platform.machine().lower(), "platform.machine"),
             kernel=Known(platform.release(), "platform.release"),
