@@ -23,6 +23,10 @@ STARTS_PROCESSES = ("probes/process.py",)
 # Law 2: who runs in a child process and may import TensorFlow there.
 CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
+FLEET = (
+    *("values", "results", "skeleton", "distil", "unwrapping", "gathering", "nodes", "majority", "siblings", "picture"),
+    *("differences", "speeds", "repairs", "grouping", "expectations", "baseline", "fleet"),
+)
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
@@ -46,6 +50,7 @@ PURE = (
         "smoke/baseline.py",
         "smoke/records.py",
         "fleet/records.py",
+        *(f"fleet/{name}.py" for name in FLEET),
     ),
 )
 # of bench/, what those may import: records, statistics, one another

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -34,16 +35,21 @@ def files_below(folder: str) -> Listing:
 
     Raises OSError: the folder itself cannot be listed.
     """
-    listing, open_, seen = Listing(), [(folder, 0)], 0
+    return many_below(folder, MOST_FILES, MOST_FOLDERS)
+
+
+def many_below(folder: str, most: int, folders: int) -> Listing:
+    """List at most so many files, in so many folders. Raises OSError: the folder itself cannot be listed."""
+    listing, open_, seen = Listing(), deque([(folder, 0)]), 0
     while open_:
-        here, depth = open_.pop(0)
+        here, depth = open_.popleft()
         seen += 1
-        if seen > MOST_FOLDERS or len(listing.files) > MOST_FILES:
-            listing.left_out.append(f"{here} and what else follows: more than {MOST_FOLDERS} folders")
+        if seen > folders or len(listing.files) > most:
+            listing.left_out.append(f"{here} and what else follows: more than {folders} folders")
             break
         try:
             with os.scandir(here) as entries:
-                found = sorted(islice(entries, MOST_FILES), key=lambda entry: entry.name)
+                found = sorted(islice(entries, most), key=lambda entry: entry.name)
         except OSError:
             if depth == 0:
                 raise

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
+
 from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Severity, Tool
 
 SCHEMA: Literal["tfgpu.fleet/1"] = "tfgpu.fleet/1"
+NODE_SCHEMA: Literal["tfgpu.node/1"] = "tfgpu.node/1"
 
 # of a node, the worst of its results; no answer: it was asked, and sent no result
 NodeVerdict = Literal["ok", "degraded", "broken", "unknown", "no answer"]
@@ -22,6 +25,15 @@ Verdict = Literal["ok", "degraded", "broken", "unknown"]
 # baseline: not what --baseline says; expectation: not what --expect says; no answer: no result
 Kind = Literal["finding", "difference", "speed", "baseline", "expectation", "no answer"]
 WORST_FIRST: tuple[NodeVerdict, ...] = ("no answer", "broken", "unknown", "degraded", "ok")
+
+
+class NodeResult(Document, frozen=True):
+    """A line that `tfgpu fleet collect` writes: one node, and its result or why there is none."""
+
+    schema: Literal["tfgpu.node/1"]
+    node: str  # as whoever started it calls the node
+    result: msgspec.Raw | None = None  # of tfgpu doctor, smoke or bench, as JSON
+    failure: str | None = None  # "did not answer within 120 s"
 
 
 class Node(Record, frozen=True):

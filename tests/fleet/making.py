@@ -1,0 +1,439 @@
+"""Fleets that never were: reports of many nodes as tfgpu writes them, with what differs by nature, and oddities.
+
+A report is made of the facts of a healthy machine with the cards of its type. What differs between real nodes of one
+kind differs here: names, UUIDs, addresses, heat, load, free memory, what the kernel keeps for itself, times, process
+ids, an idle link, kernels of a rollout that is under way, extra packages of users, speeds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tests.bench import samples
+from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.records.facts import (
+    Facts,
+    LibraryFile,
+    NvLink,
+    Package,
+    PciGpu,
+    TfDevice,
+)
+from tfgpu_doctor.records.report import Tool
+from tfgpu_doctor.records.units import GIB
+
+Changes = Callable[[Facts], Facts]
+
+
+@dataclass(frozen=True)
+class Type:
+    """A kind of nodes."""
+
+    card: str
+    gpus: int
+    capability: str
+    memory: int
+    watts: float
+    clock: int
+    lanes: int
+    links: int
+    device: str  # PCI id
+    cpus: int
+    tflops: float
+
+
+TYPES = (
+    Type("NVIDIA H200", 8, "9.0", 150_754_820_096, 700.0, 1980, 16, 18, "10de:2335", 192, 740.0),
+    Type("NVIDIA A100-SXM4-80GB", 8, "8.0", 85_899_345_920, 400.0, 1410, 16, 12, "10de:20b2", 128, 140.0),
+    Type("NVIDIA L4", 1, "8.9", 24_152_899_584, 72.0, 2040, 16, 0, "10de:27b8", 32, 55.0),
+    Type("NVIDIA GeForce RTX 4090", 4, "8.9", 25_757_220_864, 450.0, 3105, 16, 0, "10de:2684", 64, 150.0),
+)
+PACKAGES = (
+    *("absl-py 2.3.1", "astunparse 1.6.3", "certifi 2025.8.3", "charset-normalizer 3.4.3", "flatbuffers 25.2.10"),
+    *(
+        "gast 0.6.0",
+        "google-pasta 0.2.0",
+        "grpcio 1.74.0",
+        "h5py 3.14.0",
+        "idna 3.10",
+        "keras 3.12.0",
+        "libclang 18.1.1",
+    ),
+    *("markdown 3.8.2", "ml-dtypes 0.5.3", "namex 0.1.0", "numpy 2.3.1", "nvidia-cublas-cu12 12.9.1.4"),
+    *("nvidia-cuda-cupti-cu12 12.9.79", "nvidia-cuda-nvcc-cu12 12.9.86", "nvidia-cuda-nvrtc-cu12 12.9.86"),
+    *("nvidia-cuda-runtime-cu12 12.9.79", "nvidia-cudnn-cu12 9.10.2.21", "nvidia-cufft-cu12 11.4.1.4"),
+    *("nvidia-cusolver-cu12 11.7.5.82", "nvidia-cusparse-cu12 12.5.10.65", "nvidia-nccl-cu12 2.27.5"),
+    *("opt-einsum 3.4.0", "optree 0.17.0", "packaging 25.0", "protobuf 6.31.1", "requests 2.32.4", "rich 14.1.0"),
+    *("setuptools 80.9.0", "six 1.17.0", "tensorflow 2.21.0", "termcolor 3.1.0", "typing-extensions 4.14.1"),
+)
+FLAGS = tuple(
+    sorted(
+        {"avx", "avx2", "fma", "avx512f"}
+        | {f"{name}{number}" for name in ("avx", "sse", "fma", "bmi", "tsc", "vmx") for number in range(18)}
+    )
+)
+DRIVER, OTHER = "580.65.06", "550.54.15"
+LOG = tuple(
+    f"2026-11-20 10:00:{n:02}.000000: I tensorflow/core/platform/cpu_feature_guard.cc:{n}] line {n} of a log, which is "
+    "long enough to be one" for n in range(60)
+)  # fmt: skip
+_MARK = re.compile(r'"@@([\w.]+)@@"')
+
+
+def machine(kind: Type) -> Facts:
+    """A healthy node of this type, with marks where real ones differ."""
+    gpus = tuple(
+        gpu(
+            index,
+            name=kind.card,
+            uuid=f"@@gpu.{index}.uuid@@",
+            pci_bus_id=f"0000:{0x18 + 8 * index:02x}:00.0",
+            compute_capability=kind.capability,
+            multiprocessors=132,
+            memory_total=kind.memory,
+            memory_used=500_000_000,
+            memory_free=kind.memory - 500_000_000,
+            power_limit=kind.watts,
+            power=75.0,
+            utilization=0,
+            sm_clock=345,
+            sm_clock_max=kind.clock,
+            memory_clock=2619,
+            memory_clock_max=2619,
+            memory_bus_width=5120,
+            performance_state=0,
+            ecc_mode="RTX" not in kind.card,
+            ecc_uncorrected=0,
+            remapped_rows_pending=False,
+            remapped_rows_failed=False,
+            mig_mode=False,
+            mig_instances=(),
+            compute_mode="default",
+            persistence_mode=True,
+            display_active=False,
+            pcie_generation=1,
+            pcie_generation_max=5,
+            pcie_width=kind.lanes,
+            pcie_width_max=kind.lanes,
+            nvlinks=tuple(NvLink(link=n, active=True, remote=f"0000:{n:02x}:00.0") for n in range(kind.links)),
+            numa_node=index // 4,
+            processes=(),
+        )
+        for index in range(kind.gpus)
+    )
+    cards = tuple(
+        PciGpu(address=f"0000:{0x18 + 8 * n:02x}:00.0", device_id=kind.device, driver="nvidia")
+        for n in range(kind.gpus)
+    )
+    devices = tuple(
+        TfDevice(
+            name=f"/physical_device:GPU:{n}", kind="GPU", device_name=kind.card, compute_capability=kind.capability
+        )
+        for n in range(kind.gpus)
+    )
+    packages = tuple(Package(name=one.split()[0], version=one.split()[1], location=SITE) for one in PACKAGES)
+    return spoil(
+        healthy(),
+        {
+            "host.name": known("@@host@@", "/proc/sys/kernel/hostname"),
+            "host.distribution": known("@@system@@", "/etc/os-release"),
+            "host.cpu_flags": known(FLAGS, "/proc/cpuinfo"),
+            "host.cpus": known(kind.cpus),
+            "host.pci_gpus": known(cards, "/sys/bus/pci/devices"),
+            "driver.version": known(DRIVER, "NVML"),
+            "driver.cuda_supported": known("13.0", "NVML"),
+            "driver.kernel_module": known(DRIVER, "/proc/driver/nvidia/version"),
+            "driver.cuda_device_count": known(kind.gpus, "libcuda"),
+            "driver.xid_events": known((), "/dev/kmsg"),
+            "driver.libcuda": known((_library("libcuda", DRIVER),), "loader"),
+            "driver.device_nodes": known((*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl")),
+            "gpus": known(gpus, "NVML"),
+            "python.packages": known(packages, "installed packages"),
+            "tensorflow.devices": known((*_cpu(), *devices), "tf.config.list_physical_devices()"),
+            "tensorflow.log": known(LOG, "TensorFlow's log"),
+        },
+    )
+
+
+def _cpu() -> tuple[TfDevice, ...]:
+    return (TfDevice(name="/physical_device:CPU:0", kind="CPU"),)
+
+
+def _library(name: str, version: str) -> LibraryFile:
+    return LibraryFile(path=f"/usr/lib/x86_64-linux-gnu/{name}.so.1", version=version)
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """Something that a few nodes have, and by which group it must be found."""
+
+    name: str
+    change: Changes
+    finds: tuple[str, ...]  # one of these ids leads a group, or is explained by one
+    also: tuple[str, ...] = ()  # beginnings of ids that it may bring besides
+    slower: float = 1.0  # what becomes of the speed of GPU 0
+    wrong: bool = False  # its results are
+    fits: Callable[[Type], bool] = field(default=lambda _: True)
+    silent: bool = False  # the node gives no answer
+
+
+def facts(**changes: Any) -> Changes:
+    """Facts by dotted path, with __ for the dot."""
+    return lambda found: spoil(found, {path.replace("__", "."): known(value) for path, value in changes.items()})
+
+
+def first_gpu(**changes: Any) -> Changes:
+    """The last GPU of the node with other values."""
+    return lambda found: _gpus(found, (len(found.gpus.value) - 1,), changes)  # type: ignore[union-attr]
+
+
+def every_gpu(**changes: Any) -> Changes:
+    """All GPUs of the node with other values."""
+    return lambda found: _gpus(found, range(len(found.gpus.value)), changes)  # type: ignore[union-attr]
+
+
+def _gpus(found: Facts, which: Any, changes: dict[str, Any]) -> Facts:
+    fresh = {name: known(value, "NVML") for name, value in changes.items()}
+    gpus = [
+        msgspec.structs.replace(one, **fresh) if n in which else one
+        for n, one in enumerate(found.gpus.value)  # type: ignore[union-attr]
+    ]
+    return spoil(found, {"gpus": known(tuple(gpus), "NVML")})
+
+
+def package(name: str, version: str) -> Changes:
+    """Another version of a package."""
+
+    def change(found: Facts) -> Facts:
+        packages = tuple(
+            msgspec.structs.replace(one, version=version) if one.name == name else one
+            for one in found.python.packages.value  # type: ignore[union-attr]
+        )
+        return spoil(found, {"python.packages": known(packages, "installed packages")})
+
+    return change
+
+
+def _lost(found: Facts) -> Facts:
+    gpus = found.gpus.value[:-1]  # type: ignore[union-attr]
+    return spoil(
+        found,
+        {
+            "gpus": known(gpus, "NVML"),
+            "driver.cuda_device_count": known(len(gpus)),
+            "tensorflow.devices": known(found.tensorflow.devices.value[:-1]),  # type: ignore[union-attr]
+        },
+    )
+
+
+def _other_driver(found: Facts) -> Facts:
+    changes = {
+        "driver.version": known(OTHER, "NVML"),
+        "driver.cuda_supported": known("12.4", "NVML"),
+        "driver.kernel_module": known(OTHER, "/proc/driver/nvidia/version"),
+        "driver.libcuda": known((_library("libcuda", OTHER),), "loader"),
+    }
+    return spoil(found, changes)
+
+
+_XID = "NVRM: Xid (PCI:0000:65:00): 79, pid=1234, GPU has fallen off the bus."
+ODDITIES: tuple[Oddity, ...] = (
+    Oddity("driver", _other_driver, ("driver.version",), ("driver.", "cuda.", "python.packages", "gpu.")),
+    Oddity("kernel", facts(host__kernel="5.15.0-91-generic"), ("host.kernel",)),
+    Oddity("lanes", first_gpu(pcie_width=8), ("gpus.pcie_width",)),
+    Oddity("narrow", first_gpu(pcie_width=4), ("gpu.throttled",), ("gpus.pcie_width",)),
+    Oddity("generation", first_gpu(pcie_generation_max=3), ("gpus.pcie_generation_max",)),
+    Oddity(
+        "less memory", first_gpu(memory_total=int(20 * GIB)), ("gpus.memory_total",), fits=lambda kind: kind.gpus > 1
+    ),
+    Oddity("MIG", every_gpu(mig_mode=True, mig_instances=("MIG 1g.18gb",)), ("gpu.mig",), ("gpus.mig", "gpu.")),
+    Oddity("ECC", every_gpu(ecc_mode=False), ("gpus.ecc_mode",), fits=lambda kind: "RTX" not in kind.card),
+    Oddity("Xid", facts(driver__xid_events=(_XID,)), ("driver.xid_events",), ("gpu.fault",)),
+    Oddity("ECC errors", first_gpu(ecc_uncorrected=7), ("gpu.fault",), ("gpus.ecc_uncorrected",)),
+    Oddity(
+        "cuDNN", package("nvidia-cudnn-cu12", "9.5.0.50"), ("python.packages.nvidia-cudnn-cu12",), ("cudnn.", "python.")
+    ),
+    Oddity("NumPy", package("numpy", "2.0.2"), ("python.packages.numpy",), ("python.",)),
+    Oddity("watts", every_gpu(power_limit=60.0), ("gpus.power_limit",)),
+    Oddity("clock", first_gpu(sm_clock_max=1200), ("gpus.sm_clock_max",)),
+    Oddity("persistence", every_gpu(persistence_mode=False), ("gpus.persistence_mode",)),
+    Oddity(
+        "lost GPU",
+        _lost,
+        ("gpus",),
+        ("gpu.", "tensorflow.devices", "driver.cuda_device_count"),
+        fits=lambda kind: kind.gpus > 1,
+    ),
+    Oddity(
+        "variable",
+        facts(variables={"TF_FORCE_GPU_ALLOW_GROWTH": "true"}),
+        ("variables.TF_FORCE_GPU_ALLOW_GROWTH",),
+        ("env.allow-growth",),
+    ),
+    Oddity(
+        "NVLink",
+        first_gpu(nvlinks=tuple(NvLink(link=n, active=n > 1) for n in range(18))),
+        ("gpus.nvlinks",),
+        fits=lambda kind: kind.links > 0,
+    ),
+    Oddity("slow", lambda found: found, ("matpow/1 GPU/float32",), slower=0.85),
+    Oddity("wrong", lambda found: found, ("matpow/1 GPU/float32/wrong",), wrong=True),
+    Oddity("memory", facts(host__memory=32 * GIB), ("host.memory",)),
+    Oddity("silent", lambda found: found, ("no-answer",), silent=True),
+)
+
+
+class Template:
+    """A result as text, with the places where each node has its own."""
+
+    def __init__(self, document: bytes) -> None:
+        self.parts = _MARK.split(document.decode())
+
+    def filled(self, values: Callable[[str], Any]) -> str:
+        """One node's."""
+        texts = (json.dumps(values(part)) if n % 2 else part for n, part in enumerate(self.parts))
+        return "".join(texts)
+
+
+def _marked(document: bytes, kind: Type) -> bytes:
+    """Marks in the place of numbers that differ by nature."""
+    found = json.loads(document)
+    inner = found.get("facts") or found["environment"]
+    found["created"] = "@@created@@"
+    for number, one in enumerate(inner["gpus"].get("value", ())):
+        for name in ("memory_used", "memory_free", "power", "utilization", "sm_clock", "temperature"):
+            one[name]["value"] = f"@@gpu.{number}.{name}@@"
+        one["pcie_generation"]["value"] = f"@@gpu.{number}.pcie_generation@@"
+    if inner["host"]["memory"]["value"] == 64 * GIB:
+        inner["host"]["memory"]["value"] = "@@memory@@"
+    inner["host"]["shm"]["value"] = "@@shm@@"
+    for phase in inner["tensorflow"]["phases"]:
+        phase["seconds"] = "@@seconds@@"
+    for n, run in enumerate(found.get("runs", ())):
+        if run["throughput"]:
+            run["throughput"]["value"] = f"@@speed.{n}@@"
+    if "facts" in found:
+        found["facts"]["python"]["packages"]["value"].append("@@package@@")
+    return msgspec.json.encode(found)
+
+
+def _odd(kind: Type, oddity: str) -> Facts:
+    found = machine(kind)
+    for one in ODDITIES:
+        found = one.change(found) if one.name == oddity else found
+    return found
+
+
+@cache
+def report(kind: Type, oddity: str = "") -> Template:
+    """Reports of the doctor of such nodes."""
+    made = make_report(_odd(kind, oddity), MATRIX, source="live", timings={})
+    return Template(_marked(made.to_json(), kind))
+
+
+@cache
+def bench(kind: Type, oddity: str = "") -> Template:
+    """Results of tfgpu bench of such nodes, with one run for each GPU."""
+    runs = []
+    for index in range(kind.gpus):
+        label = "1 GPU" if kind.gpus == 1 else f"1 GPU (GPU {index})"
+        run = samples.run(label, 1e-3, devices=("/GPU:0",))
+        if any(one.wrong for one in ODDITIES if one.name == oddity) and index == 0:
+            run = msgspec.structs.replace(run, verified=samples.verified(ok=False), throughput=None)
+        runs.append(run)
+    result = BenchResult(
+        schema="tfgpu.bench/1",
+        tool=Tool(name="tfgpu", version="0.1.0"),
+        created="2026-11-20T10:00:00Z",
+        environment=_odd(kind, oddity),
+        workload="matpow",
+        parameters={"size": 4096, "power": 10},
+        runs=tuple(runs),
+    )
+    return Template(_marked(result.to_json(), kind))
+
+
+@dataclass
+class Made:
+    """A fleet, and what was planted in it."""
+
+    lines: list[bytes]
+    planted: dict[str, set[str]]  # name of an oddity → names of nodes
+
+
+def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True) -> Made:
+    """A fleet of several types of nodes, with so many oddities of different kinds on one to four nodes each."""
+    chance = Random(seed)
+    types = chance.sample(TYPES, chance.randint(1, len(TYPES)))
+    weights = [chance.uniform(1, 3) for _ in types]
+    kinds = chance.choices(types, weights, k=nodes)
+    odd: dict[int, Oddity] = {}
+    for one in chance.sample(ODDITIES, oddities):
+        fitting = [n for n in range(nodes) if n not in odd and one.fits(kinds[n])]
+        odd.update(dict.fromkeys(chance.sample(fitting, min(chance.randint(1, 4), len(fitting))), one))
+    lines, planted = [], dict[str, set[str]]()
+    for number, kind in enumerate(kinds):
+        one = odd.get(number)
+        name = f"gpu-{number:05}"
+        if one is not None:
+            planted.setdefault(one.name, set()).add(name)
+        lines += [line.encode() for line in _node(chance, name, kind, one, benches)]
+    if oddities:
+        chance.shuffle(lines)
+    return Made(lines, planted)
+
+
+def _node(chance: Random, name: str, kind: Type, oddity: Oddity | None, benches: bool) -> Iterator[str]:
+    if oddity is not None and oddity.silent:
+        yield json.dumps({"schema": "tfgpu.node/1", "node": name, "failure": "did not answer within 120 s"})
+        return
+    values = _values(chance, name, kind, oddity)
+    yield report(kind, oddity.name if oddity else "").filled(values)
+    if benches:
+        yield bench(kind, oddity.name if oddity else "").filled(values)
+
+
+def _values(chance: Random, name: str, kind: Type, oddity: Oddity | None) -> Callable[[str], Any]:
+    uniform = chance.random
+    system = f"Ubuntu 24.04.{1 if uniform() < 0.6 else 2} LTS"  # an update that is under way
+    extra = {"name": "tensorboard", "version": "2.20.0", "location": SITE, "installer": None, "requires": []}
+    if uniform() < 0.4:
+        extra = {**extra, "name": "tf-keras"}
+    base = chance.getrandbits(60)
+
+    def value(mark: str) -> Any:
+        if mark.startswith("speed"):
+            slower = oddity.slower if oddity is not None and mark == "speed.0" else 1.0
+            return kind.tflops * 1e12 * slower * chance.gauss(1.0, 0.006)
+        field = mark.rpartition(".")[2]
+        if field == "uuid":
+            return f"GPU-{base:016x}-{mark}"
+        return fields[field]()
+
+    fields: dict[str, Callable[[], Any]] = {
+        "host": lambda: name,
+        "system": lambda: system,
+        "created": lambda: "2026-11-20T10:00:00Z",
+        "memory_used": lambda: int(5e8 + 1e8 * uniform()),
+        "memory_free": lambda: int(kind.memory - 5e8 - 1e8 * uniform()),
+        "power": lambda: round(70 + 30 * uniform(), 1),
+        "utilization": lambda: int(20 * uniform()),
+        "sm_clock": lambda: int(210 + 300 * uniform()),
+        "temperature": lambda: int(28 + 20 * uniform()),
+        "pcie_generation": lambda: 1 if uniform() < 0.7 else 5,
+        "memory": lambda: 64 * GIB - int(2e8 * uniform()),
+        "shm": lambda: 32 * GIB - int(1e8 * uniform()),
+        "seconds": lambda: 0.1 + uniform(),
+        "package": lambda: extra,
+    }
+    return value

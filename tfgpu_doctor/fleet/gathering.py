@@ -1,0 +1,189 @@
+"""Files as they were read → distilled results with the names of their nodes, and what of them is unreadable. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.fleet.distil import LONGEST_NAME, DistilError, Distiller
+from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult, Unreadable
+from tfgpu_doctor.fleet.results import Gathered, NamedBy, Result
+from tfgpu_doctor.fleet.unwrapping import Absent, Document, documents
+from tfgpu_doctor.records.printable import cut
+from tfgpu_doctor.records.report import ReportError, schema_of, without_mark
+from tfgpu_doctor.records.units import count
+
+MOST_UNREADABLE = 1_000  # reasons with their files
+_OURS = (b'"tfgpu.', b'"schema"')
+_BYTE = re.compile(r" ?\(byte (\d+)\)")
+_NO_NAME = re.compile(
+    r"(?:tfgpu|report|doctor|smoke|bench|result|results|output|stdout|out)?[-_.]?\d{0,4}", re.IGNORECASE
+)
+_KIND_OF_FILE = re.compile(r"[._-](?:tfgpu|report|doctor|smoke|bench|result)$", re.IGNORECASE)
+_ENDING = re.compile(r"\.(?:jsonl?|ndjson|log|txt)$", re.IGNORECASE)
+
+
+class _Header(msgspec.Struct):
+    schema: str | None = None
+    plays: msgspec.Raw | None = None  # of Ansible's callback "json"
+
+
+class _Host(msgspec.Struct):
+    stdout: str = ""
+    unreachable: bool = False
+
+
+class _Task(msgspec.Struct):
+    hosts: dict[str, _Host] = msgspec.field(default_factory=dict)
+
+
+class _Play(msgspec.Struct):
+    tasks: list[_Task] = msgspec.field(default_factory=list)
+
+
+class Gathering:
+    """Collects results, file by file."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._distiller = Distiller()
+        self._results: list[Result] = []
+        self._unreadable: dict[tuple[str, str], tuple[int | None, int]] = {}  # (file, reason) → first line, count
+        self._more = 0  # that are not kept
+
+    def gathered(self) -> Gathered:
+        """All of it."""
+        unreadable = (
+            Unreadable(file=file, line=line, reason=reason, count=many)
+            for (file, reason), (line, many) in self._unreadable.items()
+        )
+        notes = (f"{count(self._more, 'more part')} of files cannot be read",) * bool(self._more)
+        return Gathered(self._results, tuple(unreadable), notes)
+
+    def refuse(self, file: str, line: int | None, reason: str) -> None:
+        """A file, or a part of it, is no result."""
+        key = (file, cut(_BYTE.sub("", reason), 400))
+        first, many = self._unreadable.get(key, (line, 0))
+        if many or len(self._unreadable) < MOST_UNREADABLE:
+            self._unreadable[key] = (first, many + 1)
+        else:
+            self._more += 1
+
+    def take_file(self, data: bytes, file: str) -> None:
+        """A file that is in memory as a whole."""
+        data = without_mark(data)
+        try:
+            header = msgspec.json.decode(data, type=_Header)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.take_lines(data.split(b"\n"), file, data)
+            return
+        if header.plays is not None and header.schema is None:
+            self._take_plays(header.plays, file)
+        else:
+            self._add(Document(data, 1, "", False), file, whole=True)
+
+    def take_lines(self, lines: Iterable[bytes], file: str, begin: bytes) -> None:
+        """A file as lines; `begin` is its beginning, which tells what is wrong where nothing of it is a result."""
+        before = len(self._results), len(self._unreadable), self._more
+        number = 0
+        for one in documents(lines):
+            if isinstance(one, Absent):
+                self._absent(one.node, one.reason, file, one.line)
+            elif any(mark in one.data for mark in _OURS):
+                number += 1
+                self._add(one, file, number=number)
+        if before == (len(self._results), len(self._unreadable), self._more):
+            self.refuse(file, *_why(begin))
+
+    def _take_plays(self, raw: Any, file: str) -> None:
+        try:
+            plays = msgspec.json.decode(raw, type=list[_Play])
+        except (msgspec.DecodeError, RecursionError) as error:
+            self.refuse(file, None, f"it looks like a result of Ansible, but is none: {error}")
+            return
+        for host, answer in ((host, one) for play in plays for task in play.tasks for host, one in task.hosts.items()):
+            if answer.unreachable:
+                self._absent(host, "Ansible could not reach it", file, None)
+            for one in documents(answer.stdout.encode("utf-8", "replace").split(b"\n")):
+                if isinstance(one, Document) and any(mark in one.data for mark in _OURS):
+                    self._add(one._replace(label=host, is_name=True), file)
+
+    def _absent(self, node: str, reason: str, file: str, line: int | None) -> None:
+        source = file if line is None else f"{file}, line {line}"
+        self._results.append(Result(None, cut(node, LONGEST_NAME), "prefix", source, file, failure=cut(reason, 400)))
+
+    def _add(self, document: Document, file: str, *, whole: bool = False, number: int = 0) -> None:
+        data, envelope = document.data, ""
+        try:
+            if NODE_SCHEMA.encode() in data[:200]:
+                wrapped = msgspec.json.decode(data, type=NodeResult)
+                envelope = cut(wrapped.node, LONGEST_NAME) or "unnamed"
+                if wrapped.result is None:
+                    source = f"{file}, line {document.line}"
+                    reason = cut(wrapped.failure or "it gave no answer", 400)
+                    self._results.append(Result(None, envelope, "envelope", source, file, failure=reason))
+                    return
+                data = bytes(wrapped.result)
+            found = self._distiller.distil(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistilError) as error:
+            self._refuse_document(document, file, "it is nested too deeply" if _is_deep(error) else str(error))
+            return
+        source = file if whole else f"{file}, line {document.line}"
+        node, by = _name(envelope, document, found.host, file, whole, number)
+        fields = {name: getattr(found, name) for name in found.__struct_fields__ if name != "host"}
+        self._results.append(Result(node=node, named_by=by, source=source, file=file, **fields))
+
+    def _refuse_document(self, document: Document, file: str, reason: str) -> None:
+        place = _BYTE.search(reason)
+        cut_off = document.is_cut or "truncated" in reason
+        end = len(document.data) if cut_off else int(place[1]) if place else 0
+        line = document.line + (0 if document.label else document.data.count(b"\n", 0, end))
+        if cut_off:
+            reason = "it is cut off"
+        elif not reason.startswith("it "):
+            reason = f"it is not valid: {reason}"
+        self.refuse(file, line, reason)
+
+
+def _is_deep(error: Exception) -> bool:
+    return isinstance(error, RecursionError)
+
+
+def _name(envelope: str, document: Document, host: str, file: str, whole: bool, number: int) -> tuple[str, NamedBy]:
+    """The name of a node, and where it comes from; the surest first."""
+    if envelope:
+        return envelope, "envelope"
+    if document.label and document.is_name:
+        return document.label, "prefix"
+    if host:
+        return host, "host"
+    if whole:
+        parts = [part for part in re.split(r"[\\/]", file) if part not in ("", ".", "..")]
+        stems = [_KIND_OF_FILE.sub("", _ENDING.sub("", part)) for part in reversed(parts[-2:])]
+        return next((stem for stem in stems if not _NO_NAME.fullmatch(stem)), file), "file"
+    if document.label:
+        return f"task {document.label} of {file}", "place"
+    return f"result {number} of {file}", "place"
+
+
+def _why(begin: bytes) -> tuple[int | None, str]:
+    """Where and why a file holds no result."""
+    try:
+        schema_of(begin[: 1 << 20], "it")
+    except ReportError as error:
+        reason = str(error).removeprefix("it is not a saved report: ")
+    else:
+        reason = "no result of tfgpu doctor, smoke or bench is in it"
+    if begin.lstrip()[:1] != b"{" and not reason.startswith(("it is empty", "it is UTF-16", "it is not UTF")):
+        return None, "no result of tfgpu doctor, smoke or bench is in it"
+    place = _BYTE.search(reason)
+    return (begin.count(b"\n", 0, int(place[1])) + 1 if place else None), reason
+
+
+def short_name(name: str) -> str:
+    """A host's name without its domain, in lower case: "GPU-017.cluster.example" → "gpu-017"."""
+    first, _, rest = name.lower().partition(".")
+    return first if not rest.replace(".", "").isdecimal() else name.lower()
