@@ -20,8 +20,8 @@ NAME = "tfgpu_doctor"
 # From the ground up: each may import what stands before it.
 ORDER = (
     *("files", "records", "matrix", "parsers", "manifests", "inference", "plan", "lookup", "findings", "diagnosis"),
-    *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "api", "integrations"),
-    "cli",
+    *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "cli", "api"),
+    "integrations",
 )
 LOOSE = {"__init__.py", "__main__.py", "py.typed"}
 FLOORS = 12

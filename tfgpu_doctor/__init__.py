@@ -1,3 +1,69 @@
-"""tfgpu: gets TensorFlow to run, and run fast, on NVIDIA GPUs."""
+"""tfgpu: gets TensorFlow to run, and run fast, on NVIDIA GPUs.
+
+The Python API, imported when it is used (docs/python.md):
+
+    from tfgpu_doctor import bench, check, compare, diagnose, explain, plan
+"""
+
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tfgpu_doctor.api.errors import TfgpuError, UsageError
+    from tfgpu_doctor.api.functions import bench, check, compare, diagnose, explain, plan
 
 __version__ = "0.1.0"
+__all__ = ["TfgpuError", "UsageError", "__version__", "bench", "check", "compare", "diagnose", "explain", "plan"]
+
+_FOLDERS = ("bench", "compare", "plan")  # folders of this package as well, whose modules are made callable
+_ELSEWHERE = {
+    **dict.fromkeys(("TfgpuError", "UsageError"), "tfgpu_doctor.api.errors"),
+    **dict.fromkeys(("check", "diagnose", "explain"), "tfgpu_doctor.api.functions"),
+}
+
+
+class _Function(ModuleType):
+    """A module that can be called: the folder `plan` is also the function plan() of the API."""
+
+    @property
+    def _function(self) -> "Any":
+        from tfgpu_doctor.api import functions
+
+        return getattr(functions, self.__name__.rpartition(".")[2])
+
+    @property
+    def __signature__(self) -> "Any":
+        import inspect
+
+        return inspect.signature(self._function)
+
+    def __call__(self, *arguments: "Any", **options: "Any") -> "Any":
+        """Call the function of the API."""
+        return self._function(*arguments, **options)
+
+
+class _Package(ModuleType):
+    """This package: its functions are imported when they are asked for, whatever was imported before."""
+
+    def __getattr__(self, name: str) -> "Any":
+        from importlib import import_module
+
+        if name in _FOLDERS:
+            return import_module("tfgpu_doctor." + name)  # which sets the attribute, see below
+        if name in _ELSEWHERE:
+            return getattr(import_module(_ELSEWHERE[name]), name)
+        raise AttributeError("module 'tfgpu_doctor' has no attribute " + repr(name))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _FOLDERS and type(value) is ModuleType:  # the import system has loaded the folder
+            value.__class__ = _Function
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> "list[str]":
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -14,8 +14,8 @@ VECTORS = 4
 SEED = 20260
 # relative rms residual of n products of N(0,1)/√N matrices, nearly independent of N: measured at n = 10 float32
 # 1.05e-6, tf32 6e-4 (2.9e-3 where it truncates), bfloat16 5e-3, float16 6e-4; the limits leave room above them.
-# TensorFlow 2.21 truncates products in bfloat16 on a CPU without AVX-512 (bit by bit; 3.3e-3 for one product, 2.5e-2 for
-# nine): what truncates has a bias, so that its error grows with the products and not with their root.
+# TensorFlow 2.21 truncates products in bfloat16 on a CPU without AVX-512 (3.3e-3 for one product, 2.5e-2 for nine):
+# what truncates has a bias, so that its error grows with the products and not with their root.
 # float64: the limit of float32 scaled by the machine epsilons (2^-53 / 2^-24), doubled as the reference rounds alike
 PER_ROOT_N = {"float64": 6.4e-15, "float32": 1.7e-6, "float16": 8e-4}
 PER_PRODUCT = {"tf32": 7.5e-4, "bfloat16": 4e-3}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.cli.manifests import ManifestFiles
     from tfgpu_doctor.diagnosis.repairing import Repair
     from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import Environment
@@ -21,11 +20,27 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.resolution import Answer
 
 
+class Sources(Protocol):
+    """What is checked: files (cli/manifests.py), or contents that a program has (api/texts.py)."""
+
+    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
+        """What they describe, or would describe with other texts in place of some. Raises ManifestError."""
+        ...
+
+    def text(self, path: str) -> str | None:
+        """The text of one, by its path in messages; None where it must not be changed."""
+        ...
+
+    def write(self, path: str, text: str, /) -> None:
+        """Replace the text of one."""
+        ...
+
+
 @dataclass
 class Check:
     """The files that are checked, and what they are checked against."""
 
-    sources: ManifestFiles
+    sources: Sources
     target: Target
     matrix: Matrix
     created: str

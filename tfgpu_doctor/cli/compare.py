@@ -146,9 +146,9 @@ def command(
     from tfgpu_doctor.records.report import Report
 
     if isinstance(pair[0], Report) and isinstance(pair[1], Report):
-        context.exit(_reports(pair[0], pair[1], names, options, targets))
+        context.exit(compare_reports(pair[0], pair[1], names, options, targets))
     if isinstance(pair[0], BenchResult) and isinstance(pair[1], BenchResult):
-        context.exit(_benches(pair[0], pair[1], names, options, targets))
+        context.exit(compare_results(pair[0], pair[1], names, options, targets))
 
 
 def _files(base: str | None, new: str | None, history: str | None) -> tuple[str, str]:
@@ -164,7 +164,10 @@ def _files(base: str | None, new: str | None, history: str | None) -> tuple[str,
     return last_two(history)
 
 
-def _reports(base: Report, new: Report, names: tuple[str, str], options: CompareOptions, targets: list[Output]) -> int:
+def compare_reports(
+    base: Report, new: Report, names: tuple[str, str], options: CompareOptions, targets: list[Output]
+) -> int:
+    """Compare two doctor reports; returns the exit code. Raises click.UsageError: an option is for bench results."""
     from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
     from tfgpu_doctor.diagnosis.reports import now
 
@@ -186,9 +189,10 @@ def _reports(base: Report, new: Report, names: tuple[str, str], options: Compare
     return exit_code(comparison, fail_on)
 
 
-def _benches(
+def compare_results(
     base: BenchResult, new: BenchResult, names: tuple[str, str], options: CompareOptions, targets: list[Output]
 ) -> int:
+    """Compare two bench results; returns the exit code. Raises click.UsageError: an option is for doctor reports."""
     from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
     from tfgpu_doctor.diagnosis.reports import now
 

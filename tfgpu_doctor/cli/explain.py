@@ -115,14 +115,21 @@ def command(
 
 
 def _diagnose(source: str, matrix_file: str | None) -> Report:
+    if source == "-" and sys.stdin and sys.stdin.isatty():
+        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+        say(f"Paste the log or error message, then press {end} on an empty line.")
+    return diagnose(_chunks(source), source, matrix_file)
+
+
+def diagnose(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
+    """Diagnose the chunks of a text or of a saved report; `source` is what it is called in messages.
+
+    Raises click.UsageError: it is neither.
+    """
     from tfgpu_doctor.diagnosis.reports import make_report
     from tfgpu_doctor.inference import text_to_facts
     from tfgpu_doctor.parsers.text import lines
 
-    if source == "-" and sys.stdin and sys.stdin.isatty():
-        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
-        say(f"Paste the log or error message, then press {end} on an empty line.")
-    chunks = _chunks(source)
     first = next(chunks, b"")
     if wrong := _not_text(first):
         advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))

@@ -17,7 +17,7 @@ from tfgpu_doctor.cli.values import Listed, OneOf, interpreter_of
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
-from tfgpu_doctor.render.streams import guarded, harmless, say
+from tfgpu_doctor.render.streams import capturing, guarded, harmless, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -239,6 +239,9 @@ def write(
         result: what has a `to_json`, and a renderer of its kind in each of the formats.
         options: what renderers may want to know beside it.
     """
+    if caller := capturing():
+        caller.results.append(result)
+        return
     for target in targets:
         row = FORMATS[target.format]
         hide = kind not in PUBLIC and (row.shared if redact is None else redact)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from tfgpu_doctor.render.streams import say
+from tfgpu_doctor.render.streams import capturing, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ class Lines:
 @contextmanager
 def spinner(message: str) -> Iterator[None]:
     """Show `message` with a spinner while the block runs."""
-    if not sys.stderr.isatty():
+    if capturing() or not sys.stderr.isatty():
         yield
         return
     from tfgpu_doctor.render.console import console_for
@@ -85,7 +85,7 @@ def _cursor_at_the_end(console: Console) -> Iterator[None]:
 @contextmanager
 def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
     """Show the progress of the block, which gets what takes a label and the progress, from 0 to 1."""
-    if is_quiet:
+    if is_quiet or capturing():
         yield Silent()
         return
     if not sys.stderr.isatty():
