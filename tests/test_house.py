@@ -23,7 +23,7 @@ ORDER = (
     *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "cli", "api"),
     "integrations",
 )
-LOOSE = {"__init__.py", "__main__.py", "py.typed"}
+LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
 FLOORS = 12
 LONGEST = 350  # lines
 LONG = {"probes/tensorflow_probe.py": "one file, because it runs alone in whatever interpreter has TensorFlow"}

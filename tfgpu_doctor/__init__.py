@@ -5,15 +5,11 @@ The Python API, imported when it is used (docs/python.md):
     from tfgpu_doctor import bench, check, compare, diagnose, explain, plan
 """
 
+# __init__.pyi is what type checkers read: these names are imported when they are used, which no checker follows.
+
 import sys
+from importlib import import_module
 from types import ModuleType
-
-TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
-if TYPE_CHECKING:
-    from typing import Any
-
-    from tfgpu_doctor.api.errors import TfgpuError, UsageError
-    from tfgpu_doctor.api.functions import bench, check, compare, diagnose, explain, plan
 
 __version__ = "0.1.0"
 __all__ = ["TfgpuError", "UsageError", "__version__", "bench", "check", "compare", "diagnose", "explain", "plan"]
@@ -29,18 +25,16 @@ class _Function(ModuleType):
     """A module that can be called: the folder `plan` is also the function plan() of the API."""
 
     @property
-    def _function(self) -> "Any":
-        from tfgpu_doctor.api import functions
-
-        return getattr(functions, self.__name__.rpartition(".")[2])
+    def _function(self) -> object:
+        return getattr(import_module("tfgpu_doctor.api.functions"), self.__name__.rpartition(".")[2])
 
     @property
-    def __signature__(self) -> "Any":
+    def __signature__(self) -> object:
         import inspect
 
         return inspect.signature(self._function)
 
-    def __call__(self, *arguments: "Any", **options: "Any") -> "Any":
+    def __call__(self, *arguments: object, **options: object) -> object:
         """Call the function of the API."""
         return self._function(*arguments, **options)
 
@@ -48,9 +42,7 @@ class _Function(ModuleType):
 class _Package(ModuleType):
     """This package: its functions are imported when they are asked for, whatever was imported before."""
 
-    def __getattr__(self, name: str) -> "Any":
-        from importlib import import_module
-
+    def __getattr__(self, name: str) -> object:
         if name in _FOLDERS:
             return import_module("tfgpu_doctor." + name)  # which sets the attribute, see below
         if name in _ELSEWHERE:
@@ -62,7 +54,7 @@ class _Package(ModuleType):
             value.__class__ = _Function
         super().__setattr__(name, value)
 
-    def __dir__(self) -> "list[str]":
+    def __dir__(self) -> list:
         return sorted({*super().__dir__(), *__all__})
 
 

@@ -1,0 +1,197 @@
+"""The Python API: the same results, checks and sentences as the command line, in every order of imports."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import tfgpu_doctor
+from tests.cli.runner import tfgpu
+from tests.fuzz.samples import results
+from tfgpu_doctor import TfgpuError, UsageError, bench, check, compare, diagnose, explain, plan
+from tfgpu_doctor.api import functions
+from tfgpu_doctor.bench.comparing.records import BenchComparison
+from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.compare.records import Comparison
+
+NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+DOCS = Path(__file__).parents[2] / "docs" / "python.md"
+RESULT = results()[0]
+
+
+@pytest.mark.parametrize("name", ["diagnose", "explain", "plan", "check"])
+def test_examples_of_docstrings(name: str) -> None:
+    function = getattr(functions, name)
+    found = doctest.DocTestFinder().find(function, name, globs={name: function})
+    runner = doctest.DocTestRunner()
+    assert sum(runner.run(test).attempted for test in found) > 0
+    assert runner.failures == 0
+
+
+def test_examples_of_the_page() -> None:
+    outcome = doctest.testfile(str(DOCS), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert outcome.attempted > 8
+    assert outcome.failed == 0
+
+
+def test_the_result_is_that_of_the_command_line() -> None:
+    printed = json.loads(
+        tfgpu("plan", "--gpu", "RTX 3090", "--driver", "535", "--python", "3.11", "--format", "json").stdout
+    )
+    assert json.loads(plan(gpu="RTX 3090", driver="535", python="3.11").to_json()) == printed
+    printed = json.loads(tfgpu("explain", "-", "--format", "json", input=NO_DEVICE).stdout)
+    explained = json.loads(explain(NO_DEVICE).to_json())
+    assert explained["findings"] == printed["findings"]
+
+
+def test_a_text_and_a_file_are_explained_alike(tmp_path: Path) -> None:
+    file = tmp_path / "log.txt"
+    file.write_text(NO_DEVICE, encoding="utf-8")
+    ids = [[finding.id for finding in explain(one).findings] for one in (NO_DEVICE, NO_DEVICE.encode(), file)]
+    assert ids[0] and ids[0] == ids[1] == ids[2]
+
+
+def test_a_saved_report_is_a_text_too() -> None:
+    report = explain(NO_DEVICE)
+    assert [one.id for one in explain(report.to_json()).findings] == [one.id for one in report.findings]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: plan(gpu="RTX 9999"), "unknown GPU 'RTX 9999'"),
+        (lambda: plan(driver="x"), "'x' is not an NVIDIA driver version"),
+        (lambda: plan(os="beos"), "'beos'"),  # type: ignore[arg-type]
+        (lambda: plan(saved="/nowhere/report.json"), "No such file"),
+        (lambda: explain(Path("/nowhere/log.txt")), "No such file"),
+        (lambda: explain("  "), "the text contains no text"),
+        (lambda: explain(b"\x7fELF\x02"), "is a program or library"),
+        (lambda: explain(NO_DEVICE, only="gpu.nnone"), "gpu.nnone"),
+        (lambda: diagnose("/nowhere/python"), "no such program"),
+        (lambda: diagnose(require_gpus=-1), "-1 is not in the range"),
+        (lambda: diagnose(timeout=0), "timeout"),
+        (lambda: check(), "either files or texts"),
+        (lambda: check("/nowhere/requirements.txt"), "No such file"),
+        (lambda: check(texts={"notes.doc": "hello"}), "notes.doc"),
+        (lambda: check(texts={"requirements.txt": "tensorflow"}, gpu="RTX 9999"), "unknown GPU"),
+        (lambda: check(texts={"x": "tensorflow"}, kind="nope"), "no kind 'nope'"),  # type: ignore[arg-type]
+        (lambda: bench("matpw"), "no workload 'matpw'"),
+        (lambda: bench("matpow", sizze=3), "Did you mean '--size'?"),
+        (lambda: bench("matpow", gpus="many"), "many"),  # type: ignore[arg-type]
+        (lambda: compare("/nowhere/a.json", "/nowhere/b.json"), "No such file"),
+        (lambda: compare(explain(NO_DEVICE), load_result(RESULT, "r", "x")), "two doctor reports or two"),  # type: ignore[call-overload]
+        (lambda: plan(gpu="T4", matrix="/nowhere/matrix.yaml"), "/nowhere/matrix.yaml"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_a_usage_error(call: object, says: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=r".") as caught:
+        call()  # type: ignore[operator]
+    assert says in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_a_result_there_is_a_reason() -> None:
+    with pytest.raises(TfgpuError, match="cannot measure with") as caught:
+        bench("matpow", python=_without_tensorflow())
+    assert not isinstance(caught.value, UsageError)
+
+
+def _without_tensorflow() -> str:
+    return "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys._base_executable  # type: ignore[attr-defined, no-any-return]
+
+
+def test_reports_are_compared() -> None:
+    old = explain(NO_DEVICE + "\nTensorFlow 2.15.0")
+    compared = compare(old, explain("TensorFlow 2.16.1"))
+    assert isinstance(compared, Comparison)
+    assert any(change.id.startswith("tensorflow") for change in compared.changes)
+
+
+def test_results_are_compared(tmp_path: Path) -> None:
+    result = load_result(RESULT, "r", "x")
+    assert isinstance(compare(result, result), BenchComparison)
+    file = tmp_path / "result.json"
+    file.write_bytes(RESULT)
+    assert isinstance(compare(file, result), BenchComparison)  # type: ignore[call-overload]
+    assert isinstance(compare(file, file, factor=1.1, across=["tensorflow"]), BenchComparison)
+
+
+def test_texts_include_one_another() -> None:
+    texts = {"requirements.txt": "-r more/gpu.txt\n", "more/gpu.txt": "tensorflow==2.16.1\n"}
+    checked = check(texts=texts, python="3.13")
+    assert "tf.python-unsupported" in [finding.id for finding in checked.report.findings]
+
+
+def test_threads_do_not_disturb_one_another() -> None:
+    texts = [NO_DEVICE, "TensorFlow 2.15.0", "CUDNN_STATUS_INTERNAL_ERROR", "OOM when allocating tensor"] * 2
+    alone = [[one.id for one in explain(text).findings] for text in texts]
+    found: dict[int, list[str]] = {}
+
+    def ask(number: int) -> None:
+        found[number] = [one.id for one in explain(texts[number]).findings]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[number] for number in range(len(texts))] == alone
+
+
+# ------------------------------------------------------------------------------- a folder and a function of one name
+
+STATEMENTS = (
+    "from tfgpu_doctor import plan, bench, compare",
+    "from tfgpu_doctor.plan.target import Target; from tfgpu_doctor.bench.statistics import StoppingRule",
+    "import tfgpu_doctor.compare.words as words; import tfgpu_doctor.plan",
+)
+
+
+def python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("order", [";".join(order) for order in permutations(STATEMENTS)])
+def test_names_are_callable_whatever_was_imported_before(order: str) -> None:
+    code = f"""{order}
+import tfgpu_doctor
+for name in ("plan", "bench", "compare", "check", "diagnose", "explain"):
+    assert callable(getattr(tfgpu_doctor, name)), name
+assert plan(gpu="T4").is_found
+assert tfgpu_doctor.plan.target.Target is not None and Target.__module__ == "tfgpu_doctor.plan.target"
+"""
+    python(code)
+
+
+def test_a_module_that_is_called_looks_like_its_function() -> None:
+    for name, module in (("plan", plan), ("bench", bench), ("compare", compare)):
+        assert inspect.signature(module) == inspect.signature(getattr(functions, name))
+    assert set(tfgpu_doctor.__all__) <= set(dir(tfgpu_doctor))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tfgpu_doctor.nothing  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(explain)) is explain
+
+
+def test_the_package_itself_imports_nothing_of_ours() -> None:
+    code = "print([name for name in sys.modules if 'tfgpu' in name or name in ('click', 'rich')])"
+    assert python(f"import sys, tfgpu_doctor; {code}").strip() == "['tfgpu_doctor']"
+
+
+def test_names_of_records_are_kept() -> None:
+    report = explain(NO_DEVICE)
+    assert replace(report, created="2026-01-01T00:00:00Z").findings == report.findings
