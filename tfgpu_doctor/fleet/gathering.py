@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor.fleet.distil import LONGEST_NAME, DistilError, Distiller
-from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult, Unreadable
+from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.fleet.results import Gathered, NamedBy, Result
 from tfgpu_doctor.fleet.unwrapping import Absent, Document, documents
 from tfgpu_doctor.records.printable import cut
@@ -121,7 +121,7 @@ class Gathering:
             if NODE_SCHEMA.encode() in data[:200]:
                 wrapped = msgspec.json.decode(data, type=NodeResult)
                 envelope = cut(wrapped.node, LONGEST_NAME) or "unnamed"
-                if wrapped.result is None:
+                if bytes(wrapped.result) == bytes(NO_RESULT):
                     source = f"{file}, line {document.line}"
                     reason = cut(wrapped.failure or "it gave no answer", 400)
                     self._results.append(Result(None, envelope, "envelope", source, file, failure=reason))

@@ -17,6 +17,7 @@ from tfgpu_doctor.records.report import Fix, MatrixInfo, Severity, Tool
 
 SCHEMA: Literal["tfgpu.fleet/1"] = "tfgpu.fleet/1"
 NODE_SCHEMA: Literal["tfgpu.node/1"] = "tfgpu.node/1"
+NO_RESULT = msgspec.Raw(b"null")  # msgspec reads no object into `Raw | None`
 
 # of a node, the worst of its results; no answer: it was asked, and sent no result
 NodeVerdict = Literal["ok", "degraded", "broken", "unknown", "no answer"]
@@ -32,7 +33,8 @@ class NodeResult(Document, frozen=True):
 
     schema: Literal["tfgpu.node/1"]
     node: str  # as whoever started it calls the node
-    result: msgspec.Raw | None = None  # of tfgpu doctor, smoke or bench, as JSON
+    # of tfgpu doctor, smoke or bench, as JSON; a default that the schema need not show
+    result: msgspec.Raw = msgspec.field(default_factory=lambda: NO_RESULT)
     failure: str | None = None  # "did not answer within 120 s"
 
 

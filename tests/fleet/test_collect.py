@@ -1,0 +1,327 @@
+"""`tfgpu fleet collect`: its lines, its refusals, and Slurm by a stand-in for srun that speaks as Slurm 22.05."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.cli.fleet.collect import command
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.fleet.collect import slurm
+from tfgpu_doctor.fleet.collect.ray_child import _counts, _explained, _names
+from tfgpu_doctor.fleet.collect.task import LARGEST, last_error, line, node_result, task, why_it_failed
+from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.records import NodeResult
+
+REPORT = make_report(healthy(), MATRIX, source="live", timings={}).to_json()
+LINES = REPORT.splitlines()
+Done = subprocess.CompletedProcess[str]
+
+
+def collect(*arguments: str, timeout: float = 60, **environ: str) -> Done:
+    """The command in a process of its own."""
+    code = "import sys; from tfgpu_doctor.__main__ import main; from tfgpu_doctor.cli.fleet.collect import command; "
+    return subprocess.run(
+        [sys.executable, "-c", code + "command(prog_name='collect')", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environ},
+    )
+
+
+def rows(done: Done) -> dict[str, Any]:
+    """node → "ok", or why there is no result."""
+    every = [json.loads(one) for one in done.stdout.splitlines()]
+    assert all(one["schema"] == "tfgpu.node/1" and (one["result"] is None) == bool(one["failure"]) for one in every)
+    return {one["node"]: one["failure"] or "ok" for one in every}
+
+
+# ------------------------------------------------------------------------------------------------------- lines
+
+
+@pytest.mark.parametrize(
+    ("output", "failure"),
+    [
+        (LINES, None),
+        ([b"module loaded", *LINES, b"bye"], None),
+        ([b"{", b'"schema": "tfgpu.re', b'port/1", "a": "b', b"c", b'"', b"}"], None),  # as srun breaks a long line
+        ([], "its output has no result"),
+        (LINES[:-1], "its output has no result"),
+        ([*LINES[:5], b"}"], "its output is cut off, or no JSON"),
+        ([b"{", b'"schema": "other/1"', b"}"], "its output is no result of tfgpu"),
+        ([b"{", b'"schema": ["tfgpu."]', b"}"], "its output is no result of tfgpu"),
+        ([b"{", b"[" * 100_000, b"}"], "its output is cut off, or no JSON"),
+        ([b"{", b'"\xff"', b"}"], "its output is cut off, or no JSON"),
+        ([b"}", b"{"], "its output has no result"),
+        ([b"{", b" " * LARGEST, b"}"], "its output is larger than 16 MiB"),
+    ],
+)
+def test_a_line_of_a_node(output: list[bytes], failure: str | None) -> None:
+    found = node_result("gpu-1", output)
+    assert found.failure == failure
+    (text, empty) = line(found).split("\n")
+    assert not empty and msgspec.json.decode(text, type=NodeResult).node == "gpu-1"
+
+
+def test_a_reason_is_short_and_harmless() -> None:
+    found = node_result("gpu\x1b[31m\n1", [], "a\x1b]0;b\x07\n" + "c" * 10_000)
+    text = line(found)
+    assert text.isprintable() or text[:-1].isprintable()
+    assert len(found.failure or "") <= 300
+
+
+def test_the_fleet_reads_the_lines() -> None:
+    gathering = Gathering()
+    whole = line(node_result("gpu-1", LINES)) + line(node_result("gpu-2", [], "did not answer within 120 s"))
+    gathering.take_file(whole.encode(), "nodes.jsonl")
+    found = gathering.gathered()
+    assert [(one.node, one.failure) for one in found.results] == [
+        ("gpu-1", ""),
+        ("gpu-2", "did not answer within 120 s"),
+    ]
+    assert not found.unreadable
+
+
+def test_why_a_command_failed() -> None:
+    missing = "/x/python: No module named tfgpu_doctor"
+    assert why_it_failed(1, missing, "/x/python").startswith(
+        "tfgpu is not installed there. To install it: /x/python -m"
+    )
+    assert (
+        why_it_failed(2, "Usage: tfgpu\nError: No such option\n", "p")
+        == "ended with exit code 2: Error: No such option"
+    )
+    assert why_it_failed(None, "", "p") == "ended without a result"
+    assert (
+        last_error(["Traceback", "ray.exceptions.RaySystemError: no", " @ 0x7f main"])
+        == "ray.exceptions.RaySystemError: no"
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- Ray
+
+
+def node(key: str, **changes: Any) -> dict[str, Any]:
+    """A row of ray.nodes()."""
+    base = {"NodeID": key, "Alive": True, "NodeManagerHostname": "gpu-1", "NodeManagerAddress": "10.0.0.1"}
+    return {**base, "NodeName": changes.get("NodeManagerAddress", "10.0.0.1"), **changes}
+
+
+def test_nodes_of_ray_have_unique_names() -> None:
+    assert _names([node("a" * 20), node("b", NodeName="head")]) == {"a" * 20: "gpu-1", "b": "head"}
+    assert _names([node("a" * 20), node("b")]) == {"a" * 20: f"gpu-1 ({'a' * 12})", "b": "gpu-1 (b)"}
+    assert _names([node("a", NodeManagerHostname="")]) == {"a": "10.0.0.1"}
+
+
+def test_dead_nodes_count_where_nobody_sent_them_away() -> None:
+    alive, dead = node("a"), node("b", Alive=False, NodeManagerHostname="gpu-2")
+    assert _counts(alive, [alive, dead]) and _counts(dead, [alive, dead])
+    assert not _counts({**dead, "DeathReason": 1}, [alive, dead])
+    assert not _counts({**alive, "NodeID": "c", "Alive": False}, [alive, dead])  # an earlier life of it
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            type("NodeDiedError", (Exception,), {})("Task failed\nadvice"),
+            "the node, or Ray's worker on it, died (NodeDiedError)",
+        ),
+        (
+            ValueError("ray::answer()\nNo module named 'tfgpu_doctor.fleet'"),
+            "tfgpu is not installed there. To install it",
+        ),
+        (ValueError("ray::answer() (pid=1)\nOSError: no space\n\n"), "ValueError: OSError: no space"),
+        (ValueError(""), "ValueError: no message"),
+    ],
+)
+def test_what_ray_says_in_many_lines(error: Exception, expected: str) -> None:
+    assert _explained(error).startswith(expected)
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    pytest.importorskip("ray")
+    done = collect("--ray", "127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith(
+        "tfgpu: no node could be asked: ConnectionRefusedError: [Errno 111] Connection refused\n"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- Slurm
+
+# What srun does for three nodes, as Slurm 22.05 was seen to do it: labels, pieces of 1024 bytes, messages. {tasks} says
+# what becomes of a task.
+SRUN = r"""#!{python}
+import os, subprocess, sys
+words = sys.argv[1:]
+options = dict(word[2:].partition("=")[::2] for word in words[: words.index("sh")] if word.startswith("--"))
+out = open(options["output"], "wb")
+tasks = {tasks!r}
+for number, fate in enumerate(tasks):
+    if fate == "never":
+        continue
+    names = {{"SLURMD_NODENAME": "n%d" % number, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}}
+    names["SLURM_STEP_NODELIST"] = "n[0-%d]" % (len(tasks) - 1)
+    done = subprocess.run(words[words.index("sh"):], env={{**os.environ, **names, "FATE": fate}}, capture_output=True)
+    for stream, data in ((out, done.stdout), (sys.stdout.buffer, done.stderr)):
+        for line in data.splitlines():
+            for at in range(0, max(len(line), 1), 1024):
+                stream.write(b"%d: " % number + line[at : at + 1024] + b"\n")
+    if done.returncode < 0:
+        print("srun: error: n%d: task %d: Killed" % (number, number), flush=True)
+    elif done.returncode:
+        print("srun: error: n%d: task %d: Exited with exit code %d" % (number, number, done.returncode), flush=True)
+    sys.stdout.flush()
+for number, fate in enumerate(tasks):
+    if fate == "never":
+        print("srun: error: Task launch for StepId=7.0 failed on node n%d: Communication connection failure" % number)
+"""
+# the interpreter on the nodes: prints a report, fails, is killed, or hangs
+PYTHON = r"""#!/bin/sh
+case $FATE in
+    good) cat {report}; exit 1 ;;
+    long) printf '{{\n"schema": "tfgpu.report/1", "a": "'; head -c 5000 /dev/zero | tr '\0' 'x'; printf '"\n}}\n' ;;
+    bare) echo "$0: No module named tfgpu_doctor" >&2; exit 1 ;;
+    usage) echo "Error: No such option" >&2; exit 2 ;;
+    killed) kill -9 $$ ;;
+    slow) exec sleep 30 ;;
+esac
+"""
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Any:
+    """Slurm with nodes whose tasks have these fates."""
+
+    def one(*fates: str, **options: str) -> Done:
+        (tmp_path / "report.json").write_bytes(REPORT)
+        python = program(tmp_path / "bin/there", PYTHON.format(report=tmp_path / "report.json"))
+        program(tmp_path / "bin/srun", SRUN.format(python=sys.executable, tasks=fates))
+        names = "\\n".join(f"n{number}" for number in range(len(fates)))
+        program(tmp_path / "bin/scontrol", f"#!/bin/sh\nprintf '{names}\\n'\n")
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        return collect("--slurm", "--python", str(python), *arguments, PATH=path, SLURM_JOB_NUM_NODES=str(len(fates)))
+
+    return one
+
+
+def test_slurm(cluster: Any) -> None:
+    done = cluster("good", "long", "bare", "usage", "killed", "slow", "never", timeout="1")
+    assert rows(done) == {
+        "n0": "ok",
+        "n1": "ok",
+        "n2": rows(done)["n2"],
+        "n3": "ended with exit code 2: Error: No such option",
+        "n4": "srun: Killed",
+        "n5": "did not answer within 1 s",
+        "n6": "Communication connection failure",
+    }
+    assert rows(done)["n2"].startswith("tfgpu is not installed there. To install it: /")
+    assert done.returncode == 1
+    assert done.stderr.endswith("tfgpu: 2 of 7 nodes answered\n")
+
+
+def test_a_good_cluster(cluster: Any, tmp_path: Path) -> None:
+    done = cluster("good", "good", output=str(tmp_path / "nodes.jsonl"))
+    assert (done.returncode, done.stdout) == (0, "")
+    lines = (tmp_path / "nodes.jsonl").read_text().splitlines()
+    results = [json.loads(one)["result"] for one in lines]
+    assert results == [json.loads(REPORT)] * 2
+
+
+def test_a_cluster_that_starts_nothing(tmp_path: Path) -> None:
+    program(
+        tmp_path / "bin/srun",
+        "#!/bin/sh\necho 'srun: error: Unable to allocate resources: Invalid partition' >&2; exit 1\n",
+    )
+    done = collect("--slurm", "--nodes=2", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "tfgpu: no node could be asked: Unable to allocate resources: Invalid partition\n"
+
+
+def test_the_line_for_slurm() -> None:
+    done = collect(
+        "--slurm", "--nodes=2", "--print", "--srun=--partition 'gpu a'", "--python=/x/py", "smoke", "--repeat", "2"
+    )
+    words = shlex.split(done.stdout)
+    assert (done.returncode, words[0]) == (0, "srun")
+    assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--time=5"} <= {
+        *words
+    }
+    assert words[words.index("--partition") :][:3] == ["--partition", "gpu a", "sh"]
+    assert words[-8:] == ["180", "/x/py", "-m", "tfgpu_doctor", "smoke", "--repeat", "2", "--format", "json"][-8:]
+
+
+def test_numbers_of_tasks_are_bounded() -> None:
+    assert list(slurm._numbers("0,3-5")) == [0, 3, 4, 5]
+    assert len(list(slurm._numbers("0-9999999"))) == 100_001
+    assert slurm.allocated({"SLURM_JOB_NUM_NODES": "x"}) is None and slurm.allocated({"SLURM_NNODES": "3"}) == 3
+
+
+# ------------------------------------------------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give one of --ray ADDRESS and --slurm"),
+        (["--ray", "auto", "--slurm"], "give one of --ray ADDRESS and --slurm"),
+        (["--ray", "auto", "--print"], "--nodes, --srun, --python and --print are for --slurm"),
+        (["--slurm", "--nodes", "2", "doktor"], "No command 'doktor' to run on nodes. Did you mean doctor?"),
+        (["--slurm", "--nodes", "2", "explain"], "No command 'explain' to run on nodes."),
+        (["--slurm", "--nodes", "2", "doctor", "--format=text"], "--format=text cannot be given to doctor"),
+        (["--slurm", "--nodes", "2", "bench"], "bench needs a workload"),
+        (["--slurm", "--nodes", "2", "--srun", "'", "--print"], "No closing quotation"),
+        (["--slurm", "--nodes", "2", "--output", "/nowhere/x"], "the folder /nowhere does not exist"),
+        (["--slurm"], "--slurm needs --nodes N outside of an allocation"),
+        (["--slurm", "--nodes", "2"], "srun is not on PATH. Where Slurm is, run: srun --nodes=2 "),
+    ],
+)
+def test_what_is_refused(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit) as left:
+        command(arguments, prog_name="collect")
+    assert left.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as left:
+        command(["--ray", "auto"], prog_name="collect")
+    assert left.value.code == 2
+    assert f"To install it: {sys.executable} -m pip install ray==VERSION" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_default_limits() -> None:
+    assert [task((name,)).timeout for name in ("doctor", "smoke", "bench")] == [120, 180, 1800]
+    assert task(("bench", "cnn"), 5) == (("bench", "cnn", "--format", "json"), 5)

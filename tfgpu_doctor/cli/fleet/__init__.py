@@ -1,0 +1,1 @@
+"""`tfgpu fleet`: many nodes as one picture, and how their reports are collected."""

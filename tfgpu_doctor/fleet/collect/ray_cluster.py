@@ -1,0 +1,62 @@
+"""tfgpu on each node of a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tfgpu_doctor.files import reading
+from tfgpu_doctor.fleet.collect.task import GRACE, Collected, Progress, Task, last_error, node_result
+from tfgpu_doctor.fleet.records import NodeResult
+from tfgpu_doctor.probes.process import run
+from tfgpu_doctor.probes.temporary import temporary_folder
+
+CONNECT = 90.0  # seconds; Ray itself gives up after 60
+END = 30.0  # seconds to write the last lines, and to leave the cluster
+ENOUGH = 4 << 30  # bytes of results
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from tfgpu_doctor.fleet.collect.ray_child import main; main()"
+_NOWHERE = "/"  # Ray gives the folder where its driver runs to every worker, as the place of modules
+
+
+def collect(address: str, task: Task, progress: Progress) -> Collected:
+    """Ask every node of the cluster at `address`."""
+    names: list[str] = []
+    done: set[str] = set()
+
+    def take(text: str) -> float | None:
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            return None  # Ray's
+        if isinstance(said, dict) and isinstance(said.get("nodes"), list):
+            names.extend(map(str, said["nodes"]))
+            return task.timeout + GRACE + END
+        if isinstance(said, dict) and said.get("node") in names:
+            done.add(said["node"])
+            progress(said["node"], str(said.get("failure", "")), len(done), len(names))
+        return None
+
+    with temporary_folder({}) as own:
+        if "TMPDIR" not in own:
+            return Collected([], "there is no folder for temporary files")
+        file = os.path.join(own["TMPDIR"], "nodes.jsonl")
+        request = {"address": address, "arguments": task.arguments, "timeout": task.timeout, "file": file}
+        # in the folder for temporary files of the user: there Ray looks for the cluster on this machine
+        argv = [sys.executable, "-c", _BOOT, str(Path(__file__).parents[3]), json.dumps(request)]
+        ended = run(argv, timeout=CONNECT, cwd=_NOWHERE, on_line=take)
+        found = _read(file) if done else []
+    why = f"no answer within {ended.seconds:.0f} s" if ended.timed_out else last_error(ended.stderr.splitlines())
+    if not names:
+        return Collected([], why or ended.error or "Ray ended without a word")
+    missing = [name for name in names if name not in {one.node for one in found}]
+    lost = f"Ray's driver ended before the node had answered: {why}"
+    return Collected([*found, *(node_result(name, [], lost) for name in missing)])
+
+
+def _read(file: str) -> list[NodeResult]:
+    lines = reading.read_whole(file, ENOUGH).splitlines()
+    return [msgspec.json.decode(one, type=NodeResult) for one in lines]
