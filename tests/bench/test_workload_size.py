@@ -41,7 +41,7 @@ def test_a_sample_takes_about_two_seconds(flops: float, power: int, size: int) -
         (
             1000,
             ("bfloat16",),
-            "--power 1000 cannot be verified in bfloat16, whose rounding errors add up; use at most 400",
+            "--power 1000 cannot be verified in bfloat16, whose rounding errors add up; use at most 26",
         ),
     ],
 )
