@@ -18,7 +18,9 @@ from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.cli.fleet.collect import command
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.collect import slurm
+from tfgpu_doctor.fleet.collect.node import _bounded, answer
 from tfgpu_doctor.fleet.collect.ray_child import _counts, _explained, _names
+from tfgpu_doctor.fleet.collect.ray_cluster import _LOG
 from tfgpu_doctor.fleet.collect.task import LARGEST, last_error, line, node_result, task, why_it_failed
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.records import NodeResult
@@ -149,6 +151,33 @@ def test_dead_nodes_count_where_nobody_sent_them_away() -> None:
 )
 def test_what_ray_says_in_many_lines(error: Exception, expected: str) -> None:
     assert _explained(error).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("does", "lines", "failure"),
+    [
+        ("echo '{'; echo '}'; exit 1", [b"{", b"}"], "ended with exit code 1"),
+        ("kill -9 $$", [], "was killed by SIGKILL"),
+        ("exec sleep 30", [], "did not answer within 0.5 s"),
+        ("echo No module named tfgpu_doctor >&2; exit 1", [], "tfgpu is not installed there."),
+    ],
+)
+def test_what_ray_runs_on_a_node(
+    does: str, lines: list[bytes], failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "bin/python", f"#!/bin/sh\n{does}\n")))
+    found, why = answer(["doctor"], 0.5 if "sleep" in does else 20)
+    assert found == lines and why.startswith(failure)
+
+
+def test_what_ray_runs_has_an_end_without_ray() -> None:
+    assert _bounded(119.5, {"PATH": "/usr/bin:/bin"})[1:] == ["-k", "10", "130"]
+    assert _bounded(120, {"PATH": "/nowhere"}) == []
+
+
+def test_a_line_of_rays_log() -> None:
+    text = "[2026-11-23 15:07:56,400 E 12799 12819] rpc_client.h:204: Failed to connect to GCS within 60 seconds."
+    assert _LOG.sub("", text) == "Failed to connect to GCS within 60 seconds."
 
 
 def test_a_cluster_that_is_not_there() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import psutil
 
-from tfgpu_doctor.fleet.collect.task import LARGEST, why_it_failed
+from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, why_it_failed
 from tfgpu_doctor.probes.process import run
+from tfgpu_doctor.probes.programs import find
 
 
 def answer(arguments: Sequence[str], timeout: float) -> tuple[list[bytes], str]:
@@ -23,15 +25,24 @@ def answer(arguments: Sequence[str], timeout: float) -> tuple[list[bytes], str]:
         if size <= LARGEST:
             lines.append(text.encode())
 
-    argv = [sys.executable, "-m", "tfgpu_doctor", *arguments]
-    done = run(argv, timeout=timeout, env=environment(), on_line=take)
+    environ = environment()
+    argv = [*_bounded(timeout, environ), sys.executable, "-m", "tfgpu_doctor", *arguments]
+    done = run(argv, timeout=timeout, env=environ, on_line=take)
     if done.timed_out:
         return [], f"did not answer within {timeout:g} s"
     if size > LARGEST:
         return [], f"its output is larger than {LARGEST >> 20} MiB"
     if done.error:
         return [], f"{sys.executable} cannot be started: {done.error}"
+    if done.signal_name:
+        return lines, f"was killed by {done.signal_name}"
     return lines, why_it_failed(done.returncode, done.stderr, sys.executable)
+
+
+def _bounded(timeout: float, environ: Mapping[str, str]) -> list[str]:
+    """The program `timeout`, so that what hangs has an end, too, where this process is killed: with Ray, or by it."""
+    program = find("timeout", environ) if os.name == "posix" else None
+    return [program, "-k", f"{GRACE:.0f}", str(math.ceil(timeout + GRACE))] if program else []
 
 
 def environment() -> dict[str, str]:

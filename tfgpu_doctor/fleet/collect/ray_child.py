@@ -12,17 +12,23 @@ import logging
 import re
 import socket
 import sys
+import threading
 import time
 from collections import Counter
 from typing import Any
 
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.fleet.collect.node import answer
-from tfgpu_doctor.fleet.collect.task import GRACE, line, node_result, why_it_failed
+from tfgpu_doctor.fleet.collect.task import GRACE, line, node_result
 from tfgpu_doctor.probes.child import say
 
 CONNECT = 10.0  # seconds
+LOOK = 5.0  # seconds between two looks at which nodes are alive
 MOST = 1 << 40  # bytes of the file; the parent has the limit
+MISSING = (
+    "tfgpu is not installed there. To install it, in the environment that runs Ray on that node: "
+    'python -m pip install "git+$TFGPU_SOURCE"'
+)
 # of ray/core/generated/common_pb2.py, NodeDeathInfo.Reason: it was asked to go, or was not needed any more
 LEFT = {1: "EXPECTED_TERMINATION", 4: "AUTOSCALER_DRAIN_IDLE"}
 
@@ -80,6 +86,7 @@ class Asking:
     def __init__(self, ray: Any, request: dict[str, Any], names: dict[str, str]) -> None:
         """Take the module, what to ask, and the names of the nodes."""
         self._ray, self._request, self._names = ray, request, names
+        self._dead: dict[str, dict[str, Any]] = {}
 
     def run(self, nodes: list[dict[str, Any]]) -> None:
         """Wait until each has answered, has died, or its time is over."""
@@ -96,16 +103,30 @@ class Asking:
             else:
                 self._write(node["NodeID"], [], _death(node))
         deadline = time.monotonic() + timeout + GRACE
+        threading.Thread(target=self._look, daemon=True).start()
         while pending and (left := deadline - time.monotonic()) > 0:
             ready, _ = ray.wait(list(pending), num_returns=1, timeout=min(left, 1.0))
             for one in ready:
                 self._take(one, pending.pop(one))
-        for asked in pending:
+            for asked in [one for one, key in pending.items() if key in self._dead]:
+                key = pending.pop(asked)
+                self._write(key, [], _death(self._dead[key]))
+        for asked, key in pending.items():
             ray.cancel(asked, force=True)
-        now = {node["NodeID"]: node for node in ray.nodes()} if pending else {}
-        for key in pending.values():
-            died = key in now and not now[key]["Alive"]
-            self._write(key, [], _death(now[key]) if died else f"did not answer within {timeout:g} s")
+            self._write(key, [], f"did not answer within {timeout:g} s")
+
+    def _look(self) -> None:
+        """See which nodes have died: a task there may never end, and whoever waits for it hears nothing.
+
+        In a thread, since this call blocks for a minute where the head of the cluster has died, and the tasks still
+        answer.
+        """
+        while True:
+            time.sleep(LOOK)
+            try:
+                self._dead = {node["NodeID"]: node for node in self._ray.nodes() if not node["Alive"]}
+            except (self._ray.exceptions.RayError, ConnectionError, RuntimeError):
+                return  # the driver is leaving, or the connection is lost: the time limit decides
 
     def _take(self, asked: Any, key: str) -> None:
         try:
@@ -129,7 +150,7 @@ def _explained(error: Exception) -> str:
     """What Ray says in many lines: what failed, without its advice."""
     text = str(error)
     if "No module named 'tfgpu_doctor" in text:
-        return why_it_failed(None, text, "the Python of Ray")
+        return MISSING
     kind = type(error).__name__
     if kind in ("NodeDiedError", "WorkerCrashedError", "LocalRayletDiedError", "TaskUnschedulableError"):
         return f"the node, or Ray's worker on it, died ({kind})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ CONNECT = 90.0  # seconds; Ray itself gives up after 60
 END = 30.0  # seconds to write the last lines, and to leave the cluster
 ENOUGH = 4 << 30  # bytes of results
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from tfgpu_doctor.fleet.collect.ray_child import main; main()"
+_LOG = re.compile(r"\[\d{4}-[\d:, -]{12,30} [A-Z] \d+ \d+\] (?:\(\S{1,30}\) )?\S+:\d+:\s*")  # of Ray's C++ part
 _NOWHERE = "/"  # Ray gives the folder where its driver runs to every worker, as the place of modules
 
 
@@ -49,7 +51,8 @@ def collect(address: str, task: Task, progress: Progress) -> Collected:
         argv = [sys.executable, "-c", _BOOT, str(Path(__file__).parents[3]), json.dumps(request)]
         ended = run(argv, timeout=CONNECT, cwd=_NOWHERE, on_line=take)
         found = _read(file) if done else []
-    why = f"no answer within {ended.seconds:.0f} s" if ended.timed_out else last_error(ended.stderr.splitlines())
+    said = [_LOG.sub("", text) for text in ended.stderr.splitlines()]
+    why = f"no answer within {ended.seconds:.0f} s" if ended.timed_out else last_error(said)
     if not names:
         return Collected([], why or ended.error or "Ray ended without a word")
     missing = [name for name in names if name not in {one.node for one in found}]
