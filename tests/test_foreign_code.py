@@ -36,6 +36,7 @@ CALLS = {
     "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
     "install": (["made", "--dry-run", "--gpu", "H100", "--os", "macos"],),  # more in tests/install
     "matrix": (["cuda", "--version", "12.5"], ["container", "nvidia/cuda:12.3.2-base-ubuntu22.04"], ["--about"]),
+    "mcp": ([],),  # standard input is empty
     "plan": ([], ["--gpu", "H100"]),
     "smoke": (["--budget", "5"],),
 }

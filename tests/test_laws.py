@@ -135,6 +135,7 @@ BROAD = {
     "probes/tensorflow_probe.py::check": "what a computation raises on one GPU is its result; the next is still asked",
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
+    "integrations/mcp/server.py::answer": "an assistant gets a sentence, and the server goes on",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -144,6 +145,7 @@ WRITERS = {
     "files/writing.py": "the files of --output, also where they are /dev/stdout",
     "__main__.py": "the help page, which is stored in a file of the package",
     "render/streams.py": "the guarded streams themselves",
+    "integrations/mcp/wire.py": "the protocol, which the SDK writes as lines of JSON",
     "probes/child.py": "runs in a child, whose output the parent reads",
 }
 BYPASSES = {"print", "os.write", "click.echo", "click.secho", "click.prompt", "click.confirm", "click.get_text_stream"}

@@ -101,6 +101,7 @@ CALLS: list[tuple[tuple[str, ...], int, str]] = [
     (("explain", "-"), 1, "Windows"),
     (("install", "DIR/new", "--dry-run"), 1, "WSL2"),
     (("matrix", "tensorflow", "--version", "2.10.1", "--platform", "windows_amd64"), 0, "2.10.1"),
+    (("mcp",), 0, ""),
     (("plan",), 0, "WSL2"),
     (("smoke", "--python", "PY", "--require-gpus", "0", "--budget", "60"), 0, ""),
 ]

@@ -32,6 +32,10 @@ COMMANDS = {
         "tfgpu_doctor.cli.smoke", "Test in a minute that TensorFlow works on the GPUs of this machine, for CI."
     ),
     "compare": LazyCommand("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
+    "mcp": LazyCommand(
+        "tfgpu_doctor.integrations.mcp.command",
+        "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
+    ),
 }
 ABOUT_ITSELF = {
     "completion": LazyCommand("tfgpu_doctor.cli.completion", "Print the script for completion in bash, zsh or fish."),

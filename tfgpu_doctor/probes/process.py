@@ -309,6 +309,11 @@ def end_all() -> None:
         time.sleep(descendants.PAUSE)
 
 
+def begin_again() -> None:
+    """Allow processes after :func:`end_all`: a server goes on when one of its requests was cancelled."""
+    _closed.clear()
+
+
 def run(
     argv: Sequence[str],
     *,

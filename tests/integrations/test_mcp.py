@@ -1,0 +1,340 @@
+"""`tfgpu mcp`, asked by the official client over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema
+import mcp_types as types
+import psutil
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from tests.bench.samples import result
+from tests.bench.samples import run as bench_run
+from tests.cli.hostile import BOMB, offences
+from tests.cli.runner import tfgpu
+from tests.guard import guarded
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.api.errors import UsageError
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.integrations.mcp import bounds, command
+from tfgpu_doctor.integrations.mcp.arguments import LONGEST
+from tfgpu_doctor.integrations.mcp.server import answer
+from tfgpu_doctor.integrations.mcp.tools import NAMED, TOOLS, Settings, run
+
+NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+PATIENTS = Path(__file__).parents[1] / "patients"
+ROOT = str(Path(__file__).parents[2])
+RESULT = result(bench_run("CPU"), bench_run("1 GPU")).to_json().decode()
+START = (sys.executable, "-m", "tfgpu_doctor", "mcp")
+
+# a question for each tool; None where the answer is what this machine is
+CALLS: dict[str, dict[str, Any]] = {
+    "doctor": {"import_tensorflow": False},
+    "explain": {"text": NO_DEVICE},
+    "plan": {"gpu": ["RTX 3090"], "driver": "535", "python": "3.11"},
+    "matrix": {"table": "tensorflow", "name": "2.15.1"},
+    "check": {"files": {"requirements.txt": "tensorflow[and-cuda]==2.16.1\n"}, "python": "3.13"},
+    "bench_show": {"text": RESULT},
+}
+
+
+def talk(ask: Callable[[Client], Awaitable[None]], *options: str, **variables: str) -> None:
+    """Start the server as a client does, and end it again."""
+    environ = {**os.environ, "PYTHONPATH": ROOT, **variables}
+
+    async def main() -> None:
+        server = StdioServerParameters(command=START[0], args=[*START[1:], *options], env=environ)
+        async with Client(server) as client:
+            await ask(client)
+
+    with guarded(120, "the server", waiting=True):
+        anyio.run(main)
+
+
+def ask(name: str, settings: Settings | None = None, /, **arguments: Any) -> tuple[dict[str, Any], str]:
+    """The same without a server."""
+    return run(NAMED[name], arguments, settings or Settings())
+
+
+def test_every_tool_answers_what_its_schema_says() -> None:
+    async def all_tools(client: Client) -> None:
+        listed = (await client.list_tools()).tools
+        assert [one.name for one in listed] == list(CALLS) == [tool.name for tool in TOOLS]
+        for tool in listed:
+            assert tool.annotations is not None and tool.description
+            assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, False)
+            assert (tool.annotations.idempotent_hint, tool.annotations.destructive_hint) == (True, False)
+            assert tool.output_schema is not None
+            jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+            jsonschema.validate(CALLS[tool.name], tool.input_schema)
+            found = await client.call_tool(tool.name, CALLS[tool.name])  # which validates it, too
+            assert not found.is_error, found.content
+            jsonschema.validate(found.structured_content, tool.output_schema)
+            answers[tool.name] = found
+        with pytest.raises(MCPError, match="no tool 'rm'; there are: doctor, explain"):
+            await client.call_tool("rm", {"path": "/"})
+        wrong = await client.call_tool("plan", {"gpu": ["RTX 9999"]})
+        assert wrong.is_error and "unknown GPU 'RTX 9999'" in text_of(wrong)
+
+    answers: dict[str, types.CallToolResult] = {}
+    talk(all_tools)
+    found = {name: one.structured_content["result"] for name, one in answers.items() if one.structured_content}
+    assert found["doctor"]["schema"] == "tfgpu.report/1"
+    assert found["explain"]["verdict"] == "broken"
+    assert found["plan"]["options"][0]["commands"]["pip"]
+    assert found["matrix"]["rows"][0]["cuda"] == "12.2"
+    assert found["check"]["report"]["findings"][0]["id"] == "tf.python-unsupported"
+    assert [one["label"] for one in found["bench_show"]["runs"]] == ["CPU", "1 GPU"]
+    assert "CUDA finds no device" in text_of(answers["explain"])
+    assert "python -m pip install" in text_of(answers["plan"])
+
+
+def text_of(found: types.CallToolResult) -> str:
+    (content,) = found.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+def test_a_client_of_the_first_protocol_is_served_too() -> None:
+    """Lines of JSON, as they are written; the server ends at the end of its input, with exit code 0."""
+    head = {"jsonrpc": "2.0", "method": "initialize", "id": 1}
+    hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    call = {"name": "explain", "arguments": CALLS["explain"]}
+    lines = [
+        {**head, "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "method": "tools/call", "id": 2, "params": call},
+    ]
+    with guarded(120, waiting=True):
+        server = subprocess.Popen(START, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert server.stdin and server.stdout and server.stderr
+        for line in lines:
+            server.stdin.write(json.dumps(line).encode() + b"\n")
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.close()
+        rest, errors = server.stdout.read(), server.stderr.read()
+        assert server.wait() == 0
+    assert [one["id"] for one in answers] == [1, 2]
+    assert answers[0]["result"]["serverInfo"]["name"] == "tfgpu"
+    assert answers[1]["result"]["structuredContent"]["result"]["verdict"] == "broken"
+    assert (rest, errors) == (b"", b"")
+
+
+def test_without_an_assistant_it_ends() -> None:
+    done = tfgpu("mcp")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_tensorflow_prints_is_no_message_of_the_protocol() -> None:
+    """Nor is it lost: the doctor reads it. The client would fail at a line that is no JSON."""
+
+    async def examine(client: Client) -> None:
+        found = await client.call_tool("doctor", {"facts": True})
+        assert not found.is_error and found.structured_content
+        assert found.structured_content["result"]["facts"]["tensorflow"]
+        assert any(one["id"] == "tf.import-failed" for one in found.structured_content["result"]["findings"])
+
+    talk(examine, PYTHONPATH=os.pathsep.join([str(PATIENTS / "import_error"), ROOT]))
+
+
+def test_a_cancelled_doctor_ends_with_its_processes() -> None:
+    """TensorFlow hangs there. Other questions are answered meanwhile, and the next examination works."""
+
+    async def cancel(client: Client) -> None:
+        (server,) = (one for one in psutil.Process().children() if "mcp" in one.cmdline())
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "doctor", {"timeout": 600})
+            while not any("tensorflow_probe" in " ".join(one) for one in lines_of(server)):
+                await anyio.sleep(0.05)
+            assert not (await client.call_tool("explain", CALLS["explain"])).is_error
+            group.cancel_scope.cancel()
+        while lines_of(server):
+            await anyio.sleep(0.05)
+        assert not (await client.call_tool("doctor", {"import_tensorflow": False})).is_error
+
+    talk(cancel, PYTHONPATH=os.pathsep.join([str(PATIENTS / "sleeps"), ROOT]))
+
+
+def lines_of(server: psutil.Process) -> list[list[str]]:
+    found = []
+    for one in server.children(recursive=True):
+        try:
+            if one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one.cmdline())
+        except psutil.NoSuchProcess:
+            pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("doctor", {"python": "/tmp/evil"}, "there is no argument `python`"),
+        ("doctor", {"require_gpus": -1}, "require_gpus: Expected `int` >= 0"),
+        ("doctor", {"only": ["gpu.nnone"]}, "gpu.nnone"),
+        ("explain", {}, "missing argument `text`"),
+        ("explain", {"text": ""}, "text: it is empty"),
+        ("explain", {"text": 7}, "text: Expected `str`, got `int`"),
+        ("explain", {"text": "x" * (LONGEST + 1)}, "text: it is longer than 4 194 304; give the part that matters"),
+        ("explain", {"text": "\x7fELF\x02"}, "is a program or library"),
+        ("explain", {"text": "/etc/passwd", "file": "/etc/passwd"}, "no argument `file`"),
+        ("plan", {"gpu": ["RTX 9999"]}, "unknown GPU"),
+        ("plan", {"os": "beos"}, "os: Invalid enum value 'beos'"),
+        ("plan", {"gpu": ["--matrix=/etc/passwd"]}, "unknown GPU"),
+        ("plan", {"from": "/etc/passwd"}, "no argument `from`"),
+        ("matrix", {"table": "tensorflow", "name": "9.9"}, "9.9"),
+        ("matrix", {"table": "cuda", "driver": "535"}, "driver: not an argument for the table cuda"),
+        ("matrix", {"table": "about", "name": "x"}, "has no rows"),
+        ("matrix", {"table": "secrets"}, "table: Invalid enum value"),
+        ("check", {"files": {}}, "files: it is empty"),
+        ("check", {"files": {"notes.doc": "hello"}}, "notes.doc"),
+        ("check", {"files": {"requirements.txt": "tensorflow"}, "resolve": True}, "no argument `resolve`"),
+        ("bench_show", {"text": "{}"}, "without a schema"),
+        ("bench_show", {"text": '{"schema": "tfgpu.bench/9"}'}, "newer: update tfgpu"),
+        ("bench_show", {"text": '{"schema": "tfgpu.report/1"}'}, "is a doctor report"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_told_in_words(name: str, arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask(name, **arguments)
+    assert says in str(caught.value)
+    told = answer(NAMED[name], arguments, Settings())
+    assert told.is_error and says in text_of(told) and "\n" not in text_of(told) and len(text_of(told)) < 5000
+
+
+def test_no_tool_takes_a_path() -> None:
+    words = ("path", "python", "executable", "matrix", "saved", "output", "command", "url", "resolve", "fix")
+    for tool in TOOLS:
+        assert tool.arguments.__struct_config__.forbid_unknown_fields
+        named = {name for name in words if name in tool.input_schema()["properties"]} - {"python"}
+        assert named == set(), tool.name
+    assert "python" not in NAMED["doctor"].input_schema()["properties"]  # elsewhere a version
+    for version in ("/usr/bin/python3", "./python"):
+        with pytest.raises(UsageError, match="is not a Python version"):
+            ask("plan", python=version)
+
+
+def test_no_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name in a text stays a name; what a file includes must be among the files that were given."""
+    (tmp_path / "more.txt").write_text("tensorflow==2.4.0\n")
+    (tmp_path / "log.txt").write_text(NO_DEVICE)
+    monkeypatch.chdir(tmp_path)
+    assert ask("explain", text=str(tmp_path / "log.txt"))[0]["result"]["findings"] == []
+    checked, _ = ask("check", files={"requirements.txt": "-r more.txt\ntensorflow==2.15.1\n"}, python="3.11")
+    assert "2.4.0" not in json.dumps(checked)
+
+
+@pytest.mark.parametrize("name", ["explain", "check", "bench_show"])
+def test_hostile_text_comes_out_harmless(name: str) -> None:
+    arguments: dict[str, Any] = {
+        "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
+        "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
+        "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
+    }[name]  # fmt: skip
+    told = answer(NAMED[name], arguments, Settings())
+    assert list(offences(text_of(told))) == []
+    assert [one for text in texts(told.structured_content) for one in offences(text) if "command" not in one] == []
+
+
+def texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for one in inner for text in texts(one)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("matrix", {"table": "tensorflow"}),
+        ("matrix", {"table": "gpu"}),
+        ("matrix", {"table": "container"}),
+        ("explain", {"text": f"{NO_DEVICE}\n" + "".join(f"{n} libcudart.so.{n}: cannot open\n" for n in range(9999))}),
+        ("explain", {"text": "word " * 200_000, "facts": True}),
+        ("check", {"files": {"requirements.txt": "".join(f"p{n}==1.{n}\n" for n in range(9999)) + "tensorflow"}}),
+    ],
+)  # fmt: skip
+def test_no_answer_is_megabytes(name: str, arguments: dict[str, Any]) -> None:
+    data, page = ask(name, **arguments)
+    assert len(json.dumps(data)) < bounds.LONGEST * 1.5
+    assert len(page) < bounds.LONGEST_PAGE * 1.1
+    jsonschema.validate(data, NAMED[name].output_schema())
+
+
+def test_what_is_left_out_is_said() -> None:
+    short, left_out = bounds.shortened(
+        {"a": "x" * 50_000, "b": list(range(5000)), "c": {str(n): n for n in range(9999)}}
+    )
+    assert left_out[0].startswith("a: ") and left_out[0].endswith("of 50000 characters")
+    assert [one.partition(":")[0] for one in left_out] == ["a", "b", "c"]
+    assert len(json.dumps(short)) <= bounds.LONGEST
+    many, left_out = bounds.shortened([["y" * 5000] for _ in range(100)])
+    assert left_out[-1].startswith("and at ") and len(left_out) < 20 and len(json.dumps(many)) <= bounds.LONGEST
+    assert bounds.shortened({"a": ["b"]}) == ({"a": ["b"]}, ())
+    assert bounds.page("line\n" * 9999).endswith("more lines are left out)\n")
+    data, _ = ask("matrix", table="gpu")
+    assert "491 of 591" in data["left_out"][0] or "rows; ask with filters" in data["left_out"][0]
+
+
+def test_private_values_do_not_leave_the_machine() -> None:
+    log = f'{NO_DEVICE}\nFile "/home/jdoe42/project/train.py", line 3\nhost: gpubox.corp.example.com jdoe42@gpubox'
+    data, page = ask("explain", text=log, facts=True)
+    assert "jdoe42" not in json.dumps(data) + page
+    error = answer(NAMED["check"], {"files": {"/home/jdoe42/notes.doc": "x"}}, Settings())
+    assert error.is_error and "jdoe42" not in text_of(error)
+
+
+def test_a_saved_report_is_explained_without_its_names() -> None:
+    report = make_report(healthy(), MATRIX, source="live", timings={}).to_json().decode()
+    data, _ = ask("explain", text=report)
+    assert data["result"]["verdict"] == "ok" and "facts" not in data["result"]
+
+
+def test_an_internal_error_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("the roof is on fire")
+
+    told = answer(NAMED["explain"]._replace(run=fail), {"text": "x"}, Settings())
+    assert told.is_error and text_of(told) == "internal error, a bug in tfgpu: RuntimeError: the roof is on fire"
+
+
+def test_the_interpreter_is_the_users_choice() -> None:
+    assert tfgpu("mcp", "--python", "/nowhere/python").returncode == 2
+    assert "no such program" in tfgpu("mcp", "--python", "/nowhere/python").stderr
+    assert tfgpu("mcp", "--matrix", "/nowhere/matrix.yaml").returncode == 2
+    assert "python" not in NAMED["doctor"].input_schema()["properties"]
+
+
+@pytest.mark.parametrize(
+    ("found", "says"), [(None, "is not installed. To install it: "), ("1.9.4", "1.9.4 is too old")]
+)
+def test_without_the_sdk_one_sentence_says_how_to_get_it(
+    found: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(_name: str) -> str:
+        if found is None:
+            raise PackageNotFoundError
+        return found
+
+    monkeypatch.setattr(command, "version", version)
+    done = tfgpu("mcp")
+    assert done.returncode == 2 and done.stdout == ""
+    assert says in done.stderr and f"{sys.executable} -m pip install 'mcp>=2'" in done.stderr.replace("\n", " ")
+
+
+def test_nothing_of_the_sdk_is_imported_before() -> None:
+    code = "import sys, tfgpu_doctor.cli, tfgpu_doctor.integrations.mcp.command; print('mcp_types' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"

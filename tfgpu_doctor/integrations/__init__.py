@@ -1,0 +1,1 @@
+"""Programs of others that call tfgpu: assistants, notebooks, test runners."""

@@ -1,0 +1,72 @@
+"""`tfgpu mcp`: serves assistants, after a look whether the SDK is there."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from tfgpu_doctor.cli.layers import load_matrix, matrix_option
+from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor.cli.output import check_executable
+from tfgpu_doctor.cli.values import EXECUTABLE
+from tfgpu_doctor.integrations.mcp.wire import is_closed
+from tfgpu_doctor.render.streams import say
+
+NEEDS = "mcp>=2"  # what pyproject.toml asks for
+
+
+@define_command(
+    "mcp",
+    short_help="Let an assistant diagnose, plan and check, over the Model Context Protocol.",
+    epilog="Examples: tfgpu mcp; tfgpu mcp --python ~/env/bin/python",
+)
+@option(
+    "--python",
+    "executable",
+    metavar="EXE",
+    type=EXECUTABLE,
+    help="Python interpreter, its environment, or its version, whose TensorFlow the assistant may diagnose.  "
+    "[default: this one]",
+)
+@matrix_option
+@option(
+    "--redact/--no-redact",
+    "redact",
+    default=True,
+    help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials in what "
+    "the assistant gets.  [default: --redact]",
+)
+def command(executable: str | None, matrix_file: str | None, redact: bool) -> None:
+    """Let an assistant diagnose, plan and check, over the Model Context Protocol.
+
+    An assistant (a client of the protocol) starts this command and speaks to it over standard input and output. It gets
+    the tools doctor, explain, plan, matrix, check and bench_show, which change nothing and use no network. It needs the
+    MCP SDK: pip install 'mcp>=2'.
+
+    Exit codes: 0 the assistant has ended, 2 wrong usage, or the SDK is missing.
+    """
+    _require_sdk()
+    check_executable(executable)
+    load_matrix(matrix_file)  # a wrong one is refused here, not at the first question
+    from tfgpu_doctor.integrations.mcp.server import serve
+    from tfgpu_doctor.integrations.mcp.tools import Settings
+
+    if is_closed():
+        raise click.UsageError("standard input and output connect an assistant with this command, and one is closed")
+    if sys.stdin and sys.stdin.isatty():
+        say("tfgpu: an assistant is expected on standard input, not a terminal; Ctrl-D ends this")
+    serve(Settings(executable, matrix_file, redact))
+
+
+def _require_sdk() -> None:
+    """Refuse to start without it. Raises click.UsageError: it is missing, or too old."""
+    install = shlex.join([sys.executable, "-m", "pip", "install", NEEDS])
+    try:
+        found = version("mcp")
+    except PackageNotFoundError:
+        raise click.UsageError(f"the MCP SDK is not installed. To install it: {install}") from None
+    if found.partition(".")[0] in ("0", "1"):
+        raise click.UsageError(f"the MCP SDK {found} is too old. To update it: {install}")
