@@ -24,7 +24,19 @@ STARTS_PROCESSES = ("probes/process.py",)
 CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 FLEET = (
-    *("values", "results", "skeleton", "distil", "unwrapping", "gathering", "nodes", "majority", "siblings", "picture"),
+    *(
+        "values",
+        "results",
+        "skeleton",
+        "distil",
+        "labels",
+        "unwrapping",
+        "gathering",
+        "nodes",
+        "majority",
+        "siblings",
+        "picture",
+    ),
     *("differences", "speeds", "repairs", "grouping", "expectations", "baseline", "fleet"),
 )
 # Law 3: what computes from its arguments alone.

@@ -11,7 +11,7 @@ import msgspec
 from tfgpu_doctor.fleet.distil import LONGEST_NAME, DistilError, Distiller
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.fleet.results import Gathered, NamedBy, Result
-from tfgpu_doctor.fleet.unwrapping import Absent, Document, documents
+from tfgpu_doctor.fleet.unwrapping import Absent, Document, LeftOut, documents
 from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import ReportError, schema_of, without_mark
 from tfgpu_doctor.records.units import count
@@ -28,16 +28,15 @@ _ENDING = re.compile(r"\.(?:jsonl?|ndjson|log|txt)$", re.IGNORECASE)
 
 class _Header(msgspec.Struct):
     schema: str | None = None
-    plays: msgspec.Raw | None = None  # of Ansible's callback "json"
+    plays: msgspec.Raw = msgspec.Raw(b"")  # of Ansible's callback "json"; `Raw | None` reads no list
 
 
 class _Host(msgspec.Struct):
-    stdout: str = ""
     unreachable: bool = False
 
 
 class _Task(msgspec.Struct):
-    hosts: dict[str, _Host] = msgspec.field(default_factory=dict)
+    hosts: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
 
 
 class _Play(msgspec.Struct):
@@ -80,7 +79,7 @@ class Gathering:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.take_lines(data.split(b"\n"), file, data)
             return
-        if header.plays is not None and header.schema is None:
+        if header.plays and header.schema is None:
             self._take_plays(header.plays, file)
         else:
             self._add(Document(data, 1, "", False), file, whole=True)
@@ -92,6 +91,8 @@ class Gathering:
         for one in documents(lines):
             if isinstance(one, Absent):
                 self._absent(one.node, one.reason, file, one.line)
+            elif isinstance(one, LeftOut):
+                self.refuse(file, one.line, one.reason)
             elif any(mark in one.data for mark in _OURS):
                 number += 1
                 self._add(one, file, number=number)
@@ -104,37 +105,46 @@ class Gathering:
         except (msgspec.DecodeError, RecursionError) as error:
             self.refuse(file, None, f"it looks like a result of Ansible, but is none: {error}")
             return
-        for host, answer in ((host, one) for play in plays for task in play.tasks for host, one in task.hosts.items()):
-            if answer.unreachable:
+        hosts = ((host, bytes(one)) for play in plays for task in play.tasks for host, one in task.hosts.items())
+        for host, answer in hosts:
+            if b'"unreachable"' in answer and _is_unreachable(answer):
                 self._absent(host, "Ansible could not reach it", file, None)
-            for one in documents(answer.stdout.encode("utf-8", "replace").split(b"\n")):
-                if isinstance(one, Document) and any(mark in one.data for mark in _OURS):
-                    self._add(one._replace(label=host, is_name=True), file)
+            for data in _within(answer):
+                self._add(Document(data, 1, host, True), file)
 
-    def _absent(self, node: str, reason: str, file: str, line: int | None) -> None:
+    def _absent(self, node: str, reason: str, file: str, line: int | None, by: NamedBy = "prefix") -> None:
         source = file if line is None else f"{file}, line {line}"
-        self._results.append(Result(None, cut(node, LONGEST_NAME), "prefix", source, file, failure=cut(reason, 400)))
+        self._results.append(Result(None, cut(node, LONGEST_NAME), by, source, file, failure=cut(reason, 400)))
 
-    def _add(self, document: Document, file: str, *, whole: bool = False, number: int = 0) -> None:
-        data, envelope = document.data, ""
+    def _add(self, document: Document, file: str, *, whole: bool = False, number: int = 0, inner: bool = False) -> None:
         try:
+            envelope, data = "", document.data
             if NODE_SCHEMA.encode() in data[:200]:
                 wrapped = msgspec.json.decode(data, type=NodeResult)
-                envelope = cut(wrapped.node, LONGEST_NAME) or "unnamed"
-                if bytes(wrapped.result) == bytes(NO_RESULT):
-                    source = f"{file}, line {document.line}"
-                    reason = cut(wrapped.failure or "it gave no answer", 400)
-                    self._results.append(Result(None, envelope, "envelope", source, file, failure=reason))
+                envelope, data = cut(wrapped.node, LONGEST_NAME) or "unnamed", bytes(wrapped.result)
+                if data == bytes(NO_RESULT):
+                    self._absent(envelope, wrapped.failure or "it gave no answer", file, document.line, "envelope")
                     return
-                data = bytes(wrapped.result)
             found = self._distiller.distil(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistilError) as error:
-            self._refuse_document(document, file, "it is nested too deeply" if _is_deep(error) else str(error))
+            if inner or not self._take_inner(document, file, whole=whole, number=number):
+                deep = isinstance(error, RecursionError)
+                self._refuse_document(document, file, "it is nested too deeply" if deep else str(error))
             return
         source = file if whole else f"{file}, line {document.line}"
         node, by = _name(envelope, document, found.host, file, whole, number)
         fields = {name: getattr(found, name) for name in found.__struct_fields__ if name != "host"}
         self._results.append(Result(node=node, named_by=by, source=source, file=file, **fields))
+
+    def _take_inner(self, document: Document, file: str, *, whole: bool, number: int) -> bool:
+        """Take what stands within a document of another tool; whether something does."""
+        if b'"plays"' in document.data and (plays := _plays(document.data)):
+            self._take_plays(plays, file)
+            return True
+        found = _within(document.data)
+        for data in found:
+            self._add(document._replace(data=data), file, whole=whole, number=number, inner=True)
+        return bool(found)
 
     def _refuse_document(self, document: Document, file: str, reason: str) -> None:
         place = _BYTE.search(reason)
@@ -148,8 +158,35 @@ class Gathering:
         self.refuse(file, line, reason)
 
 
-def _is_deep(error: Exception) -> bool:
-    return isinstance(error, RecursionError)
+def _plays(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data, type=_Header).plays
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+
+
+def _is_unreachable(data: bytes) -> bool:
+    try:
+        return msgspec.json.decode(data, type=_Host).unreachable
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _within(data: bytes, depth: int = 4) -> list[bytes]:
+    """Our documents in an object of another tool, such as what Ansible tells of a command: its "stdout" is a text."""
+    if not depth or _OURS[0] not in data:
+        return []
+    try:
+        if data[:1] == b'"':
+            lines = msgspec.json.decode(data, type=str).encode("utf-8", "replace").split(b"\n")
+            return [one.data for one in documents(lines) if isinstance(one, Document) and _OURS[0] in one.data]
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    if "schema" in fields:
+        return [data]
+    found = (bytes(value) for value in fields.values())
+    return list(dict.fromkeys(one for value in found for one in _within(value, depth - 1)))
 
 
 def _name(envelope: str, document: Document, host: str, file: str, whole: bool, number: int) -> tuple[str, NamedBy]:
@@ -164,6 +201,8 @@ def _name(envelope: str, document: Document, host: str, file: str, whole: bool, 
         parts = [part for part in re.split(r"[\\/]", file) if part not in ("", ".", "..")]
         stems = [_KIND_OF_FILE.sub("", _ENDING.sub("", part)) for part in reversed(parts[-2:])]
         return next((stem for stem in stems if not _NO_NAME.fullmatch(stem)), file), "file"
+    if document.label and not document.label.isdecimal():
+        return document.label, "prefix"  # an address
     if document.label:
         return f"task {document.label} of {file}", "place"
     return f"result {number} of {file}", "place"

@@ -12,7 +12,7 @@ from tfgpu_doctor.fleet.values import Leaf
 from tfgpu_doctor.records.units import count
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
-_LATE = ("Slurm: ", "its command")  # what tools say of nodes that may have sent a result
+_LATE = ("Slurm: ", "its command", "pdsh: ", "clush: ")  # what tools say of nodes that may have sent a result
 _KINDS = ("doctor", "smoke", "bench")
 
 
@@ -100,7 +100,7 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     answers, apart = _told_apart(sent)
     found = {name: Machine(name, _newest(several)) for name, several in answers.items()}
     notes = []
-    if several := sum(len(answers[name]) > len(one.results) for name, one in found.items()):
+    if several := sum(_sent_more(answers[name], one.results) for name, one in found.items()):
         notes.append(f"{count(several, 'node')} sent several results of one kind: the newest of each kind counts")
     if apart:
         notes.append(f"{count(apart, 'host name')} of several machines: their GPUs differ")
@@ -147,6 +147,11 @@ def _newest(results: list[Result]) -> tuple[Result, ...]:
         if one.kind not in by_kind or one.created > by_kind[one.kind].created:
             by_kind[one.kind] = one
     return tuple(by_kind[kind] for kind in _KINDS if kind in by_kind)
+
+
+def _sent_more(results: list[Result], counted: tuple[Result, ...]) -> bool:
+    """Whether some do not count; the same one twice, as Ansible prints it, is one."""
+    return len(results) > len(counted) and len({(one.kind, one.created) for one in results}) > len(counted)
 
 
 def _natural(name: str) -> tuple[str, ...]:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.files.listing import many_below
+from tfgpu_doctor.files.packed import unpacked
 from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, shown, why
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.results import Gathered
 from tfgpu_doctor.fleet.unwrapping import LARGEST
+from tfgpu_doctor.parsers.text.encodings import utf8
 
-ENDINGS = (".json", ".jsonl", ".ndjson", ".log", ".txt")
+_PLAIN = (".json", ".jsonl", ".ndjson", ".log", ".txt")
+ENDINGS = (*_PLAIN, *(f"{one}.gz" for one in _PLAIN))
 MOST = 1_000_000  # files and folders below one folder
 
 
@@ -42,13 +45,13 @@ def _files(path: str, gathering: Gathering) -> Iterator[str]:
         return
     found = [file for file in listing.files if file.lower().endswith(ENDINGS)]
     if not found:
-        gathering.refuse(path, None, f"no file in it is called {', '.join(f'*{one}' for one in ENDINGS)}")
+        gathering.refuse(path, None, f"no file in it is called {', '.join(f'*{one}' for one in _PLAIN)}")
     yield from found
 
 
 def _read(file: str, gathering: Gathering) -> None:
     """One file: as one document where it is one, else line by line, however large it is."""
-    source = chunks(file)
+    source = utf8(unpacked(chunks(file)))
     first = next(source, b"")
     second = next(source, None)
     name = shown(file)

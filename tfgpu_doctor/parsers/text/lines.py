@@ -7,7 +7,6 @@ kind when they differ in digits only, so that a million steps of training cost a
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tfgpu_doctor.parsers.text import wrappings
+from tfgpu_doctor.parsers.text.encodings import utf8
 
 WHOLE = 4_000  # lines up to which everything is kept
 TAIL = 400  # last lines of a longer text
@@ -89,7 +89,7 @@ def read(chunks: Iterable[bytes]) -> Excerpt:
     """
     whole = iter(chunks)
     head = next(whole, b"")
-    chunks = _utf8(chain([head], whole))
+    chunks = utf8(chain([head], whole))
     if wrappings.is_notebook(head) and head.count(b"\n") < _ONE_LINE:
         chunks = _of_notebook(chunks)
     chooser = _Chooser(page=wrappings.is_page(head))
@@ -121,33 +121,6 @@ def _of_notebook(chunks: Iterable[bytes]) -> Iterator[bytes]:
         return
     for chunk in chain([bytes(data)], whole):
         yield chunk.replace(b'["', b'[\n"').replace(b'", "', b'","').replace(b'","', b'",\n"').replace(b'"]', b'"\n]')
-
-
-def _utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Turn UTF-16, which PowerShell writes, into UTF-8; anything else stays as it is."""
-    decoder: codecs.IncrementalDecoder | None = None
-    first = True
-    for chunk in chunks:
-        if first:
-            first = False
-            if name := _utf16(chunk):
-                decoder = codecs.getincrementaldecoder(name)(errors="replace")
-        # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
-        if decoder:
-            yield decoder.decode(chunk).encode("utf-8", "replace")
-        else:
-            yield chunk.translate(None, b"\0") if b"\0" in chunk else chunk
-
-
-def _utf16(head: bytes) -> str | None:
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    sample = head[:2000]
-    if sample.count(0) > len(sample) * 0.6:  # mostly NUL: no UTF-16 either
-        return None
-    if len(sample) >= 20 and sample[1::2].count(0) > len(sample) // 2 * 0.7:
-        return "utf-16-le"
-    return "utf-16-be" if len(sample) >= 20 and sample[0::2].count(0) > len(sample) // 2 * 0.7 else None
 
 
 def _split(chunks: Iterable[bytes], chooser: _Chooser) -> Iterator[list[bytes]]:
