@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shlex
 import stat
 import subprocess
@@ -308,14 +309,29 @@ def test_numbers_of_tasks_are_bounded() -> None:
     assert slurm.allocated({"SLURM_JOB_NUM_NODES": "x"}) is None and slurm.allocated({"SLURM_NNODES": "3"}) == 3
 
 
+# -------------------------------------------------------------------------------------------------------- here
+
+
+def test_here() -> None:
+    done = collect("--here", "--name", "gpu 7\n", "doctor", "--no-import")
+    assert (done.returncode, rows(done)) == (0, {"gpu 7\n": "ok"})
+    assert done.stderr.endswith("tfgpu: 1 of 1 nodes answered\n")
+    done = collect("--here", "bench", "cube")
+    assert done.returncode == 1
+    assert rows(done)[platform.node()].startswith("ended with exit code 2: Error: No such command 'cube'")
+
+
 # ------------------------------------------------------------------------------------------------------- usage
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give one of --ray ADDRESS and --slurm"),
-        (["--ray", "auto", "--slurm"], "give one of --ray ADDRESS and --slurm"),
+        ([], "give one of --ray ADDRESS, --slurm and --here"),
+        (["--ray", "auto", "--slurm"], "give one of --ray ADDRESS, --slurm and --here"),
+        (["--here", "--slurm"], "give one of"),
+        (["--slurm", "--name", "n1"], "--name is for --here"),
+        (["--here", "--nodes", "2"], "--nodes, --srun, --python and --print are for --slurm"),
         (["--ray", "auto", "--print"], "--nodes, --srun, --python and --print are for --slurm"),
         (["--slurm", "--nodes", "2", "doktor"], "No command 'doktor' to run on nodes. Did you mean doctor?"),
         (["--slurm", "--nodes", "2", "explain"], "No command 'explain' to run on nodes."),

@@ -1,4 +1,4 @@
-"""What Ray runs on a node: tfgpu, in the Python that runs Ray there."""
+"""What runs on a node: tfgpu, in the Python that runs this, as Ray's worker or as `tfgpu fleet collect --here`."""
 
 from __future__ import annotations
 
