@@ -39,17 +39,26 @@ static int number(const char *name, int otherwise) {
     return value ? atoi(value) : otherwise;
 }
 
-/* Devices that CUDA_VISIBLE_DEVICES leaves: its indices up to the first that does not exist. */
-static int devices(void) {
+static int initialized; /* by cuInit; before it, other calls answer CUDA_ERROR_NOT_INITIALIZED */
+
+/* Devices that CUDA_VISIBLE_DEVICES leaves: its indices, or UUIDs as NVML's stand-in has them, up to the first that does
+ * not exist. `bus` gets the number of the GPU behind the device `wanted`. */
+static int visible(int wanted, int *bus) {
+    static const char uuid[] = "GPU-00000000-0000-0000-0000-";
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
     int all = number("TFGPU_LAB_GPUS", 1), count = 0;
+    if (bus) *bus = wanted;
     if (!list) return all;
     for (char *end; *list; list = *end ? end + 1 : end, count++) {
+        if (!strncmp(list, uuid, sizeof uuid - 1)) list += sizeof uuid - 1;
         long index = strtol(list, &end, 10);
         if (end == list || index < 0 || index >= all) break;
+        if (bus && count == wanted) *bus = index;
     }
     return count;
 }
+
+static int devices(void) { return visible(0, NULL); }
 
 int cuInit(unsigned int flags) {
     const char *answer = lab("TFGPU_LAB_CUINIT", "0");
@@ -57,7 +66,9 @@ int cuInit(unsigned int flags) {
     if (!strcmp(answer, "hang"))
         for (;;) pause();
     if (!strcmp(answer, "segv")) raise(SIGSEGV);
-    return atoi(answer) ? atoi(answer) : devices() ? 0 : 100;
+    if (atoi(answer)) return atoi(answer);
+    initialized = devices() > 0;
+    return initialized ? 0 : 100;
 }
 
 int cuGetErrorName(int code, const char **name) {
@@ -74,7 +85,7 @@ int cuGetErrorString(int code, const char **message) {
 
 int cuDriverGetVersion(int *version) { return *version = number("TFGPU_LAB_CUDA_VERSION", 12020), 0; }
 
-int cuDeviceGetCount(int *count) { return *count = devices(), 0; }
+int cuDeviceGetCount(int *count) { return initialized ? (*count = devices(), 0) : 3; }
 
 int cuDeviceGet(int *device, int ordinal) {
     if (ordinal < 0 || ordinal >= devices()) return 101;
@@ -87,7 +98,9 @@ int cuDeviceGetName(char *name, int size, int device) {
 }
 
 int cuDeviceGetPCIBusId(char *bus, int size, int device) {
-    return snprintf(bus, size, "0000:%02x:00.0", 0x41 + device), 0;
+    int number;
+    visible(device, &number);
+    return snprintf(bus, size, "0000:%02x:00.0", 0x41 + number), 0;
 }
 
 int cuDeviceGetUuid_v2(char *uuid, int device) { return memset(uuid, device + 1, 16), 0; }

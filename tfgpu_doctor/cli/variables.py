@@ -16,6 +16,7 @@ PREFIX = "TFGPU_"
 OTHERS = {
     f"{PREFIX}{name}" for name in ["MATRIX", "HISTORY", "DEBUG", "COMMIT", "SOURCE", "CHILD", "TETHER", "PRIORITY"]
 }
+OTHERS |= {f"{PREFIX}{name}" for name in ["REQUIRE_GPU", "GPUS_PER_WORKER"]}  # of the pytest plugin
 # of the tests and benchmarks of this repository
 _OF_TESTS = tuple(f"{PREFIX}{name}" for name in ["TEST_", "LAB_", "LOOP_", "UPDATE_", "PLANT", "MARKER", "JUNIT_"])
 _LONGEST = 80  # characters of a name that is shown

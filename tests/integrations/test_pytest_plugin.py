@@ -1,0 +1,601 @@
+"""The pytest plugin in real runs of pytest; the machine is that of a saved report, or the one of the fault lab."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.healthy import gpu
+from tests.integrations.making import ROOT, entry_points, facts_with, install, save, small
+from tests.lab import Lab
+from tfgpu_doctor.records.facts import Facts, Unknown
+
+pytest_plugins = ["pytester"]
+
+MARKED = """
+    import pytest
+
+    @pytest.mark.gpu
+    def test_one(): pass
+
+    @pytest.mark.gpu(min=2, memory="100GiB", compute_capability="9.0")
+    def test_two(): pass
+
+    def test_other(): pass
+"""
+REASON = "gpu.none: This machine has no NVIDIA GPU"
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the fault lab is of Linux")
+NO_GPU = ["needs a GPU: no GPU that TensorFlow can use", REASON, "run tfgpu doctor"]
+
+Machine = Callable[[Facts], None]
+
+
+@pytest.fixture
+def machine(pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """Choose the machine on which the inner run is."""
+    patch = pytester._monkeypatch
+    folder = tmp_path_factory.mktemp("plugin")
+    install(folder / "site", patch)
+    pytester.makeini("[pytest]\n")
+
+    def choose(facts: Facts) -> None:
+        patch.setenv("TFGPU_DOCTOR_FROM", save(folder / "report.json", facts))
+
+    choose(facts_with(gpu(0), gpu(1)))
+    return choose
+
+
+def without_gpu() -> Facts:
+    """The healthy machine, when its GPU has been taken out."""
+    import msgspec
+
+    facts = facts_with()
+    return msgspec.structs.replace(
+        facts,
+        host=msgspec.structs.replace(facts.host, pci_gpus=msgspec.structs.replace(facts.host.pci_gpus, value=())),
+        driver=type(facts.driver)(version=Unknown("no driver"), kernel_module_loaded=facts.host.nouveau_loaded),
+        gpus=Unknown("no driver"),
+    )
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:cacheprovider", *arguments)
+
+
+# ----------------------------------------------------------------------------------------------------- the mark
+
+
+def test_marked_tests_run_where_the_machine_gives_what_they_need(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile(MARKED)
+    result = run(pytester)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["tfgpu: TensorFlow 2.21.0, driver 570.86.15, 2 × NVIDIA H200"])
+
+
+def test_marked_tests_are_skipped_with_the_doctors_reason(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile(MARKED)
+    result = run(pytester, "-rs")
+    result.assert_outcomes(passed=1, skipped=2)
+    text = result.stdout.str()
+    assert all(part in text for part in NO_GPU), text
+    assert "needs 2 GPUs with at least 100 GiB of memory and compute capability 9.0: no GPU that" in text
+    assert "test_marked_tests_are_skipped_with_the_doctors_reason.py:3: needs a GPU" in text  # where the test stands
+
+
+def test_what_was_asked_and_what_was_found(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(facts_with(gpu(0), small(1)))
+    pytester.makepyfile(MARKED)
+    result = run(pytester, "-rs")
+    result.assert_outcomes(passed=2, skipped=1)
+    found = "found 1 × NVIDIA H200 (140 GiB, compute capability 9.0), 1 × NVIDIA GeForce RTX 3060 (12 GiB, compute"
+    assert found in result.stdout.str()
+
+
+@pytest.mark.parametrize("how", ["option", "configuration", "variable"])
+def test_required_gpus_fail_the_test(pytester: pytest.Pytester, machine: Machine, how: str) -> None:
+    machine(without_gpu())
+    pytester.makepyfile(MARKED)
+    if how == "configuration":
+        pytester.makeini("[pytest]\nrequire_gpu = true\n")
+    if how == "variable":
+        pytester._monkeypatch.setenv("TFGPU_REQUIRE_GPU", "yes")
+    result = run(pytester, *(["--require-gpu"] if how == "option" else []))
+    result.assert_outcomes(passed=1, failed=2)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"FAILED *::test_one - Failed: needs a GPU: no GPU that TensorFlow can use*{REASON}*"])
+    result.stdout.fnmatch_lines(["tfgpu: TensorFlow 2.21.0, *"])
+
+
+def test_a_variable_can_take_back_what_the_configuration_says(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile(MARKED)
+    pytester.makeini("[pytest]\nrequire_gpu = true\n")
+    pytester._monkeypatch.setenv("TFGPU_REQUIRE_GPU", "0")
+    run(pytester).assert_outcomes(passed=1, skipped=2)
+    pytester._monkeypatch.setenv("TFGPU_REQUIRE_GPU", "perhaps")
+    result = run(pytester)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*TFGPU_REQUIRE_GPU: 'perhaps' is neither 1 nor 0"])
+
+
+def test_a_test_that_is_skipped_anyway_does_not_fail(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.gpu
+        @pytest.mark.skip(reason="later")
+        def test_later(): pass
+    """)
+    run(pytester, "--require-gpu").assert_outcomes(skipped=1)
+
+
+def test_marks_of_class_and_module_count_together(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(facts_with(gpu(0), small(1)))
+    pytester.makepyfile("""
+        import pytest, unittest
+
+        pytestmark = pytest.mark.gpu(min=2)
+
+        @pytest.mark.gpu(memory="100GiB")
+        class TestLarge:
+            def test_both(self): pass
+
+        class TestOld(unittest.TestCase):
+            @pytest.mark.gpu(compute_capability="9.0")
+            def test_both(self): pass
+
+        @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.gpu(memory="50GiB"))])
+        def test_parameter(n): pass
+    """)
+    result = run(pytester, "-rs")
+    result.assert_outcomes(passed=1, skipped=3)
+    result.stdout.fnmatch_lines(["*needs 2 GPUs with at least 100 GiB of memory: found *"])
+
+
+# ------------------------------------------------------------------------------------------------- wrong marks
+
+WRONG = {
+    "minimum=2": "unknown keyword 'minimum'. Did you mean min?",
+    "name='H200'": "unknown keyword 'name'. Keywords: min, memory, compute_capability.",
+    "2": "it takes keywords only, not (2): write @pytest.mark.gpu(min=2, ",
+    "min=0": "min=0 is not a number of GPUs such as 2",
+    "min='2'": "min='2' is not a number of GPUs such as 2",
+    "min=True": "min=True is not a number of GPUs such as 2",
+    "memory='10 apples'": """memory='10 apples' is not a size such as "10GiB", "512MiB" or "10G\"""",
+    "memory=0": "memory=0 is not a size",
+    "memory=None": "memory=None is not a size",
+    "compute_capability='ampere'": "compute_capability='ampere' is not a compute capability such as \"8.0\"",
+    "compute_capability=8": "compute_capability=8 is not a compute capability",
+}
+
+
+@pytest.mark.parametrize("argument", WRONG)
+def test_a_wrong_mark_is_an_error_of_the_collection(pytester: pytest.Pytester, machine: Machine, argument: str) -> None:
+    pytester.makepyfile(test_wrong=f"import pytest\n\n@pytest.mark.gpu({argument})\ndef test_a(): pass\n")
+    result = run(pytester, "-m", "not gpu")  # also where the test would be deselected
+    result.assert_outcomes(errors=1)
+    assert result.ret == 2
+    text = result.stdout.str()
+    assert f"test_wrong.py:3: the mark gpu of test_a: {WRONG[argument]}" in text
+    assert "Traceback" not in text and "pytest_plugin.py" not in text
+
+
+def test_every_wrong_mark_of_a_file_is_named(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.gpu(n=2)
+        def test_a(): pass
+
+        @pytest.mark.gpu("10GiB")
+        def test_b(): pass
+    """)
+    pytester.makepyfile(
+        test_c="""
+        import pytest
+
+        class TestC:
+            @pytest.mark.gpu(memory="10GB", min=None)
+            def test_c(self): pass
+    """
+    )
+    result = run(pytester, "--collect-only")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*.py:3: the mark gpu of test_a: unknown keyword 'n'.*"])
+    result.stdout.fnmatch_lines(["*.py:6: the mark gpu of test_b: it takes keywords only, not ('10GiB'): write @*"])
+    result.stdout.fnmatch_lines(["test_c.py:4: the mark gpu of TestC.test_c: min=None is not a number of GPUs *"])
+
+
+def test_a_mark_that_a_hook_adds_is_read_when_the_test_runs(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(facts_with(gpu(0)))
+    pytester.makeconftest("""
+        import pytest
+
+        def pytest_runtest_setup(item): pass
+
+        @pytest.fixture
+        def late(request):
+            pass
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_protocol(item):
+            item.add_marker(pytest.mark.gpu(min=9) if item.name == "test_a" else pytest.mark.gpu(mini=9))
+    """)
+    pytester.makepyfile("def test_a(): pass\ndef test_b(): pass\n")
+    result = run(pytester, "-rs")
+    result.assert_outcomes(skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["*.py:2: the mark gpu of test_b: unknown keyword 'mini'. Did you mean min?"])
+
+
+@pytest.mark.parametrize("line", ["gpu: slow tests on our cluster", "gpu"])
+def test_a_marker_of_the_project_is_left_alone(pytester: pytest.Pytester, machine: Machine, line: str) -> None:
+    machine(without_gpu())
+    pytester.makeini(f"[pytest]\nmarkers = {line}\n")
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.gpu("anything", of=3)
+        def test_a(): pass
+    """)
+    result = run(pytester, "-m", "gpu")
+    result.assert_outcomes(passed=1)
+    assert "tfgpu:" not in result.stdout.str()
+
+
+def test_the_mark_is_registered(pytester: pytest.Pytester, machine: Machine) -> None:
+    result = run(pytester, "--markers")
+    result.stdout.fnmatch_lines(["@pytest.mark.gpu(min=1, memory=None, compute_capability=None): skip the test, or *"])
+    pytester.makepyfile(MARKED)
+    run(pytester, "--strict-markers").assert_outcomes(passed=3)
+
+
+# -------------------------------------------------------------------------------------------------- the fixtures
+
+
+def test_the_fixture_tells_which_gpu(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(facts_with(small(0), gpu(1)))
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def model(gpu):
+            return gpu.name
+
+        @pytest.mark.gpu(memory="100GiB")
+        def test_large(gpu, gpus):
+            assert (gpu.index, gpu.name, gpu.device) == (1, "NVIDIA H200", "/GPU:1")
+            assert gpu.uuid == "GPU-10000000-0000-0000-0000-000000000000"
+            assert (gpu.memory, gpu.compute_capability) == (150754820096, "9.0")
+            assert [one.index for one in gpus] == [1, 0]
+
+        def test_wider_scope(model):
+            assert model == "NVIDIA H200"
+    """)
+    run(pytester).assert_outcomes(passed=2)
+
+
+def test_a_fixture_without_a_gpu(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile("""
+        def test_fixture(gpu): pass
+        def test_later(request): request.getfixturevalue("gpus")
+    """)
+    run(pytester, "-rs").assert_outcomes(skipped=2)
+    run(pytester, "--require-gpu").assert_outcomes(failed=2)
+
+
+def test_a_fixture_of_the_project_hides_ours(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def gpu(): return "mine"
+
+        def test_mine(gpu): assert gpu == "mine"
+    """)
+    run(pytester).assert_outcomes(passed=1)
+
+
+# ----------------------------------------------------------------------------------------- what it costs otherwise
+
+LOADED = """
+import json, sys
+before = set(sys.modules)
+import tfgpu_doctor.integrations.pytest_plugin
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_the_plugin_imports_nothing_but_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import pytest\n{LOADED}"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert json.loads(done.stdout) == [
+        "tfgpu_doctor",
+        "tfgpu_doctor.integrations",
+        "tfgpu_doctor.integrations.pytest_plugin",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-m", "not gpu"), ("--collect-only",)], ids=" ".join)
+def test_a_run_without_marked_tests_loads_nothing_of_ours(
+    pytester: pytest.Pytester, machine: Machine, arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(MARKED if arguments else "def test_a(): pass")
+    pytester.makeconftest("""
+        import sys
+
+        def pytest_unconfigure():
+            names = {"click", "rich", "msgspec", "pynvml", "psutil", "yaml", "tensorflow", "numpy", "tfgpu_doctor.api"}
+            print("loaded:", sorted(names & set(sys.modules)))
+    """)
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-s", *arguments)
+    result.stdout.fnmatch_lines(["loaded: [[]]"])
+    assert "tfgpu:" not in result.stdout.str()
+
+
+def test_tensorflow_is_not_imported_in_the_process_of_pytest(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile("""
+        import sys, pytest
+
+        @pytest.mark.gpu
+        def test_a(gpu): assert "tensorflow" not in sys.modules
+    """)
+    pytester.runpytest_subprocess("-p", "no:xdist").assert_outcomes(passed=1)
+
+
+def test_it_can_be_switched_off_by_its_name(pytester: pytest.Pytester, machine: Machine) -> None:
+    assert list(entry_points()) == ["tfgpu"]
+    pytester.makepyfile("def test_a(gpu): pass")
+    result = run(pytester, "-p", "no:tfgpu")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*fixture 'gpu' not found"])
+
+
+def test_a_variable_that_makes_no_sense_to_the_doctor(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester._monkeypatch.setenv("TFGPU_DOCTOR_FROM", str(pytester.path / "missing.json"))
+    pytester.makepyfile(MARKED)
+    result = run(pytester, "-rs")
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(["*tfgpu doctor came to no result: *missing.json*"])
+
+
+# ------------------------------------------------------------------------------------------------------- the header
+
+
+@pytest.mark.parametrize(
+    ("arguments", "header", "later"),
+    [
+        ((), False, True),
+        (("--require-gpu",), True, False),
+        (("-m", "gpu"), True, False),
+        (("-m", "not gpu"), False, False),
+        (("-q",), False, False),
+        (("-k", "other"), False, False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_where_the_stack_is_shown(
+    pytester: pytest.Pytester, machine: Machine, arguments: tuple[str, ...], header: bool, later: bool
+) -> None:
+    pytester.makepyfile(MARKED)
+    lines = run(pytester, *arguments).outlines
+    shown = [number for number, line in enumerate(lines) if line.startswith("tfgpu: TensorFlow 2.")]
+    collected = next((number for number, line in enumerate(lines) if line.startswith("collected")), 0)
+    assert [number < collected for number in shown] == [True] * header + [False] * later
+
+
+# --------------------------------------------------------------------------------------------------------- workers
+
+TELLING = """
+    import os, pytest
+
+    @pytest.mark.parametrize("n", range(8))
+    def test_gpu(gpus, n, worker_id, request):
+        names = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH")
+        told = [gpus[0].index, gpus[0].device, len(gpus), *map(os.environ.get, names)]
+        (request.config.rootpath / f"{worker_id}-{n}").write_text(str(told))
+"""
+
+
+def told(pytester: pytest.Pytester) -> dict[str, list[object]]:
+    """What the tests of each worker were given; it was the same for all of them."""
+    found: dict[str, set[str]] = {}
+    for path in pytester.path.glob("gw*-*"):
+        found.setdefault(path.name.partition("-")[0], set()).add(path.read_text())
+        path.unlink()
+    assert all(len(lines) == 1 for lines in found.values())
+    return {worker: eval(lines.pop()) for worker, lines in sorted(found.items())}
+
+
+def parallel(pytester: pytest.Pytester, *arguments: str, n: int = 2) -> pytest.RunResult:
+    return pytester.runpytest_subprocess(f"-n{n}", "--dist=each" if n < 0 else "--dist=load", *arguments, timeout=120)
+
+
+UUIDS = [f"GPU-{number}0000000-0000-0000-0000-000000000000" for number in range(4)]
+
+
+@pytest.mark.parametrize("how", [(), ("--gpus-per-worker=1",)], ids=["after collecting", "before starting"])
+def test_each_worker_has_a_gpu_of_its_own(pytester: pytest.Pytester, machine: Machine, how: tuple[str, ...]) -> None:
+    pytester.makepyfile(TELLING)
+    result = parallel(pytester, *how)
+    result.assert_outcomes(passed=8)
+    assert told(pytester) == {
+        "gw0": [0, "/GPU:0", 1, UUIDS[0], None],
+        "gw1": [1, "/GPU:0", 1, UUIDS[1], None],
+    }
+    assert result.stdout.str().count("tfgpu: TensorFlow 2.21.0, driver 570.86.15, 2 × NVIDIA H200") == 1
+
+
+def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile(TELLING)
+    result = parallel(pytester, n=3)
+    result.assert_outcomes(passed=8)
+    result.stdout.fnmatch_lines(["tfgpu: 3 workers share 2 GPUs; with -n 2, each has its own"])
+    assert [values[3:] for values in told(pytester).values()] == [[UUIDS[n % 2], "true"] for n in range(3)]
+
+
+def test_a_worker_gets_as_many_as_a_test_needs(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(facts_with(*map(gpu, range(4))))
+    pytester.makepyfile(TELLING, test_pair="import pytest\n\n@pytest.mark.gpu(min=2)\ndef test_pair(): pass\n")
+    parallel(pytester).assert_outcomes(passed=9)
+    assert told(pytester) == {
+        "gw0": [0, "/GPU:0", 2, ",".join(UUIDS[:2]), None],
+        "gw1": [2, "/GPU:0", 2, ",".join(UUIDS[2:]), None],
+    }
+
+
+def test_fewer_per_worker_than_a_test_needs(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile("import pytest\n\n@pytest.mark.gpu(min=2)\ndef test_pair(): pass\n")
+    result = parallel(pytester, "--gpus-per-worker=1", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*needs 2 GPUs: found 1 × *: this worker has 1 of 2 GPUs (gpus_per_worker)"])
+
+
+def test_gpus_that_were_chosen_before_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(facts_with(*map(gpu, range(4)), visible="3,1", listed=(3, 1)))
+    pytester._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    pytester.makepyfile(TELLING)
+    parallel(pytester).assert_outcomes(passed=8)
+    assert told(pytester) == {"gw0": [3, "/GPU:0", 1, "3", None], "gw1": [1, "/GPU:0", 1, "1", None]}
+
+
+def test_gpus_that_tx_chose_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile(TELLING)
+    workers = [f"--tx=popen//env:CUDA_VISIBLE_DEVICES={number}" for number in (1, 0)]
+    pytester.runpytest_subprocess(*workers, "--dist=load", timeout=120).assert_outcomes(passed=8)
+    assert [values[3] for values in told(pytester).values()] == ["1", "0"]
+
+
+def test_wrong_marks_and_missing_gpus_with_workers(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile(test_wrong="import pytest\n\n@pytest.mark.gpu(n=2)\ndef test_a(): pass\n")
+    result = parallel(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["test_wrong.py:3: the mark gpu of test_a: unknown keyword 'n'.*"])
+    pytester.makepyfile(test_wrong=MARKED)
+    result = parallel(pytester, "--require-gpu")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines([f"FAILED *::test_one - Failed: needs a GPU*{REASON}*"])
+
+
+@pytest.mark.parametrize("value", ["0", "two", "-1"])
+def test_a_wrong_number_of_gpus_per_worker(pytester: pytest.Pytester, machine: Machine, value: str) -> None:
+    result = run(pytester, f"--gpus-per-worker={value}")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"*--gpus-per-worker: '{value}' is not a number of GPUs such as 1"])
+
+
+# ---------------------------------------------------------------- the real doctor, under a driver of the fault lab
+
+
+def in_lab(pytester: pytest.Pytester, driver_lab: Lab, **answers: object) -> None:
+    """Let the inner run have three GPUs by a driver of the fault lab."""
+    h200 = {"name": "NVIDIA H200", "cc": "9.0", "memory_mib": 143771, "driver": "580.65.06"}
+    pytester._monkeypatch.delenv("TFGPU_DOCTOR_FROM")
+    for name, value in driver_lab.environ(cuda=True, gpus=3, **h200, **answers).items():
+        pytester._monkeypatch.setenv(name, value)
+
+
+@LINUX
+def test_the_header_starts_no_tensorflow(pytester: pytest.Pytester, machine: Machine, driver_lab: Lab) -> None:
+    in_lab(pytester, driver_lab)
+    pytester.makepyfile("def test_other(): pass")
+    result = pytester.runpytest_subprocess("-p", "no:xdist", "--require-gpu", timeout=60)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["tfgpu: *TensorFlow*, driver 580.65.06, 3 × NVIDIA H200"])
+
+
+@pytest.mark.tensorflow
+@pytest.mark.full
+@LINUX
+def test_workers_of_the_fault_lab(
+    pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str
+) -> None:
+    """Three GPUs, the real TensorFlow: the doctor asks once, and each worker lists its own GPU only."""
+    in_lab(pytester, driver_lab)
+    pytester.makepyfile("""
+        import os, pytest
+        import numpy
+        import tensorflow as tf
+
+        ONES = numpy.ones((64, 64), "float32")
+
+        @pytest.mark.gpu(memory="100GiB")
+        @pytest.mark.parametrize("n", range(4))
+        def test_gpu(gpu, n, worker_id):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu.uuid == f"GPU-00000000-0000-0000-0000-{gpu.index:012}"
+            assert f"gw{gpu.index}" == worker_id
+            assert [one.name for one in tf.config.list_physical_devices("GPU")] == ["/physical_device:GPU:0"]
+            with tf.device(gpu.device):
+                product = tf.matmul(ONES, ONES)
+            assert product.device.endswith("GPU:0") and product.numpy()[0, 0] == 64
+    """)
+    result = parallel(pytester)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["tfgpu: TensorFlow 2.*, driver 580.65.06, 3 × NVIDIA H200"])
+
+
+@pytest.mark.tensorflow
+@pytest.mark.full
+@LINUX
+@pytest.mark.parametrize("how", [(), ("--gpus-per-worker=1",)], ids=["after collecting", "before starting"])
+def test_cuda_that_was_initialized_too_early(
+    pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str, how: tuple[str, ...]
+) -> None:
+    """A test file that lists the GPUs when it is imported: only --gpus-per-worker comes before that."""
+    in_lab(pytester, driver_lab)
+    pytester.makepyfile("""
+        import pytest
+        import tensorflow as tf
+
+        COUNT = len(tf.config.list_physical_devices("GPU"))
+
+        @pytest.mark.parametrize("n", range(2))
+        def test_gpu(gpu, n): assert COUNT == 1
+
+        @pytest.mark.gpu
+        def test_mark(): assert COUNT
+    """)
+    result = parallel(pytester, *how)
+    if how:
+        result.assert_outcomes(passed=3)
+    else:
+        result.assert_outcomes(passed=1, errors=2)
+        result.stdout.fnmatch_lines(
+            ["tfgpu: CUDA was initialized in this process while *: set gpus_per_worker = 1 in *"]
+        )
+
+
+# ---------------------------------------------------------------------------------------------- docs/pytest.md
+
+PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+
+
+def examples() -> dict[str, str]:
+    """The files of the page: each block begins with the name."""
+    return dict(re.findall(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+
+
+def test_the_examples_of_the_page(pytester: pytest.Pytester, machine: Machine) -> None:
+    assert set(examples()) == {"test_training.py", "pyproject.toml"}
+    pytester.path.joinpath("tox.ini").unlink()
+    for name, text in examples().items():
+        pytester.path.joinpath(name).write_text(f"# {name}\n{text}", encoding="utf-8")
+    run(pytester).assert_outcomes(passed=3)
+    parallel(pytester).assert_outcomes(passed=2, skipped=1)  # gpus_per_worker is 1
+    pytester.path.joinpath("pyproject.toml").unlink()
+    machine(without_gpu())
+    pytester._monkeypatch.setenv("COLUMNS", "80")
+    (shown,) = re.findall(r"^```console\n\$ pytest -rs\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    printed = run(pytester, "-rs").outlines
+    begin = printed.index("collected 3 items")
+    assert printed[begin : begin + len(shown.splitlines())] == shown.splitlines()
