@@ -371,8 +371,11 @@ class Made:
     planted: dict[str, set[str]]  # name of an oddity → names of nodes
 
 
-def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True) -> Made:
-    """A fleet of several types of nodes, with so many oddities of different kinds on one to four nodes each."""
+def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True, first: int = 0) -> Made:
+    """A fleet of several types of nodes, with so many oddities of different kinds on one to four nodes each.
+
+    The nodes are numbered from `first`.
+    """
     chance = Random(seed)
     types = chance.sample(TYPES, chance.randint(1, len(TYPES)))
     weights = [chance.uniform(1, 3) for _ in types]
@@ -384,7 +387,7 @@ def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True) 
     lines, planted = [], dict[str, set[str]]()
     for number, kind in enumerate(kinds):
         one = odd.get(number)
-        name = f"gpu-{number:05}"
+        name = f"gpu-{first + number:05}"
         if one is not None:
             planted.setdefault(one.name, set()).add(name)
         lines += [line.encode() for line in _node(chance, name, kind, one, benches)]

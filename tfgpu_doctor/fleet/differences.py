@@ -84,9 +84,9 @@ def of_nodes(kin: Siblings, judge: Judge, kind: Literal["difference", "baseline"
     """Differences of the facts of nodes; `source` says who expects something else, where it is not their siblings."""
     profiles = _by_profile(kin.members)
     for place, path in enumerate(paths()):
-        leaves = _by_leaf(place, profiles)
-        if len(leaves) < 2 and kind == "difference":
+        if kind == "difference" and len({id(facts[place]) for facts, _ in profiles}) < 2:
             continue
+        leaves = _by_leaf(place, profiles)
         found = list(_of_path(leaves, judge))
         if kind == "difference" and about(path).key:
             found = _without_nature(found, kin)

@@ -8,14 +8,16 @@ compared is skipped. Everything that is kept is kept once.
 from __future__ import annotations
 
 import re
+from operator import is_
 from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import astuple
 
 from tfgpu_doctor.fleet import values
 from tfgpu_doctor.fleet.results import Found, GpuValues, ResultKind, Speed, hardware_of
-from tfgpu_doctor.fleet.skeleton import DocumentPart, FindingPart, RunPart, SmokeCheckPart, SmokeRunPart
+from tfgpu_doctor.fleet.skeleton import DocumentPart, FindingPart, RunPart, SmokeCheckPart, SmokeRunPart, raw_facts
 from tfgpu_doctor.fleet.values import Leaf
 from tfgpu_doctor.records.fact import Known, Unknown
 from tfgpu_doctor.records.printable import cut
@@ -27,7 +29,9 @@ _MOST_KNOWN = 1_000_000  # texts and values that are remembered
 _MOST_JSON = 64 << 20  # bytes of facts and findings that are remembered
 LONGEST_NAME = 253  # characters of a host's name
 _READS = "reports of tfgpu doctor, and results of tfgpu smoke and tfgpu bench"
-_PLACES = tuple(path.split(".") for path in values.paths())
+_PATHS = values.paths()
+_GPU_PATHS = tuple(f"gpus.{name}" for name in values.gpu_fields())
+_UNKNOWN: Leaf = (("", values.Value("unknown")),)  # stands for None in a dictionary that is asked for many at once
 KINDS: dict[str, ResultKind] = {"tfgpu.report/1": "doctor", "tfgpu.smoke/1": "smoke", "tfgpu.bench/1": "bench"}
 _GPU = re.compile(r"\bGPU (\d{1,6})\b")
 _TOLD = 300  # characters of what is said of one node
@@ -75,7 +79,9 @@ class Distiller:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._leaves: dict[tuple[str, bytes], Leaf | None] = {}
+        self._leaves: dict[tuple[str, bytes], Leaf] = {}
+        self._gpus_known: dict[tuple[bytes, ...], GpuValues] = {}
+        self._rows: dict[int, tuple[Any, ...]] = {}  # tuples of what is kept once, by the identity of their parts
         self._findings: dict[bytes, Found | None] = {}
         self._same: dict[Any, Any] = {}
         self._size = 0
@@ -143,9 +149,9 @@ class Distiller:
             verdict=verdict,
             host="" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME),
             cards=cards,
-            facts=self._kept(self._facts(facts)),
-            gpus=self._kept(gpus),
-            hardware=self._kept(hardware_of(gpus, self._name_at)),
+            facts=self._facts(facts),
+            gpus=gpus,
+            hardware=self._hardware(gpus),
             found=self._kept(found),
             speeds=speeds,
             version=self._kept(cut(document.tool.version, 40)),
@@ -154,28 +160,41 @@ class Distiller:
     # --------------------------------------------------------------------------------------------- facts
 
     def _facts(self, facts: Any) -> tuple[Leaf | None, ...]:
-        found = []
-        for path, place in zip(values.paths(), _PLACES, strict=True):
-            raw = getattr(facts, place[0])
-            found.append(self._leaf(path, bytes(getattr(raw, place[1]) if len(place) > 1 else raw)))
-        return tuple(found)
+        raws = tuple(map(bytes, raw_facts(facts)))
+        found = list(map(self._leaves.get, zip(_PATHS, raws, strict=True)))
+        for place, leaf in enumerate(found):
+            if leaf is None:
+                leaf = found[place] = self._leaf(_PATHS[place], raws[place])
+            if leaf is _UNKNOWN:
+                found[place] = None
+        return self._row(tuple(found))
 
-    def _leaf(self, path: str, raw: bytes) -> Leaf | None:
+    def _leaf(self, path: str, raw: bytes) -> Leaf:
         key = (path, raw)
         if key in self._leaves:
             return self._leaves[key]
-        found = values.decode(path, raw) if raw else None
-        if found is not None:
-            found = self._kept(tuple((self._kept(one), self._kept(value)) for one, value in found))
-        self._leaves[key] = found
+        decoded = values.decode(path, raw) if raw else None
+        found = _UNKNOWN
+        if decoded is not None:
+            found = self._kept(tuple((self._kept(one), self._kept(value)) for one, value in decoded))
         self._remember(raw)
+        self._leaves[key] = found
         return found
+
+    def _row(self, parts: tuple[T, ...]) -> tuple[T, ...]:
+        """The same, kept once; parts that are the same are so by identity, since hashing all of each is slow."""
+        if len(self._rows) > _MOST_KNOWN:
+            self._rows.clear()
+        key = hash(tuple(map(id, parts)))
+        known = self._rows.setdefault(key, parts)
+        return known if len(known) == len(parts) and all(map(is_, known, parts)) else parts
 
     def _remember(self, raw: bytes) -> None:
         """Begin anew where each node has JSON of its own, which no other will ever have again."""
         self._size += len(raw)
         if self._size > _MOST_JSON:
             self._leaves.clear()
+            self._gpus_known.clear()
             self._findings.clear()
             self._size = 0
 
@@ -183,13 +202,28 @@ class Distiller:
         """What is known of the GPUs, and what stands for these very ones."""
         if isinstance(fact, Unknown):
             return None, ()
-        found = [
-            self._kept(tuple(self._leaf(f"gpus.{name}", bytes(getattr(gpu, name))) for name in values.gpu_fields()))
-            for gpu in fact.value[:MOST_GPUS]
-        ]
-        uuids = [bytes(gpu.uuid) for gpu in fact.value[:MOST_GPUS]]
+        raws = [tuple(map(bytes, astuple(gpu))) for gpu in fact.value[:MOST_GPUS]]
+        uuids = [one[0] for one in raws]
         known = all(b'"known"' in one and b"<uuid" not in one for one in uuids)
-        return tuple(found), tuple(map(hash, uuids)) if known else ()
+        return self._row(tuple(map(self._gpu, raws))), tuple(map(hash, uuids)) if known else ()
+
+    def _gpu(self, raws: tuple[bytes, ...]) -> GpuValues:
+        """A GPU, without its UUID, which stands first."""
+        key = raws[1:]
+        found = self._gpus_known.get(key)
+        if found is None:
+            leaves = (self._leaf(path, raw) for path, raw in zip(_GPU_PATHS, key, strict=True))
+            found = self._row(tuple(None if leaf is _UNKNOWN else leaf for leaf in leaves))
+            self._gpus_known[key] = found
+            self._size += sum(map(len, key))
+        return found
+
+    def _hardware(self, gpus: tuple[GpuValues, ...] | None) -> str:
+        models = None if gpus is None else tuple(gpu[self._name_at] for gpu in gpus)
+        if models not in self._same:
+            self._same[models] = hardware_of(gpus, self._name_at)
+        found: str = self._same[models]
+        return found
 
     # ------------------------------------------------------------------------------------------ findings
 

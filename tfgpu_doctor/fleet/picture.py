@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from tfgpu_doctor.compare.words import short
 from tfgpu_doctor.fleet.nodes import Machine
@@ -24,15 +25,13 @@ def common(machines: tuple[Machine, ...]) -> tuple[Common, ...]:
     if not answered:
         return ()
     rows = [_row("gpus", "GPU", "GPUs", Counter(one.main.hardware for one in answered))]
-    profiles = Counter({id(one.facts): 0 for one in answered})
-    facts = {id(one.facts): one.facts for one in answered}
-    profiles.update(id(one.facts) for one in answered)
+    facts = [one.facts for one in answered]
     for place, path in enumerate(paths()):
         if path in _TOO_LONG:
             continue
         counts: dict[str, Counter[str]] = {}
-        for identity, many in profiles.items():
-            for row, text in _texts(path, facts[identity][place]):
+        for leaf, many in _counted(map(itemgetter(place), facts)):
+            for row, text in _texts(path, leaf):
                 counts.setdefault(row, Counter())[text] += many
         for row, values in counts.items():
             field = compared(row)
@@ -40,6 +39,13 @@ def common(machines: tuple[Machine, ...]) -> tuple[Common, ...]:
     rows += _of_gpus(answered)
     order = {layer: number for number, layer in enumerate(dict.fromkeys(_layers()))}
     return tuple(sorted(rows, key=lambda row: order.get(row.layer, len(order))))
+
+
+def _counted(leaves: Iterable[Leaf | None]) -> Iterator[tuple[Leaf | None, int]]:
+    """How many have which; most of them are the same object."""
+    every = list(leaves)
+    distinct = {id(leaf): leaf for leaf in every}
+    yield from ((distinct[identity], many) for identity, many in Counter(map(id, every)).items())
 
 
 def _layers() -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -45,6 +47,8 @@ def _slim_facts() -> Any:
 
 
 FactsPart: Any = _slim_facts()
+raw_facts: Callable[[Any], tuple[Raw, ...]] = attrgetter(*values.paths())
+"""The JSON of the facts that are compared, in the order of values.paths()."""
 
 
 class EvidencePart(Struct):

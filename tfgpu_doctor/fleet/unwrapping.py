@@ -24,6 +24,7 @@ from tfgpu_doctor.fleet import labels
 LARGEST = 64 << 20  # bytes of one document, and of one line
 _ENDS_AT = re.compile(r"trailing characters \(byte (\d+)\)")
 _BETWEEN = re.compile(rb"[\s,]*")
+_TRIES = 16
 _MOST_ON_A_LINE = 100_000  # documents
 
 
@@ -56,6 +57,7 @@ class LeftOut(NamedTuple):
 class _Open:
     """A document whose end has not come."""
 
+    key: bytes  # by which it is known
     prefix: bytes  # of its lines, exactly; where times stand in it, they differ
     closing: bytes
     line: int
@@ -64,6 +66,14 @@ class _Open:
     pieces: list[bytes] = field(default_factory=list)
     size: int = 0
     on_one_line: bool = False  # srun breaks a long line into pieces of 1024 bytes
+    tried: int = 0  # bytes that were read to see whether they are all
+
+    def is_whole(self) -> bool:
+        """Whether the pieces of a line are all there; tried a few times only, since each try reads all of them."""
+        if self.tried > _TRIES * self.size:
+            return False
+        self.tried += self.size
+        return _is_whole(b"".join(self.pieces))
 
     def document(self, is_cut: bool = False) -> Document:
         """What there is of it."""
@@ -81,6 +91,7 @@ class _Scanner:
 
     def __init__(self) -> None:
         self.open: dict[bytes, _Open] = {}  # by label
+        self.indented: dict[bytes, _Open] = {}  # by what stands before their lines
         self.last: _Open | None = None
         self.section = ""  # the host that a header names
         self.rule = False  # a rule of dashes came, and perhaps a name after it
@@ -90,12 +101,15 @@ class _Scanner:
         for number, raw in enumerate(lines, 1):
             line = raw[:-1] if raw.endswith(b"\r") else raw
             last = self.last
-            if last is not None and not last.on_one_line and line.startswith(last.prefix):
+            if last is None or not line.startswith(last.prefix):
+                last = self.indented.get(_prefix(line))
+            if last is not None and not last.on_one_line:
                 content = line[len(last.prefix) :] if last.prefix else line
                 first = content[:1]
                 if first in (b" ", b"\t", b'"') and last.size <= LARGEST:
                     last.pieces.append(content)
                     last.size += len(content)
+                    self.last = last
                     continue
                 if first == last.closing:
                     yield self._closed(last)
@@ -106,9 +120,7 @@ class _Scanner:
 
     def _closed(self, last: _Open) -> Document:
         last.pieces.append(last.closing)
-        self.open = {key: one for key, one in self.open.items() if one is not last}
-        self.last = None
-        return last.document()
+        return self._ended(last.key)
 
     def _other(self, line: bytes, number: int) -> Iterator[Document | Absent | LeftOut]:
         """A line that does not go on with the document that the line before belongs to."""
@@ -126,21 +138,23 @@ class _Scanner:
             content = once
         here = self.open.get(label.key)
         if here is not None and self._goes_on(here, content):
-            here.prefix = label.prefix
-            self.last = here
+            self.indented.pop(here.prefix, None)
+            here.prefix, self.last = label.prefix, here
             if here.on_one_line or content[:1] != here.closing:
                 here.pieces.append(content)
                 here.size += len(content)
-                if here.on_one_line and content.rstrip().endswith(b"}") and _is_whole(b"".join(here.pieces)):
+                if here.on_one_line and content.rstrip().endswith(b"}") and here.is_whole():
                     yield self._ended(label.key)
             else:
                 yield self._closed(here)
             return
         yield from self._begun(label, content, number)
 
-    def _ended(self, key: bytes) -> Document:
+    def _ended(self, key: bytes, *, is_cut: bool = False) -> Document:
+        one = self.open.pop(key)
+        self.indented.pop(one.prefix, None)
         self.last = None
-        return self.open.pop(key).document()
+        return one.document(is_cut)
 
     def _goes_on(self, here: _Open, content: bytes) -> bool:
         if here.size > LARGEST:
@@ -155,21 +169,23 @@ class _Scanner:
         if text[:1] not in (b"{", b"[") or text in (b"[", b"[]"):
             return
         if label.key in self.open:
-            yield self.open.pop(label.key).document(is_cut=True)
+            yield self._ended(label.key, is_cut=True)
         name, is_name = (label.name, label.is_name) if label.key else (self.section, bool(self.section))
         text = text.removesuffix(b",")
         if text == b"{":
             indentation = content[: len(content) - len(content.lstrip())]  # of an element of an array
             self._opened(label._replace(name=name, is_name=is_name), indentation, number)
         elif label.key and not _is_whole(text):
-            one = _Open(label.prefix, b"}", number, name, is_name, [content], len(content), on_one_line=True)
+            one = _Open(label.key, label.prefix, b"}", number, name, is_name, [content], len(content), on_one_line=True)
             self.open[label.key] = self.last = one
         else:
             yield from _on_a_line(text, number, name, is_name)
 
     def _opened(self, label: labels.Label, indentation: bytes, number: int) -> None:
-        one = _Open(label.prefix + indentation, b"}", number, label.name, label.is_name, [b"{"])
+        one = _Open(label.key, label.prefix + indentation, b"}", number, label.name, label.is_name, [b"{"])
         self.open[label.key] = self.last = one
+        if label.prefix:
+            self.indented[one.prefix] = one
 
     def _said(self, said: labels.Said, number: int) -> Iterator[Document | Absent]:
         """What a tool says of a node in a line of its own."""
@@ -191,6 +207,12 @@ class _Scanner:
         self.between = labels.section_of(line) if not self.between else ""
         self.rule = bool(self.between)
         return self.rule
+
+
+def _prefix(line: bytes) -> bytes:
+    """What most labels are: a word and a space, with spaces before a number. A guess, which a dictionary checks."""
+    begin = len(line) - len(line.lstrip(b" ")) if line[:1] == b" " else 0
+    return line[: line.find(b" ", begin) + 1]
 
 
 def _is_whole(data: bytes) -> bool:
