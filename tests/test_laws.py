@@ -148,6 +148,7 @@ BROAD = {
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
     "integrations/mcp/server.py::answer": "an assistant gets a sentence, and the server goes on",
+    "integrations/notebook/magics.py::__call__": "a notebook shows a sentence; developers get the traceback",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 

@@ -18,6 +18,7 @@ _FOLDERS = ("bench", "compare", "plan")  # folders of this package as well, whos
 _ELSEWHERE = {
     **dict.fromkeys(("TfgpuError", "UsageError"), "tfgpu_doctor.api.errors"),
     **dict.fromkeys(("check", "diagnose", "explain"), "tfgpu_doctor.api.functions"),
+    "load_ipython_extension": "tfgpu_doctor.integrations.notebook.magics",  # for %load_ext tfgpu_doctor
 }
 
 

@@ -7,4 +7,6 @@ from tfgpu_doctor.api.functions import diagnose as diagnose
 from tfgpu_doctor.api.functions import explain as explain
 from tfgpu_doctor.api.functions import plan as plan
 
+def load_ipython_extension(shell: object) -> None: ...
+
 __version__: str

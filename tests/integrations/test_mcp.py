@@ -16,7 +16,7 @@ import jsonschema
 import mcp_types as types
 import psutil
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 from tests.bench.samples import result
@@ -33,6 +33,10 @@ from tfgpu_doctor.integrations.mcp.server import answer
 from tfgpu_doctor.integrations.mcp.tools import NAMED, TOOLS, Settings, run
 
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+PRIVATE = (
+    "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: "
+    "No such file or directory; LD_LIBRARY_PATH: /home/jdoe42/cuda/lib64"
+)
 PATIENTS = Path(__file__).parents[1] / "patients"
 ROOT = str(Path(__file__).parents[2])
 RESULT = result(bench_run("CPU"), bench_run("1 GPU")).to_json().decode()
@@ -55,7 +59,7 @@ def talk(ask: Callable[[Client], Awaitable[None]], *options: str, **variables: s
 
     async def main() -> None:
         server = StdioServerParameters(command=START[0], args=[*START[1:], *options], env=environ)
-        async with Client(server) as client:
+        async with Client(stdio_client(server)) as client:  # 2.0 takes no parameters
             await ask(client)
 
     with guarded(120, "the server", waiting=True):
@@ -289,9 +293,10 @@ def test_what_is_left_out_is_said() -> None:
 
 
 def test_private_values_do_not_leave_the_machine() -> None:
-    log = f'{NO_DEVICE}\nFile "/home/jdoe42/project/train.py", line 3\nhost: gpubox.corp.example.com jdoe42@gpubox'
-    data, page = ask("explain", text=log, facts=True)
-    assert "jdoe42" not in json.dumps(data) + page
+    for settings, leaves in ((Settings(), False), (Settings(redact=False), True)):
+        data, page = ask("explain", settings, text=PRIVATE, facts=True)
+        assert ("jdoe42" in json.dumps(data)) is leaves
+        assert ("jdoe42" in page) is leaves
     error = answer(NAMED["check"], {"files": {"/home/jdoe42/notes.doc": "x"}}, Settings())
     assert error.is_error and "jdoe42" not in text_of(error)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
+from tfgpu_doctor.api import display  # noqa: F401 - with it, notebooks show what is returned
 from tfgpu_doctor.api.errors import TfgpuError, UsageError
 from tfgpu_doctor.render.streams import Capture, capture
 

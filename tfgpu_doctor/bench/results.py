@@ -168,3 +168,7 @@ class BenchResult(Document, frozen=True):
     load_average: Amount | None = None  # of the minute before; above the number of CPUs, others waited for them, too
     # "tensorflow", "numpy", "python"
     software: Annotated[dict[str, str], public("software")] = msgspec.field(default_factory=dict)
+
+    def in_brief(self) -> str:
+        """What was measured, and on what."""
+        return f"{self.workload}; {', '.join(dict.fromkeys(run.label for run in self.runs)) or 'no runs'}"

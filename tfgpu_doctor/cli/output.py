@@ -240,7 +240,7 @@ def write(
         options: what renderers may want to know beside it.
     """
     if caller := capturing():
-        caller.results.append(result)
+        caller.results.append(_redacted(result) if redact and kind not in PUBLIC else result)
         return
     for target in targets:
         row = FORMATS[target.format]

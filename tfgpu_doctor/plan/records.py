@@ -80,6 +80,10 @@ class Plan(Document, frozen=True, kw_only=True):
     lifts: tuple[Lift, ...]  # only where there is no option: what to give up, the cheapest first
     last_driver_branch: str | None = None  # of the target's GPUs; None: they are still supported, or none is given
 
+    def in_brief(self) -> str:
+        """The first option."""
+        return self.options[0].title if self.options else "no release matches"
+
     @property
     def is_found(self) -> bool:
         """Whether the first option uses the GPU that it was asked for; that of a Mac is not the one that was named."""

@@ -38,6 +38,10 @@ class Checked(Document, frozen=True):
         """The report as JSON."""
         return self.report.to_json()
 
+    def in_brief(self) -> str:
+        """The verdict and the causes."""
+        return self.report.in_brief()
+
     @property
     def difference(self) -> Iterator[str]:
         """The changes as the lines of a patch, without their line endings."""

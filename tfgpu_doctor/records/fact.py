@@ -22,11 +22,31 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unkn
 
 
 class Document(Record, frozen=True):
-    """A record that is a file of its own."""
+    """A record that is a file of its own. Notebooks show it as a page, where something has said how."""
 
     def to_json(self) -> bytes:
         """The record as JSON."""
         return encode(self)
+
+    def in_brief(self) -> str:
+        """What it says, in a few words."""
+        return str(getattr(self, "schema", ""))
+
+    def __repr__(self) -> str:
+        """A line; the whole is some hundred kilobytes."""
+        return f"<{type(self).__name__}: {self.in_brief()}>"
+
+    def _repr_html_(self) -> str | None:
+        """What Jupyter shows; None: it shows the line."""
+        return _html[0](self) if _html else None
+
+
+_html: list[Callable[[Document], str | None]] = []  # records do not know who renders them
+
+
+def show_as_html(render: Callable[[Document], str | None]) -> None:
+    """Let notebooks show documents with `render`, which returns None for those that it does not know."""
+    _html[:] = [render]
 
 
 def encode(value: object) -> bytes:

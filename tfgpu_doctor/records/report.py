@@ -129,6 +129,11 @@ class Report(Document, frozen=True):
     undetermined: tuple[Undetermined, ...] = ()
     resolved: tuple[Resolved, ...] = ()
 
+    def in_brief(self) -> str:
+        """The verdict and the causes."""
+        causes = [finding.id for finding in self.findings if finding.root_cause]
+        return f"{self.verdict}; {', '.join(causes)}" if causes else self.verdict
+
 
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:
     """Decode a saved report; `name` and the `command` that reads it stand in the message.

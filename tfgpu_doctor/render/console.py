@@ -65,6 +65,7 @@ def console_for(stream: IO[str] | None = None) -> Console:
         markup=False,
         emoji=False,
         legacy_windows=False,
+        force_jupyter=False,  # a notebook would get each line as an output of its own
         soft_wrap=False,
     )
 

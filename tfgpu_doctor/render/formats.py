@@ -13,7 +13,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.render.shapes import Page
 
 Detail = Literal["least", "normal", "full"]  # how much of a result the text for people shows
 Shape = Literal["page", "checks", "metrics"]
@@ -88,9 +91,19 @@ def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., 
     row = FORMATS[name]
     if kind in row.own:
         return _given(_module(row.own[kind]).render, options)
-    outline = _given(getattr(_module(f"outlines.{kind.replace(' ', '_')}"), row.shows or ""), options)
+    outline = _given(_outline(kind, row.shows or ""), options)
     render = _module(row.renderer).render
     return lambda result: render(outline(result))
+
+
+def page_of(kind: str) -> Callable[[Any], Page]:
+    """What makes a page of a result of this kind, for those that show it within one of their own."""
+    found: Callable[[Any], Page] = _outline(kind, "page")
+    return found
+
+
+def _outline(kind: str, shape: str) -> Any:
+    return getattr(_module(f"outlines.{kind.replace(' ', '_')}"), shape)
 
 
 def _module(name: str) -> Any:

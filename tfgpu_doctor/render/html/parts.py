@@ -64,11 +64,12 @@ _ADDRESS = re.compile(r"https://[^\s<>\"]+")
 _STACKED = 4  # columns of a table whose rows a phone shows one below the other
 
 
-def _variables(colours: dict[str, str]) -> str:
+def variables(colours: dict[str, str]) -> str:
+    """Colours as variables of a style."""
     return " ".join(f"--{name}: {value};" for name, value in colours.items())
 
 
-_RULES = """
+RULES = """
 * { box-sizing: border-box; }
 html { color-scheme: light dark; -webkit-text-size-adjust: 100%; }
 body { margin: 0 auto; max-width: 80rem; padding: 1rem; background: var(--page); color: var(--ink);
@@ -130,7 +131,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .8rem; m
 dt { color: var(--muted); }
 dd { margin: 0; min-width: 0; }
 """
-_PHONE = """
+PHONE = """
 th[scope=row] { position: sticky; left: 0; background: var(--page); }
 th.mid, th.long { min-width: 8rem; max-width: 9rem; white-space: normal; }
 .wrapped td:last-child, .stacked td { min-width: 0; white-space: normal; overflow-wrap: anywhere; }
@@ -158,10 +159,10 @@ h2, h3, caption, summary { break-after: avoid; }
 .beside { display: block; }
 """
 STYLE = (
-    f":root {{ {_variables(LIGHT)} }}\n"
-    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
-    f"{_RULES}@media screen and (max-width: 40rem) {{{_PHONE}}}\n"
-    f"@media print {{ :root {{ {_variables(LIGHT)} color-scheme: light; }}{_PRINT}}}\n"
+    f":root {{ {variables(LIGHT)} }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {variables(DARK)} }} }}\n"
+    f"{RULES}@media screen and (max-width: 40rem) {{{PHONE}}}\n"
+    f"@media print {{ :root {{ {variables(LIGHT)} color-scheme: light; }}{_PRINT}}}\n"
 )
 
 

@@ -78,6 +78,16 @@ class Answered(NamedTuple):
         """The answer alone."""
         return encode(self.answer)
 
+    def __repr__(self) -> str:
+        """A line."""
+        return f"<Answered: {self.sheet.title}>"
+
+    def _repr_html_(self) -> str:
+        """What Jupyter shows."""
+        from tfgpu_doctor.render.html.fragment import fragment
+
+        return fragment(page(self))
+
 
 def page(answered: Answered) -> Page:
     """The whole sheet; sources folded."""

@@ -1,0 +1,247 @@
+"""Results in notebooks: a real notebook is executed by a real kernel; what it shows is read as a browser would."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.bench.samples import result, run
+from tests.cli.hostile import BOMB, offences
+from tests.healthy import MATRIX, healthy
+from tests.render.pages import Page
+from tfgpu_doctor import check, compare, explain, plan
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.integrations.notebook import magics
+from tfgpu_doctor.integrations.notebook.kernel import notes
+from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
+from tfgpu_doctor.records.fact import Document
+
+ROOT = Path(__file__).parents[2]
+NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+PRIVATE = (
+    "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: "
+    "No such file or directory; LD_LIBRARY_PATH: /home/jdoe42/cuda/lib64"
+)
+# what JupyterLab's sanitizer lets through, and the style that it takes out
+READABLE = {
+    *("div", "p", "strong", "span", "h3", "table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li", "a"),
+    *("article", "dl", "dt", "dd", "pre", "code", "details", "summary", "style"),
+}
+TENSORFLOW = '__version__ = "2.99.0"\n'  # imported by the kernel
+CELLS = (
+    "%load_ext tfgpu_doctor",
+    "%tfgpu doctor --no-import",
+    f"%%tfgpu explain -\n{NO_DEVICE}",
+    "%%tfgpu check - --kind requirements --python 3.13\ntensorflow[and-cuda]==2.16.1",
+    "found = %tfgpu plan --gpu 'RTX 3090' --driver 535 --python 3.11\nprint(found.options[0].package)",
+    "%tfgpu matrix gpu RTX 4090",
+    "%tfgpu matrix gpu RTX 4090 --format json",
+    "%tfgpu plan --gpu 'RTX 9999'",
+    "%tfgpu doctor 'x",
+    "%tfgpu explain cuda.missing",
+    "import os, tensorflow\nos.environ.update(CUDA_VISIBLE_DEVICES='1', LD_LIBRARY_PATH='/lib64')\n%tfgpu doctor",
+    "from tfgpu_doctor import explain\nexplain('TensorFlow 2.15.0')",
+)  # fmt: skip
+
+
+def executed(cells: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """The outputs of the cells, in a kernel of this Python."""
+    spec = folder / "kernels" / "tfgpu"
+    spec.mkdir(parents=True)
+    start = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": start, "display_name": "tfgpu", "language": "python"}))
+    (folder / "tensorflow.py").write_text(TENSORFLOW)
+    for name, value in {
+        "JUPYTER_PATH": folder,
+        "JUPYTER_RUNTIME_DIR": folder / "runtime",
+        "IPYTHONDIR": folder / "ipython",
+        "PYTHONPATH": ROOT,
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, timeout=120, kernel_name="tfgpu", resources={"metadata": {"path": str(folder)}}).execute()
+    return [cell.outputs for cell in notebook.cells]
+
+
+def printed(outputs: list[Any]) -> str:
+    assert {one.output_type for one in outputs} <= {"stream"}
+    return "".join(one.text for one in outputs)
+
+
+def shown(outputs: list[Any]) -> list[Page]:
+    return [Page(one.data["text/html"]) for one in outputs]
+
+
+def test_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = executed(CELLS, tmp_path, monkeypatch)
+    loaded, doctor, explained, checked, planned, matrix, as_json, refused, odd, page, imported, api = outputs
+    assert loaded == []
+    (live,) = shown(doctor)
+    assert "tfgpu doctor" in live.text and sys.executable in live.text  # the Python of the kernel
+    assert re.fullmatch(r"<Report: \w+.*>", doctor[0].data["text/plain"])
+    assert "CUDA finds no device" in shown(explained)[0].text
+    assert "has no wheel for Python 3.13" in shown(checked)[0].text
+    assert printed(planned) == "tensorflow\n"
+    assert "GeForce RTX 4090" in shown(matrix)[0].text and matrix[0].data["text/plain"][:10] == "<Answered:"
+    assert json.loads(printed(as_json))["name"] == "GeForce RTX 4090"
+    assert printed(refused).startswith("tfgpu: unknown GPU 'RTX 9999'")
+    assert printed(odd) == "tfgpu: cannot read the line: no closing quotation\n"
+    assert "How to fix it" in printed(page)
+    assert "TensorFlow" in shown(api)[0].text
+    told, report = imported
+    assert "TensorFlow 2.99.0 is already imported in this kernel." in told.data["text/plain"]
+    assert (
+        "CUDA_VISIBLE_DEVICES was not set when the kernel started and is '1' now." in Page(told.data["text/html"]).text
+    )
+    assert "LD_LIBRARY_PATH was" in told.data["text/plain"] and "tfgpu doctor" in Page(report.data["text/html"]).text
+
+
+def test_a_report_of_another_python_says_nothing_of_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell()
+    magic = Magic(shell, {"LD_LIBRARY_PATH": "/before"}, "the kernel started")
+    assert isinstance(magic("doctor --no-import"), Document)
+    assert len(shell.published) == 1
+    assert isinstance(magic(f"doctor --no-import --python {sys.executable}"), Document)
+    assert len(shell.published) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+class Shell:
+    """What the extension uses of IPython's shell."""
+
+    def __init__(self) -> None:
+        self.display_pub, self.published, self.magics = self, list[dict[str, str]](), dict[str, Any]()
+
+    def publish(self, data: dict[str, str]) -> None:
+        self.published.append(data)
+
+    def register_magic_function(self, func: Any, magic_kind: str, magic_name: str) -> None:
+        self.magics[f"{magic_name}, {magic_kind}"] = func
+
+
+def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell()
+    load_ipython_extension(shell)
+    magic = shell.magics["tfgpu, line_cell"]
+    for line, says in {
+        "docter": "No such command 'docter'. Did you mean doctor?",
+        "explain": "standard input contains no text",
+        "mcp": "an assistant starts it",
+        "doctor --from nowhere.json": "cannot read nowhere.json: No such file",
+    }.items():
+        assert magic(line) is None
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("tfgpu: ") and says in err and err.count("\n") == 1, line
+
+    def fail(error: BaseException) -> Callable[..., None]:
+        def raises(*_: object, **__: object) -> None:
+            raise error
+
+        return raises
+
+    for error, says in {
+        KeyboardInterrupt(): "tfgpu: interrupted\n",
+        RuntimeError("the roof"): "tfgpu: internal error: RuntimeError: the roof\n",
+    }.items():
+        monkeypatch.setattr(magics.Magic, "_run", fail(error))
+        assert magic("doctor") is None
+        assert capsys.readouterr().err == says
+
+
+def test_redaction_holds_for_what_is_returned() -> None:
+    magic = Magic(Shell(), {}, "")
+    private, public = magic("explain -", PRIVATE), magic("explain - --redact", PRIVATE)
+    assert isinstance(private, Document) and isinstance(public, Document)
+    assert b"jdoe42" not in public.to_json() and b"jdoe42" in private.to_json()
+
+
+DOCUMENTS = ("report", "hostile", "plan", "check", "bench", "comparison", "bench comparison")
+
+
+def documents() -> dict[str, Document]:
+    report = make_report(healthy(), MATRIX, source="live", timings={})
+    bench = result(run("CPU"), run("1 GPU"))
+    return {
+        "report": report,
+        "hostile": explain(f"{BOMB}\n{NO_DEVICE} {BOMB} </style><script>alert(1)</script><img src=x>"),
+        "plan": plan(gpu="RTX 3090", driver="535", python="3.11"),
+        "check": check(texts={f"req{BOMB}.txt": "tensorflow==2.4.1 # <b>\n"}, kind="requirements"),
+        "bench": bench,
+        "comparison": compare(report, explain(NO_DEVICE)),
+        "bench comparison": compare(bench, bench),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_result_shows_itself_without_script_and_without_a_trace_of_markup(name: str) -> None:
+    one = documents()[name]
+    source = one._repr_html_()
+    assert source is not None
+    page = Page(source)
+    assert {tag for tag, _ in page.elements} <= READABLE
+    assert len(page.all("style")) == 1 and not page.ids
+    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on") or key == "style"]
+    assert all((link["href"] or "").startswith("https://") for link in page.all("a"))
+    assert list(offences(source)) == []
+    assert len(repr(one)) < 200 and list(offences(repr(one))) == []
+
+
+def test_the_style_reaches_nothing_else_and_has_light_and_dark() -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", documents()["report"]._repr_html_() or "", re.DOTALL)
+    inner = re.sub(r"@(?:media|container)[^{]*\{", "", style)
+    selectors = [one.strip() for rule in re.findall(r"([^{}]+)\{", inner) for one in re.split(r",(?![^(]*\))", rule)]
+    assert len(selectors) > 50
+    assert [one for one in selectors if ":is(#tfgpu-result, .tfgpu-result)" not in one] == []
+    assert 'data-jp-theme-light="false"' in style and ".vscode-dark" in style and "rem;" not in style
+    assert "http" not in style and "@import" not in style and "url(" not in style
+
+
+def test_a_record_without_a_page_shows_its_line() -> None:
+    code = """
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.diagnosis.reports import make_report
+print(make_report(healthy(), MATRIX, source="live", timings={})._repr_html_())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"  # nothing has said how
+
+
+@pytest.mark.parametrize(
+    ("imported", "installed", "before", "now", "says"),
+    [
+        (None, "2.21.0", {"HOME": "/a"}, {"HOME": "/b"}, []),
+        (None, "2.21.0", {}, {"CUDA_VISIBLE_DEVICES": ""}, []),  # TensorFlow will read it
+        (None, None, {"LD_LIBRARY_PATH": "/a"}, {}, ["was '/a' when the kernel started and is not set now"]),
+        ("2.21.0", "2.21.0", {}, {}, ["2.21.0 is already imported"]),
+        ("", None, {}, {}, ["TensorFlow is already imported"]),
+        ("2.15.0", "2.21.0", {}, {}, ["already imported", "2.21.0 is installed now: restart the kernel"]),
+        ("2.21.0", None, {}, {"XLA_FLAGS": "x" * 999}, ["already imported", "XLA_FLAGS was not set when"]),
+        ("2.21.0", None, {"TOKEN": "a"}, {"TOKEN": "b", "AWS_SECRET": "c"}, ["already imported"]),
+    ],
+)
+def test_what_does_not_hold_for_the_kernel_is_said(
+    imported: str | None, installed: str | None, before: dict[str, str], now: dict[str, str], says: list[str]
+) -> None:
+    found = list(notes(imported, installed, before, now, "the kernel started"))
+    assert len(found) == len(says)
+    for sentence, part in zip(found, says, strict=True):
+        assert part in sentence and len(sentence) < 500
+
+
+def test_the_package_offers_the_extension_and_imports_nothing_for_it() -> None:
+    code = "import sys, tfgpu_doctor; print(len([name for name in sys.modules if name.startswith('tfgpu_doctor')]))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    import tfgpu_doctor
+
+    assert tfgpu_doctor.load_ipython_extension is load_ipython_extension  # type: ignore[comparison-overlap]

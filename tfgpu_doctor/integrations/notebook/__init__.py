@@ -1,0 +1,1 @@
+"""tfgpu in Jupyter: `%load_ext tfgpu_doctor`, then `%tfgpu doctor`."""
