@@ -43,7 +43,7 @@ def _content(name: str) -> str:
 def options(words: list[str]) -> str:
     """Usage, arguments, options and exit codes of a command; of a group, what its commands have in common."""
     command, path = _find(words)
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and not command.invoke_without_command:
         return "\n".join(_of_a_group(command, path))
     return "\n".join(["```text", _usage(command, path), "```", "", *_table(_rows(command)), "", *_exit_codes(command)])
 
@@ -137,7 +137,7 @@ def formats(_words: list[str]) -> str:
 
 def _offered(command: click.Command) -> set[str]:
     """What --format of a command takes; of a group, of all its commands."""
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and not command.invoke_without_command:
         context = click.Context(command)
         commands = [command.get_command(context, name) for name in command.list_commands(context)]
         return {name for found in commands if found for name in _offered(found)}

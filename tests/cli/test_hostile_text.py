@@ -58,6 +58,9 @@ BASES: dict[str, tuple[str, ...]] = {
     "bench show": ("bench.json",),
     "smoke": ("--python", "/nowhere/python"),
     "compare": ("report.json", "other.json"),
+    "fleet": ("report.json", "bench.json"),
+    "fleet collect": ("--slurm", "--nodes", "2", "--print"),
+    "mcp": ("--python", "/nowhere/python"),
     "completion": ("bash",),
     "help": ("doctor",),
 }
@@ -164,6 +167,14 @@ def test_smoke_results(form: str, folder: Path, capsys: pytest.CaptureFixture[st
     assert list(offences(shown, form)) == [] and "PWN" in shown
 
 
+@pytest.mark.parametrize("form", choices("fleet"))
+def test_fleets(folder: Path, form: str) -> None:
+    lines = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
+    (folder / "fleet.jsonl").write_bytes(b"\n".join(lines))
+    shown = harmless(folder, "fleet", "fleet.jsonl", "report.json", f"{BOMB}.json", "--format", form, "--no-redact")
+    assert "PWN" in shown
+
+
 def test_pasted_texts(folder: Path) -> None:
     """Files get what the streams would get."""
     targets = [word for form in choices("report") for word in ("--format", form, "--output", f"out.{form}")]
@@ -222,7 +233,7 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[t
         assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield (*path, name), command
 
 
@@ -334,6 +345,7 @@ def test_every_format_is_tried() -> None:
         "bench",
         "bench comparison",
         "smoke",
+        "fleet",
         "plan",
         "matrix",
     }

@@ -35,6 +35,8 @@ OTHERS = {
     "bench show": ["good.json"],
     "compare": ["good.json", "good.json"],
     "install": ["environment", "--dry-run"],
+    "fleet": ["good.json"],
+    "fleet collect": ["--slurm", "--nodes", "2"],
 }
 INSTEAD = {"doctor --from": [], "compare --history": [], "check files": ["--kind", "requirements"]}
 # names that are no characters of a command line, or that another check of the name comes before
@@ -46,7 +48,8 @@ OF_FOLDERS = (
 LATER = {"a pipe without a writer", "/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/proc/kmsg"}
 
 
-UNREAD = {"bench show --matrix"}  # without --html
+# the first without --html; the files of a fleet are told in its result (tests/cli/test_fleet_cli.py)
+UNREAD = {"bench show --matrix", "fleet files"}
 
 
 class Named(NamedTuple):
@@ -61,7 +64,7 @@ class Named(NamedTuple):
     @property
     def is_written(self) -> bool:
         kept = str(self).startswith("bench ") and self.parameter.opts[0] == "--history"
-        return kept or self.parameter.opts[0] in ("--output", "--html", "--profile")
+        return kept or self.parameter.opts[0] in ("--output", "--html", "--profile", "--save-baseline")
 
     @property
     def is_folder(self) -> bool:
@@ -83,7 +86,7 @@ def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.C
         assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, f"{above}{name} ")
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield f"{above}{name}", command
 
 

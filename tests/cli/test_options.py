@@ -39,12 +39,13 @@ DIFFERENT = {
     "--gpu": "a machine may have several; the matrix is asked for one",
     "--compute-capability": "as --gpu",
     "--factor": "compare refuses infinity, too, and says what 1.05 means",
+    "--baseline": "times of one machine, or all that a fleet has",
     "--platform": "the list of releases can show all",
 }
 # the same option in a command that describes it by what it does there
 HELP_DIFFERS = {
     *("--python", "--require-gpus", "--from", "--model", "--xla", "--virtual-gpus", "--verbose", "--factor", "--gpu"),
-    *("--compute-capability", "--driver", "--tensorflow", "--cuda", "--cudnn"),
+    *("--compute-capability", "--driver", "--tensorflow", "--cuda", "--cudnn", "--timeout", "--output", "--redact"),
 }
 
 
@@ -356,7 +357,7 @@ def test_every_text_has_less_and_more() -> None:
     assert both == {path for path, name, one in options() if name == "--verbose"}
     benches = {f"bench {name}" for name in (*WORKLOADS, "show")}
     answers = {path for path, *_ in options() if path.startswith("matrix ")}
-    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare", *benches, *answers}
+    assert both == {"doctor", "explain", "plan", "check", "smoke", "compare", "fleet", *benches, *answers}
 
 
 def test_quiet_is_shorter(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ KINDS = {
     "BenchComparison": "bench comparison",
     "BenchResult": "bench",
     "Plan": "plan",
+    "Fleet": "fleet",
 }
 
 

@@ -22,6 +22,7 @@ from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.render.test_check_formats import BROKEN, FINE
 from tests.render.test_compare_text import CASES
+from tests.render.test_fleet_text import fleets
 from tests.render.test_junit import valid
 from tests.render.test_plan_text import SITUATIONS
 from tests.render.test_smoke_text import SMOKES
@@ -42,6 +43,7 @@ TYPES = {
     "report comparison": "Comparison",
     "bench": "BenchResult",
     "bench comparison": "BenchComparison",
+    "fleet": "Fleet",
     "plan": "Plan",
     "matrix": "Answered",
 }
@@ -57,6 +59,7 @@ def results(kind: str) -> dict[str, Any]:
         "smoke": lambda: (SMOKES["two-gpus"], SMOKES["no-tensorflow"]),
         "report comparison": lambda: (_compared("nothing"), _compared("numpy")),
         "bench": lambda: (four(), failures()),
+        "fleet": lambda: (fleets()["clean"], fleets()["many-problems"]),
         "plan": lambda: (_plan("a-blackwell-card"), _plan("a-fermi-card")),
         "bench comparison": lambda: (COMPARISONS["compare-across"], COMPARISONS["compare-all"]),
     }

@@ -95,7 +95,7 @@ def test_every_renderer_is_there_and_documented() -> None:
 def test_each_command_offers_what_its_results_can_be_shown_in() -> None:
     assert choices() == ("text", "json")
     every = tuple(FORMATS)
-    assert choices("report") == choices("smoke") == tuple(name for name in every if name != "sarif")
+    assert choices("report") == choices("smoke") == choices("fleet") == tuple(name for name in every if name != "sarif")
     assert set(every) - set(choices("check")) == {"prometheus"}
     assert set(every) - set(choices("report comparison")) == {"sarif", "prometheus"}
     assert set(every) - set(choices("bench comparison")) == set(every) - set(choices("bench")) == {"sarif"}

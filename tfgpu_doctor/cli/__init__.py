@@ -32,6 +32,9 @@ COMMANDS = {
         "tfgpu_doctor.cli.smoke", "Test in a minute that TensorFlow works on the GPUs of this machine, for CI."
     ),
     "compare": LazyCommand("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
+    "fleet": LazyCommand(
+        "tfgpu_doctor.cli.fleet", "Find the odd nodes of a cluster, and why, from the reports of all nodes."
+    ),
     "mcp": LazyCommand(
         "tfgpu_doctor.integrations.mcp.command",
         "Let an assistant diagnose, plan and check, over the Model Context Protocol.",

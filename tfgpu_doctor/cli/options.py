@@ -98,8 +98,8 @@ def _suggested(command: click.Command, ctx: click.Context, error: click.NoSuchOp
     return click.NoSuchOption(error.option_name, f"{error.message}{meant}", ctx=error.ctx) if meant else error
 
 
-class Command(click.Command):
-    """A command; what it refuses names the variables that take part in it."""
+class _Checked(click.Command):
+    """What commands and groups share; what one refuses names the variables that take part in it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options. Raises click.UsageError: one of them does not exist, or has no such value."""
@@ -128,17 +128,14 @@ class Command(click.Command):
             ) from error
 
 
-class Group(click.Group):
+class Command(_Checked):
+    """A command."""
+
+
+class Group(_Checked, click.Group):
     """A group of commands that suggests one for a name that it does not have."""
 
     command_class = Command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options. Raises click.UsageError: one of them does not exist."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            raise _suggested(self, ctx, error) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -28,7 +28,6 @@ from tfgpu_doctor.records.report import (
     EXIT_UNKNOWN,
     FailOn,
     Finding,
-    MatrixInfo,
     Report,
     Severity,
     Tool,
@@ -66,7 +65,7 @@ def compare(
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
-        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
+        matrix=matrix.info,
         created=created,
         good=_side(good, names[0], before),
         bad=_side(bad, names[1], after),

@@ -25,7 +25,6 @@ from tfgpu_doctor.records.report import (
     Edit,
     Finding,
     Fix,
-    MatrixInfo,
     Report,
     Resolved,
     Severity,
@@ -57,7 +56,7 @@ def judge(
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
-        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
+        matrix=matrix.info,
         created=created,
         source="text",
         verdict=_verdict(findings, any(one.judged for one in views) and not answers.open),

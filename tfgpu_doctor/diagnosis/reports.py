@@ -10,7 +10,7 @@ from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Known, lists_gpu, value_or
-from tfgpu_doctor.records.report import SCHEMA, MatrixInfo, Report, Tool, judge
+from tfgpu_doctor.records.report import SCHEMA, Report, Tool, judge
 
 
 def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
@@ -51,7 +51,7 @@ def make_report(
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
-        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
+        matrix=matrix.info,
         created=now(),
         source=source,
         verdict=judge(diagnosis.findings, works=works(facts, require_gpus)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import exp, lgamma, log, log1p
 from typing import Literal, NamedTuple
 
 from tfgpu_doctor.compare.words import entries, short
@@ -14,13 +15,14 @@ from tfgpu_doctor.fleet.majority import SEVERAL, Usual, rare, usual
 from tfgpu_doctor.fleet.nodes import Machine
 from tfgpu_doctor.fleet.results import GpuValues
 from tfgpu_doctor.fleet.siblings import Siblings
-from tfgpu_doctor.fleet.values import ABSENT, Leaf, Value, compared, gpu_fields, paths
+from tfgpu_doctor.fleet.values import ABSENT, Leaf, Value, compared, gpu_fields, path_of, paths
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import about
 from tfgpu_doctor.records.units import count
 
 _LONG = 200  # characters of a value, of which only the difference is shown
 _MISSING = Value(ABSENT)
+_BY_CHANCE = 0.001  # probability of what is called odd to be none, where it varies among nodes of other kinds
 _Owner = tuple[Machine, int]  # a GPU: its node, and its number there
 Judge = Callable[[str, dict[Value, int]], Usual | None]  # (id, how many have which value) → what is usual
 
@@ -52,9 +54,17 @@ class _Of(NamedTuple):
     weights: list[list[Machine]]  # nodes of each leaf
 
 
-def of_siblings(kin: Siblings) -> Iterator[Difference]:
-    """All differences within siblings."""
-    yield from of_nodes(kin, _by_majority, "difference", "")
+def of_siblings(kin: Siblings, others: Variety) -> Iterator[Difference]:
+    """All differences within siblings; `others`, what varies among siblings of another kind, can vary here, too."""
+
+    def judge(identity: str, counts: dict[Value, int]) -> Usual | None:
+        found = _by_majority(identity, counts)
+        if found is None or not found.odd:
+            return found
+        odd = frozenset(one for one in found.odd if not others.explains(identity, one, counts[one], found.known, kin))
+        return found._replace(odd=odd)
+
+    yield from of_nodes(kin, judge, "difference", "")
     yield from of_gpus(kin, _by_majority, "difference", "")
     by_hardware: dict[str, list[Machine]] = {}
     for one in kin.odd:
@@ -75,6 +85,57 @@ def hardware_differs(
 
 def _by_majority(identity: str, counts: dict[Value, int]) -> Usual | None:
     return usual(counts, compared(identity).tolerance)
+
+
+class Variety:
+    """What varies by nature among the siblings of each kind.
+
+    Of six nodes of one kind, five may have a package by chance, which about half of all other nodes have.
+    """
+
+    def __init__(self, every: Iterable[Siblings]) -> None:
+        """Take all siblings."""
+        self._every = tuple(every)
+        self._known: dict[tuple[int, str], dict[str, dict[Value, int]]] = {}
+
+    def explains(self, identity: str, value: Value, many: int, known: int, kin: Siblings) -> bool:
+        """Whether so few of so many may have this value by chance, as often as it is among nodes of other kinds."""
+        having = of = 0
+        for other in self._every:
+            counts = self._counts(other, identity) if other is not kin else {}
+            found = _by_majority(identity, counts)
+            every = sum(counts.values())
+            # what all have but odd ones does not vary there
+            if counts.get(value) and (found is None or found.having + sum(counts[one] for one in found.odd) < every):
+                having, of = having + counts[value], of + every
+        return having > 0 and at_most(many, known, having / of) > _BY_CHANCE
+
+    def _counts(self, kin: Siblings, identity: str) -> dict[Value, int]:
+        path = path_of(identity)
+        key = (id(kin), path)
+        if key not in self._known:
+            leaves = _by_leaf(paths().index(path), _by_profile(kin.members))
+            weights = [len(machines) for _, machines in leaves]
+            by_id = _by_id(leaves).items()
+            self._known[key] = {
+                one: _with_absent({v: sum(weights[p] for p in places) for v, places in by_value.items()}, sum(weights))
+                for one, by_value in by_id
+            }
+        return self._known[key].get(identity, {})
+
+
+def at_most(many: int, known: int, share: float) -> float:
+    """The probability that at most `many` of `known` have what this share has (binomial)."""
+    if not 0 < share < 1:
+        return float(share <= 0 or many >= known)
+    logs = (lgamma(known + 1) - lgamma(k + 1) - lgamma(known - k + 1) for k in range(many + 1))
+    return min(1.0, sum(exp(one + k * log(share) + (known - k) * log1p(-share)) for k, one in enumerate(logs)))
+
+
+def _with_absent(counts: dict[Value, int], known: int) -> dict[Value, int]:
+    """With the nodes that do not have an element."""
+    absent = known - sum(counts.values())
+    return {**counts, _MISSING: counts.get(_MISSING, 0) + absent} if absent else counts
 
 
 # ------------------------------------------------------------------------------------------------------ nodes
@@ -121,9 +182,7 @@ def _of_path(leaves: list[tuple[Leaf, list[Machine]]], judge: Judge) -> Iterator
     known = sum(map(len, weights))
     for identity, by_value in _by_id(leaves).items():
         counts = {value: sum(len(weights[one]) for one in places) for value, places in by_value.items()}
-        if absent := known - sum(counts.values()):
-            counts[_MISSING] = counts.get(_MISSING, 0) + absent
-        found = judge(identity, counts)
+        found = judge(identity, _with_absent(counts, known))
         if found is not None and found.odd:
             odd = {value: by_value[value] for value in found.odd if value in by_value}
             if _MISSING in found.odd:

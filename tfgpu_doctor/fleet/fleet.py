@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.fleet.baseline import Baseline, against, centres
-from tfgpu_doctor.fleet.differences import Difference, of_siblings
+from tfgpu_doctor.fleet.differences import Difference, Variety, of_siblings
 from tfgpu_doctor.fleet.expectations import Expectation, unmet
 from tfgpu_doctor.fleet.grouping import groups
 from tfgpu_doctor.fleet.nodes import Machine, machines
@@ -91,8 +91,10 @@ def _differences(found: tuple[Machine, ...], baseline: Baseline | None, mads: fl
     if baseline is not None:
         yield from against(baseline, found)
     else:
-        for kin in siblings(found):
-            yield from of_siblings(kin)
+        every = siblings(found)
+        variety = Variety(every)
+        for kin in every:
+            yield from of_siblings(kin, variety)
     yield from slow(found, mads, centres(baseline), baseline.name if baseline else "")
     yield from without_speed(found)
 

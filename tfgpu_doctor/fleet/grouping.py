@@ -17,6 +17,7 @@ from tfgpu_doctor.fleet.nodes import Machine
 from tfgpu_doctor.fleet.records import Group, Kind, Member
 from tfgpu_doctor.fleet.repairs import repair
 from tfgpu_doctor.fleet.results import Found
+from tfgpu_doctor.fleet.values import label
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.units import count
 
@@ -82,7 +83,8 @@ def _of_difference(one: Difference) -> _Cause:
         severity=Severity.ERROR if grave else Severity.WARNING,
         layer=one.layer,
         title=one.title,
-        expected=one.expected,
+        # a version by itself could be an address
+        expected=f"{label(one.id)} {one.expected}" if one.id.startswith("python.packages.") else one.expected,
         source=one.source,
         cause=one.cause
         or "nodes of one kind should be alike: what differs is a mistake, a defect or a change half done",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tfgpu_doctor.records.about import public
+from tfgpu_doctor.records.about import HOST, private, public
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Severity, Tool
@@ -32,7 +32,7 @@ class NodeResult(Document, frozen=True):
     """A line that `tfgpu fleet collect` writes: one node, and its result or why there is none."""
 
     schema: Literal["tfgpu.node/1"]
-    node: str  # as whoever started it calls the node
+    node: Annotated[str, private("node", unit=HOST)]  # as whoever started it calls the node
     # of tfgpu doctor, smoke or bench, as JSON; a default that the schema need not show
     result: msgspec.Raw = msgspec.field(default_factory=lambda: NO_RESULT)
     failure: str | None = None  # "did not answer within 120 s"
@@ -41,7 +41,7 @@ class NodeResult(Document, frozen=True):
 class Node(Record, frozen=True):
     """One node, and what its results say in few words."""
 
-    name: str  # "gpu-017"; unique in the fleet
+    name: Annotated[str, private("name", unit=HOST)]  # "gpu-017"; unique in the fleet
     source: str  # where its result was read: "reports/gpu-017.json", "standard input, line 12"
     results: Annotated[tuple[str, ...], public("kinds of results")]  # of "doctor", "smoke", "bench"
     verdict: Annotated[NodeVerdict, public("verdict")]
@@ -64,7 +64,7 @@ class Unreadable(Record, frozen=True):
 class Value(Record, frozen=True):
     """A value that nodes have."""
 
-    value: str  # "580.65.06"; "absent"
+    value: Annotated[str, public("value")]  # "580.65.06"; "absent"
     nodes: Annotated[int, public("number of nodes")]
 
 
@@ -82,7 +82,7 @@ class Common(Record, frozen=True):
 class Member(Record, frozen=True):
     """A node of a group, and what was found on it."""
 
-    node: str
+    node: Annotated[str, private("node", unit=HOST)]
     found: str  # "driver 550.54.15"; the measured value with its unit
 
 

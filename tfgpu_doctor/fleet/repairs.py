@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable
 
 from tfgpu_doctor.fleet.differences import Difference
-from tfgpu_doctor.fleet.values import ABSENT, Value, paths
+from tfgpu_doctor.fleet.values import ABSENT, Value, label, paths
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import major
 
@@ -85,7 +85,7 @@ def _package(one: Difference) -> tuple[Fix, ...]:
     requirement = shlex.quote(f"{name}=={one.expected}")
     return (
         Fix(
-            text=f"Install the version of the other nodes: {one.expected}",
+            text=f"Install what the other nodes have, version {one.expected}",
             commands=(f"{python} -m pip install {requirement}",),
         ),
     )
@@ -171,8 +171,22 @@ def _hardware_error(_: Difference) -> tuple[Fix, ...]:
     )
 
 
+def _compute_mode(one: Difference) -> tuple[Fix, ...]:
+    mode = one.expected.upper().replace(" ", "_")
+    if mode not in ("DEFAULT", "EXCLUSIVE_PROCESS", "PROHIBITED"):
+        return _same_as_others(one)
+    text = f"Set the compute mode of the other nodes: {one.expected}"
+    return (Fix(text=text, commands=(f"sudo nvidia-smi -c {mode}",)),)
+
+
+def _parts(what: str, *commands: str) -> Callable[[Difference], tuple[Fix, ...]]:
+    text = f"See which {what} the node has and whether the firmware disables some; replace what is broken"
+    return lambda _: (Fix(text=text, commands=commands),)
+
+
 def _same_as_others(one: Difference) -> tuple[Fix, ...]:
-    field = one.id if one.expected in ("", ABSENT) else f"{one.id}, which is {one.expected} elsewhere"
+    name = label(one.id)
+    field = name if one.expected in ("", ABSENT) else f"{name}, which is {one.expected} elsewhere"
     return (Fix(text=f"Give the node the image and the settings of the others ({field})"), _CHECK)
 
 
@@ -192,7 +206,7 @@ _BY_ID: dict[str, Callable[[Difference], tuple[Fix, ...]]] = {
     "gpus.mig_mode": _MIG,
     "gpus.mig_instances": _setting("See the instances, and create those of the other nodes", "nvidia-smi mig -lgi"),
     "gpus.persistence_mode": _switch("persistence mode", "-pm", ""),
-    "gpus.compute_mode": _setting("Set the compute mode of the other nodes", "sudo nvidia-smi -c DEFAULT"),
+    "gpus.compute_mode": _compute_mode,
     "gpus.power_limit": _power,
     "gpus.sm_clock_max": _setting("Undo clocks that were locked", "sudo nvidia-smi -rgc"),
     "gpus.memory_clock_max": _setting("Undo clocks that were locked", "sudo nvidia-smi -rmc"),
@@ -207,4 +221,6 @@ _BY_ID: dict[str, Callable[[Difference], tuple[Fix, ...]]] = {
     "gpus.fault": _hardware_error,
     "driver.xid_events": _hardware_error,
     "host.kernel": _kernel,
+    "host.memory": _parts("memory modules", "sudo dmidecode -t memory", "free -h"),
+    "host.cpus": _parts("CPUs", "lscpu", "nproc", "cat /sys/fs/cgroup/cpu.max"),
 }

@@ -102,7 +102,7 @@ def slow(machines: Iterable[Machine], mads: float, known: dict[RunKey, Centre], 
         for one in measured:
             far, share = found.below(one.value)
             if far > mads and share >= LEAST:
-                text = f"{quantity(one.value, key.unit)}, {approximate(far)} MADs ({share:.0%}) below"
+                text = f"{quantity(one.value, key.unit)}, {approximate(far)} MADs ({100 * share:.0f} %) below"
                 told = f"{one.device}: {text}" if one.device else text
                 by_node.setdefault(one.machine.name, (one.machine, []))[1].append(told)
         if by_node:

@@ -28,7 +28,7 @@ _NOT_COMPARED = frozenset({"messages", "python.kernels", "python.elsewhere"})
 _COMPARED_OF_GPUS = frozenset({"pcie_width", "nvlinks"})
 _NOT_OF_GPUS = frozenset({"index"})
 _NEAR = {"bytes": 0.03, "MHz": 0.01, "W": 0.01}  # relative; kernels reserve a little more or less memory
-_XID = re.compile(r"Xid[^:\n]{0,80}: (\d{1,4})\b")
+_XID = re.compile(r"Xid \([^)\n]{0,80}\): (\d{1,4})\b")  # "NVRM: Xid (PCI:0000:65:00): 79, pid=1234, …"
 
 
 class Value(NamedTuple):
@@ -91,7 +91,7 @@ def compared(identity: str) -> Compared:
         field = about(identity)
         observed = field.grade == "observation"
         return Compared(identity, "GPU", field.label, field.unit, f"gpus.{_WITH.get(name, name)}", observed)
-    path = _path_of(identity)
+    path = path_of(identity)
     field, key = about(path), identity[len(path) + 1 :]
     label = field.element.format(key).rstrip(":") if key else field.label
     layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
@@ -100,8 +100,20 @@ def compared(identity: str) -> Compared:
     return Compared(identity, layer, label, unit, group, observed)
 
 
-def _path_of(identity: str) -> str:
-    return next(path for path in (*paths(), "messages") if identity == path or identity.startswith(f"{path}."))
+def path_of(identity: str) -> str:
+    """The fact that an id is of, or of whose elements one is. Raises KeyError: of none."""
+    for path in (*paths(), "messages"):
+        if identity == path or identity.startswith(f"{path}."):
+            return path
+    raise KeyError(identity)
+
+
+def label(identity: str) -> str:
+    """What people call a fact; what is none, by its id."""
+    try:
+        return compared(identity).label
+    except KeyError:
+        return identity
 
 
 # fields of a GPU that one setting changes together

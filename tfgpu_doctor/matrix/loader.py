@@ -20,7 +20,7 @@ from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.gpu_names import NameIndex
 from tfgpu_doctor.matrix.instances import InstanceIndex
 from tfgpu_doctor.matrix.parsing import MatrixError, parse
-from tfgpu_doctor.matrix.rows import Gpu, Library, Release, build_release, spelled_out, within
+from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
     Architecture,
     CudaToolkit,
@@ -33,23 +33,11 @@ from tfgpu_doctor.matrix.schema import (
     ReleaseRow,
     SourceOnly,
 )
+from tfgpu_doctor.records.report import MatrixInfo
 from tfgpu_doctor.records.versions import at_least, minor
 from tfgpu_doctor.records.yaml_nodes import shortened
 
-__all__ = [
-    "Architecture",
-    "CudaToolkit",
-    "CudnnRelease",
-    "Gpu",
-    "KnownIssue",
-    "Library",
-    "Matrix",
-    "MatrixError",
-    "Peak",
-    "Release",
-    "bundled_path",
-    "parse",
-]
+__all__ = ["CudaToolkit", "CudnnRelease", "Gpu", "KnownIssue", "Matrix", "MatrixError", "Release", "parse"]
 
 LARGEST = 16 << 20  # bytes of a file; the bundled matrix has 0.4 MB
 MOST_CONTRADICTIONS = 20  # that are looked for
@@ -66,6 +54,11 @@ class Matrix:
         self.layers: tuple[str, ...] = ()  # files laid over the bundled matrix
         self._releases: dict[tuple[str, str, str], Release] = {}
         self._sorted: dict[tuple[str | None, str | None], tuple[Release, ...]] = {}
+
+    @property
+    def info(self) -> MatrixInfo:
+        """What results say of the matrix that they rest on."""
+        return MatrixInfo(revision=self.revision, source=", ".join(self.layers) or "bundled")
 
     @classmethod
     def load(cls, *layers: str | None) -> Matrix:

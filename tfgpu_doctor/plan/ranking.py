@@ -33,7 +33,7 @@ from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target, TargetError, as_typed
 from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
 from tfgpu_doctor.records.facts import Facts, value_or
-from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
+from tfgpu_doctor.records.report import Fix, Tool
 from tfgpu_doctor.records.versions import major, minor
 
 CHANGES: tuple[tuple[Kind, frozenset[str]], ...] = (
@@ -118,7 +118,7 @@ def make_plan(
     return Plan(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
-        matrix=MatrixInfo(revision=matrix.revision, source=", ".join(matrix.layers) or "bundled"),
+        matrix=matrix.info,
         target=target,
         described=state is None,
         tensorflow=None if specifier is None else str(specifier),

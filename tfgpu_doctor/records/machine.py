@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tfgpu_doctor.records.about import private, public
+from tfgpu_doctor.records.about import HOST, private, public
 from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 
 # --------------------------------------------------------------------------------------- host
@@ -49,7 +49,7 @@ class Host(Record, frozen=True):
     """The machine or container below Python."""
 
     # "node-17"; of a container, its own
-    name: Annotated[Fact[str], private("host name", grade="noise", group="system")] = NOT_EXAMINED
+    name: Annotated[Fact[str], private("host name", unit=HOST, grade="noise", group="system")] = NOT_EXAMINED
     # "linux", "windows", "wsl2", "macos"
     os: Annotated[Fact[str], public("operating system", group="system")] = NOT_EXAMINED
     # "x86_64", "aarch64", "arm64", "amd64" as the kernel says it, in lower case

@@ -24,6 +24,7 @@ PUBLIC_HOSTS = re.compile(
 BUCKETS = re.compile(r"^storage\.(?:googleapis|cloud\.google)\.com$", _I)
 _A_VERSION_BEFORE = re.compile(
     r"(?:version|release|[<>~!=]=|\bv|-cu\d\d|\bnvidia-[\w.+-]*|\blib(?:cu|nv|nccl|npp)[\w.+-]*|\btensorrt[\w.+-]*"
+    r"|(?:-cu\d\d|\bnvidia-[\w.+-]*) \d[\d.]{2,20} instead of"
     r"|\bcu(?:da|dnn|blas|fft|rand|solver|sparse|pti)[\w.+-]*|\bnv(?:jitlink|rtc|cc|tx)[\w.+-]*)[\s(:='\",]*$",
     _I,
 )

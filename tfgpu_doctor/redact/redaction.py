@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tfgpu_doctor.records.about import HOST
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.redact import addresses, paths, places, remotes, secrets
 from tfgpu_doctor.redact.known_names import KnownNames
@@ -68,6 +69,8 @@ class Redactor:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
         if not text:
             return text
+        if name == HOST:
+            return text if PLACEHOLDER.fullmatch(text) or text.lower() in NOBODY else self._name("host", text)
         if name and secrets.SECRET_NAME.search(name):
             return self._name("secret", text)
         key = (text, name, self._own)
@@ -105,6 +108,8 @@ class Redactor:
     # ------------------------------------------------------------------------------------------------ learning
 
     def _learn(self, field: str, text: str) -> None:
+        if field == HOST:
+            self._add("host", text)
         if text in self._read and field not in fields_of_paths():
             return
         self._learn_paths(field, text)

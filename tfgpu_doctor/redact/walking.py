@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tfgpu_doctor.records.about import closed_fields, described, public_fields, records_in
+from tfgpu_doctor.records.about import HOST, closed_fields, described, host_fields, public_fields, records_in
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.redact.vocabulary import is_public_text
@@ -23,7 +23,7 @@ class Field(NamedTuple):
 
     field: str
     value: Any
-    name: str  # that of the fact, for its value
+    name: str  # that of the fact, for its value; HOST of a name of a host
     public: bool
 
 
@@ -36,7 +36,8 @@ def fields_of(record: Struct, name: str = "", public: bool = False) -> Iterator[
         if (kind, field) in _VALUES:
             yield Field(field, value, name, public)
         elif field not in closed:
-            yield Field(field, value, field, field in declared or (kind, field) == _GRADE)
+            called = HOST if field in host_fields(kind) else field
+            yield Field(field, value, called, field in declared or (kind, field) == _GRADE)
 
 
 def private_texts(value: Any, name: str = "", public: bool = False) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[Shape, ...]] = {
     "report comparison": ("page", "checks"),
     "bench": ("page", "checks", "metrics"),
     "bench comparison": ("page", "checks", "metrics"),
+    "fleet": ("page", "checks", "metrics"),
     "plan": ("page",),
     "matrix": ("page",),
 }
@@ -59,6 +60,7 @@ _ROWS = (
             "report comparison": "terminal.compare",
             "bench": "terminal.bench_sweep",
             "bench comparison": "terminal.bench_compare",
+            "fleet": "terminal.fleet",
             "plan": "terminal.plan",
             "matrix": "terminal.matrix",
         },

@@ -1,1 +1,207 @@
-"""`tfgpu fleet`: many nodes as one picture, and how their reports are collected."""
+"""`tfgpu fleet`: what many nodes reported, which of them are odd, and `tfgpu fleet collect`, which asks them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
+from tfgpu_doctor.cli.options import option
+from tfgpu_doctor.cli.output import (
+    Output,
+    check_writable,
+    detail_options,
+    fail_on_option,
+    output_options,
+    pair_outputs,
+    redact_option,
+    write,
+)
+from tfgpu_doctor.cli.values import Listed
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.fleet.baseline import Baseline
+    from tfgpu_doctor.fleet.expectations import Expectation
+    from tfgpu_doctor.fleet.results import Gathered
+    from tfgpu_doctor.records.report import FailOn
+    from tfgpu_doctor.render.formats import Detail
+
+COMMANDS = {
+    "collect": LazyCommand(
+        "tfgpu_doctor.cli.fleet.collect", "Run doctor, smoke or bench once on each node of a Ray or Slurm cluster."
+    ),
+}
+_LARGEST_BASELINE = 64 * 2**20  # bytes; that of 100 kinds of hardware is a hundredth of it
+
+
+class _Fleet(LazyGroup):
+    """A command over files that has commands of its own: its first word is one of them, or a file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options and files; before a command of its own there are none."""
+        own = args if args[:1] and args[0] in COMMANDS else []
+        super().parse_args(ctx, [] if own else args)
+        ctx.args = own
+        return own
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command of its own that is named, or itself."""
+        if not ctx.args:
+            return super().invoke(ctx)
+        name, *words = ctx.args
+        command = self.get_command(ctx, name)
+        assert command is not None
+        ctx.invoked_subcommand = name
+        with command.make_context(name, words, parent=ctx) as inner:
+            return inner.command.invoke(inner)
+
+
+class _Files(click.Argument):
+    """Of the group itself: its commands take none."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """What the usage line shows."""
+        return super().get_usage_pieces(ctx) if ctx.command.name == "fleet" else []
+
+
+@click.group(
+    "fleet",
+    cls=_Fleet,
+    table=COMMANDS,
+    invoke_without_command=True,
+    subcommand_metavar="",
+    context_settings={"allow_interspersed_args": True},
+    short_help="Find the odd nodes of a cluster, and why, from the reports of all nodes.",
+    epilog="Examples: tfgpu fleet reports/; srun --label tfgpu doctor --format json | tfgpu fleet - "
+    "--expect gpus=8,driver=580; tfgpu fleet collect --ray auto | tfgpu fleet -",
+)
+@click.argument("files", cls=_Files, metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
+@option(
+    "--expect",
+    "wishes",
+    metavar="NAME=VALUE,...",
+    type=Listed(),
+    help="What must hold on every node, as in gpus=8,driver=580,ecc=on; >, >=, <, <= and != compare, too.",
+)
+@option("--baseline", metavar="FILE", type=click.Path(), help="Compare with a baseline, not with what most nodes have.")
+@option(
+    "--save-baseline",
+    "saved",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Write a baseline: what most nodes have, and how fast they are.",
+)
+@option(
+    "--mads",
+    metavar="X",
+    type=click.FloatRange(min=1, max=1000),
+    help="How many scaled MADs below its siblings a run is slow.  [default: 5]",
+)
+@fail_on_option
+@redact_option
+@partial(detail_options, more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.")
+@output_options("fleet")
+@click.pass_context
+def command(
+    context: click.Context,
+    files: tuple[str, ...],
+    wishes: tuple[str, ...],
+    baseline: str | None,
+    saved: str | None,
+    mads: float | None,
+    fail_on: FailOn,
+    redact: bool | None,
+    detail: Detail | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+) -> None:
+    """Show what the nodes of a cluster have in common, which nodes differ, in what, and how to repair them.
+
+    FILE holds results of tfgpu doctor, smoke or bench as JSON: one, several, or one on a line, as srun, kubectl,
+    ansible, pdsh, Ray and tfgpu fleet collect print them, with the names of nodes in front or without. Of a FOLDER all
+    such files are read; - is standard input.
+
+    Nodes with the same GPUs are siblings. What few of them have is a difference; a run is slow if it is more than
+    --mads below those of its siblings.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem or a difference at or above --fail-on, 2 wrong usage, 3
+    could not determine: a result cannot be read, or a node does not know.
+    """
+    targets = pair_outputs(formats, outputs, "fleet")
+    if not files:
+        raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
+    if list(files).count("-") + (baseline == "-") > 1:
+        raise click.UsageError("only one of the files can be standard input (-)")
+    expectations = _expectations(wishes)
+    wanted = _baseline(baseline) if baseline is not None else None
+    if saved is not None:
+        check_writable("--save-baseline", saved)
+    context.exit(_run(files, expectations, wanted, saved, mads, fail_on, redact, detail or "normal", targets))
+
+
+def _run(
+    files: tuple[str, ...],
+    expectations: tuple[Expectation, ...],
+    baseline: Baseline | None,
+    saved: str | None,
+    mads: float | None,
+    fail_on: FailOn,
+    redact: bool | None,
+    detail: Detail,
+    targets: list[Output],
+) -> int:
+    from tfgpu_doctor.cli.layers import load_matrix
+    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.fleet.fleet import MADS, exit_code, judge_fleet
+    from tfgpu_doctor.fleet.reading import read_fleet
+
+    gathered = read_fleet(files)
+    found = judge_fleet(
+        gathered,
+        load_matrix(None).info,
+        now(),
+        baseline=baseline,
+        expectations=expectations,
+        mads=MADS if mads is None else mads,
+    )
+    if saved is not None:
+        _save(gathered, saved)
+    write(found, "fleet", targets, redact=redact, fail_on=fail_on, detail=detail)
+    return exit_code(found, fail_on)
+
+
+def _expectations(wishes: tuple[str, ...]) -> tuple[Expectation, ...]:
+    if not wishes:
+        return ()
+    from tfgpu_doctor.fleet.expectations import parse
+
+    try:
+        return parse(",".join(wishes))
+    except ValueError as error:
+        raise click.UsageError(f"--expect: {error}") from error
+
+
+def _baseline(path: str) -> Baseline:
+    from tfgpu_doctor.cli.reading import read
+    from tfgpu_doctor.files.reading import shown
+    from tfgpu_doctor.fleet.baseline import load
+    from tfgpu_doctor.records.report import ReportError
+
+    try:
+        return load(read(path, _LARGEST_BASELINE), shown(path))
+    except ReportError as error:
+        raise click.UsageError(f"--baseline: {error}") from error
+
+
+def _save(gathered: Gathered, path: str) -> None:
+    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.fleet.baseline import from_gathered
+
+    try:
+        made = from_gathered(gathered, now())
+    except ValueError as error:
+        raise click.UsageError(f"--save-baseline: {error}") from error
+    Output("json", Path(path)).write_json(made.to_json())

@@ -1,0 +1,169 @@
+"""`tfgpu fleet` as it is typed: files, folders and standard input, baselines, expectations, exit codes, formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.files.test_reading import ODD as ODD_FILES
+from tests.fleet.making import fleet
+from tests.guard import guarded
+from tfgpu_doctor.files import reading
+from tfgpu_doctor.fleet.baseline import LEAST_NODES
+
+CLEAN = fleet(1, 30).lines
+ODD = fleet(162, 40, 3).lines
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A clean fleet and one with differences, as JSON lines and as one file a node."""
+    (tmp_path / "clean.jsonl").write_bytes(b"\n".join(CLEAN))
+    (tmp_path / "odd.jsonl").write_bytes(b"\n".join(ODD))
+    (tmp_path / "reports" / "rack1").mkdir(parents=True)
+    for number, line in enumerate(ODD):
+        (tmp_path / "reports" / ("rack1" if number % 2 else "") / f"{number}.json").write_bytes(line)
+    return tmp_path
+
+
+def of_json(folder: Path, *arguments: str, code: int = 0, **more: str) -> dict[str, object]:
+    done = tfgpu("fleet", *arguments, "--format", "json", cwd=folder, **more)  # type: ignore[arg-type]
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_files_folders_and_standard_input_are_one(folder: Path) -> None:
+    whole = of_json(folder, "odd.jsonl")
+    again = of_json(folder, "reports/")
+    piped = of_json(folder, "-", input=b"\n".join(ODD).decode())
+    assert whole["groups"] == again["groups"] == piped["groups"]
+    assert [node["name"] for node in whole["nodes"]] == [node["name"] for node in piped["nodes"]]  # type: ignore[attr-defined]
+    assert len(of_json(folder, "clean.jsonl", "-", input="", code=3)["nodes"]) == 30  # type: ignore[arg-type]
+
+
+def test_exit_codes(folder: Path) -> None:
+    assert tfgpu("fleet", "clean.jsonl", cwd=folder).returncode == 0
+    assert tfgpu("fleet", "odd.jsonl", cwd=folder).returncode == 0
+    assert tfgpu("fleet", "odd.jsonl", "--fail-on", "warning", cwd=folder).returncode == 1
+    assert tfgpu("fleet", "odd.jsonl", "--fail-on", "never", cwd=folder).returncode == 0
+    assert tfgpu("fleet", "odd.jsonl", "--expect", "gpus=9", cwd=folder).returncode == 1
+    (folder / "empty").mkdir()
+    assert tfgpu("fleet", "empty", cwd=folder).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give the files or folders with the reports"),
+        (["-", "-"], "only one of the files can be standard input"),
+        (["-", "--baseline", "-"], "only one of the files can be standard input"),
+        (["odd.jsonl", "--expect", "drivr=580"], "Did you mean driver?"),
+        (["odd.jsonl", "--expect", "gpus"], "write NAME=VALUE"),
+        (["odd.jsonl", "--mads", "0.5"], "--mads"),
+        (["odd.jsonl", "--baseline", "nowhere.json"], "cannot read nowhere.json"),
+        (["odd.jsonl", "--baseline", "odd.jsonl"], "--baseline"),
+        (["odd.jsonl", "--save-baseline", "no/where.json"], "--save-baseline no/where.json"),
+        (["odd.jsonl", "--baselin", "x"], "--baseline"),
+        (["odd.jsonl", "--expct", "x"], "'--expect'"),
+        (["odd.jsonl", "--format", "sarif"], "sarif"),
+        (["collect"], "give one of --ray ADDRESS, --slurm and --here"),
+        (["collect", "--slurm", "--nodes", "2", "--print", "dcotor"], "Did you mean doctor?"),
+    ],
+)
+def test_wrong_usage(folder: Path, arguments: list[str], message: str) -> None:
+    done = tfgpu("fleet", *arguments, cwd=folder)
+    assert done.returncode == 2 and done.stdout == ""
+    assert message in " ".join(done.stderr.split()), done.stderr
+
+
+def test_an_option_may_stand_behind_the_files(folder: Path) -> None:
+    assert of_json(folder, "clean.jsonl", "--expect", "gpus>=1", "odd.jsonl")["expectations"] == ["gpus>=1"]
+
+
+def test_a_baseline_finds_what_all_nodes_have_changed(folder: Path) -> None:
+    saved = tfgpu("fleet", "odd.jsonl", "--save-baseline", "base.json", cwd=folder)
+    assert "tfgpu: wrote base.json" in saved.stderr
+    after = [line.replace(b"580.65.06", b"570.10.01") for line in ODD]
+    (folder / "after.jsonl").write_bytes(b"\n".join(after))
+    assert not any(
+        one["id"] == "driver.version" and one["expected"] == "580.65.06" for one in groups(folder, "after.jsonl")
+    )
+    found = groups(folder, "after.jsonl", "--baseline", "base.json", code=1)
+    (driver,) = (one for one in found if one["id"] == "driver.version" and "570.10.01" in one["title"])
+    assert (driver["kind"], driver["expected"], driver["source"]) == ("baseline", "580.65.06", "base.json")
+    assert len(driver["nodes"]) == 37
+
+
+def groups(folder: Path, *arguments: str, code: int = 0) -> list[dict[str, object]]:
+    return of_json(folder, *arguments, code=code)["groups"]  # type: ignore[return-value]
+
+
+def test_too_few_nodes_make_no_baseline(folder: Path) -> None:
+    (folder / "few.jsonl").write_bytes(b"\n".join(ODD[:2]))
+    done = tfgpu("fleet", "few.jsonl", "--save-baseline", "base.json", cwd=folder)
+    assert done.returncode == 2 and f"at least {LEAST_NODES} nodes" in done.stderr
+    assert not (folder / "base.json").exists()
+
+
+def test_expectations_name_the_nodes(folder: Path) -> None:
+    (one,) = (
+        one for one in groups(folder, "odd.jsonl", "--expect", "driver=580", code=1) if one["kind"] == "expectation"
+    )
+    assert one["title"] == "driver=580 does not hold" and len(one["nodes"]) == 3  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_goes_on(folder: Path) -> None:
+    lines = [*CLEAN[:30], CLEAN[30][:500], b'{"schema": "tfgpu.report/9"}', *CLEAN[31:], b'{"schema": "tfgpu.plan/1"}']
+    (folder / "mixed.jsonl").write_bytes(b"\n".join(lines))
+    done = tfgpu("fleet", "mixed.jsonl", "nowhere.json", cwd=folder)
+    assert done.returncode == 3
+    for text in ("mixed.jsonl, line 31: it is cut off", "mixed.jsonl, line 32", "nowhere.json: No such file"):
+        assert text in " ".join(done.stdout.split()), done.stdout
+    assert "4 results could not be read" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("odd", sorted(set(ODD_FILES) - {"a null character", "half a surrogate pair", "an empty name"}))
+def test_no_odd_file_ends_it(folder: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "WRITER", 0.01)
+    path = ODD_FILES[odd][0](folder / "odd file")
+    with guarded(20, odd, waiting=True):
+        done = tfgpu("fleet", "clean.jsonl", str(path), cwd=folder)
+    assert done.returncode == 3 and "Traceback" not in done.stderr, done.stdout
+    assert "30 nodes" in done.stdout and "could not be read" in " ".join(done.stdout.split())
+
+
+def test_every_format_goes_to_its_file(folder: Path) -> None:
+    names = ("out.txt", "out.json", "out.md", "out.xml", "out.html", "out.prom")
+    done = tfgpu("fleet", "odd.jsonl", *(word for name in names for word in ("--output", name)), cwd=folder)
+    assert done.returncode == 0 and done.stdout == ""
+    for name in names:
+        text = (folder / name).read_text(encoding="utf-8")
+        assert ("driver.version" if name.endswith(".prom") else "550.54.15") in text
+        # made for others to read: redacted
+        assert ("gpu-000" in text) == (name in ("out.txt", "out.json"))
+
+
+def test_names_of_nodes_stay_where_they_are_wanted(folder: Path) -> None:
+    page = tfgpu("fleet", "odd.jsonl", "--format", "prometheus", "--no-redact", cwd=folder).stdout
+    assert (
+        'tfgpu_fleet_node_problem{node="gpu-00014",id="driver.version",kind="difference",severity="warning"} 1\n'
+        in page
+    )
+    assert 'tfgpu_fleet_nodes{verdict="ok"} 40\n' in page
+    assert 'tfgpu_fleet_group_nodes{id="driver.version",kind="difference",severity="warning"} 3\n' in page
+
+
+def test_a_redacted_fleet_stays_redacted(folder: Path) -> None:
+    tfgpu("fleet", "odd.jsonl", "--format", "json", "--redact", "--output", "hidden.json", cwd=folder)
+    text = (folder / "hidden.json").read_text(encoding="utf-8")
+    assert "gpu-000" not in text and "<host-1>" in text
+
+
+def test_help_lists_its_command(folder: Path) -> None:
+    done = tfgpu("fleet", "--help", cwd=folder)
+    assert done.returncode == 0 and "collect" in done.stdout and "--expect" in done.stdout
+    assert tfgpu("help", "fleet", cwd=folder).stdout == done.stdout
+    assert "usage: tfgpu fleet collect [options]" in tfgpu("fleet", "collect", "--help", cwd=folder).stdout.lower()
