@@ -304,6 +304,17 @@ def test_a_fixture_of_the_project_hides_ours(pytester: pytest.Pytester, machine:
     run(pytester).assert_outcomes(passed=1)
 
 
+def test_a_parameter_of_that_name_is_no_fixture(pytester: pytest.Pytester, machine: Machine) -> None:
+    machine(without_gpu())
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.parametrize("gpu", ["T4", "H200"])
+        def test_plan(gpu): assert gpu
+    """)
+    run(pytester).assert_outcomes(passed=2)
+
+
 # ----------------------------------------------------------------------------------------- what it costs otherwise
 
 LOADED = """
@@ -435,6 +446,28 @@ def test_each_worker_has_a_gpu_of_its_own(pytester: pytest.Pytester, machine: Ma
     assert result.stdout.str().count("tfgpu: TensorFlow 2.21.0, driver 570.86.15, 2 × NVIDIA H200") == 1
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("how", [(), ("--gpus-per-worker=1",)], ids=["after collecting", "before starting"])
+def test_the_doctor_runs_once(pytester: pytest.Pytester, machine: Machine, how: tuple[str, ...]) -> None:
+    pytester.makeconftest("""
+        import os, pathlib
+        from tfgpu_doctor.api import functions
+
+        diagnose, log = functions.diagnose, pathlib.Path(__file__).parent / "log"
+
+        def logged(**options):
+            with log.open("a") as stream:
+                stream.write("worker\\n" if "PYTEST_XDIST_WORKER" in os.environ else "controller\\n")
+            return diagnose(**options)
+
+        functions.diagnose = logged
+    """)
+    pytester.makepyfile(TELLING)
+    parallel(pytester, "-q", *how, n=3).assert_outcomes(passed=8)
+    assert (pytester.path / "log").read_text() == ("controller\n" if how else "worker\n")
+    assert len(told(pytester)) > 1
+
+
 def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: Machine) -> None:
     pytester.makepyfile(TELLING)
     result = parallel(pytester, n=3)
@@ -443,6 +476,7 @@ def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: M
     assert [values[3:] for values in told(pytester).values()] == [[UUIDS[n % 2], "true"] for n in range(3)]
 
 
+@pytest.mark.full
 def test_a_worker_gets_as_many_as_a_test_needs(pytester: pytest.Pytester, machine: Machine) -> None:
     machine(facts_with(*map(gpu, range(4))))
     pytester.makepyfile(TELLING, test_pair="import pytest\n\n@pytest.mark.gpu(min=2)\ndef test_pair(): pass\n")
@@ -453,6 +487,7 @@ def test_a_worker_gets_as_many_as_a_test_needs(pytester: pytest.Pytester, machin
     }
 
 
+@pytest.mark.full
 def test_fewer_per_worker_than_a_test_needs(pytester: pytest.Pytester, machine: Machine) -> None:
     pytester.makepyfile("import pytest\n\n@pytest.mark.gpu(min=2)\ndef test_pair(): pass\n")
     result = parallel(pytester, "--gpus-per-worker=1", "-rs")
@@ -460,6 +495,7 @@ def test_fewer_per_worker_than_a_test_needs(pytester: pytest.Pytester, machine: 
     result.stdout.fnmatch_lines(["*needs 2 GPUs: found 1 × *: this worker has 1 of 2 GPUs (gpus_per_worker)"])
 
 
+@pytest.mark.full
 def test_gpus_that_were_chosen_before_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
     machine(facts_with(*map(gpu, range(4)), visible="3,1", listed=(3, 1)))
     pytester._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
@@ -468,6 +504,7 @@ def test_gpus_that_were_chosen_before_are_respected(pytester: pytest.Pytester, m
     assert told(pytester) == {"gw0": [3, "/GPU:0", 1, "3", None], "gw1": [1, "/GPU:0", 1, "1", None]}
 
 
+@pytest.mark.full
 def test_gpus_that_tx_chose_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
     pytester.makepyfile(TELLING)
     workers = [f"--tx=popen//env:CUDA_VISIBLE_DEVICES={number}" for number in (1, 0)]

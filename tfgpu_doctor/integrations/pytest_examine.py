@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,13 @@ def examine() -> Machine:
     from tfgpu_doctor.api.functions import diagnose
 
     try:
-        if not os.environ.get(_SAVED):
-            quick = diagnose(import_tensorflow=False)
-            if reason := _surely_none(quick):
-                return Machine((), reason, stack_of(quick))
-        report = diagnose()
+        with warnings.catch_warnings():  # those of the project may be errors (-W error)
+            warnings.simplefilter("ignore")
+            if not os.environ.get(_SAVED):
+                quick = diagnose(import_tensorflow=False)
+                if reason := _surely_none(quick):
+                    return Machine((), reason, stack_of(quick))
+            report = diagnose()
     except TfgpuError as error:
         return Machine((), f"tfgpu doctor came to no result: {error}", "")
     gpus = usable(report)

@@ -1,0 +1,193 @@
+"""Which GPUs tests may use, what they ask for, and how workers share them: without a run of pytest."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.healthy import MATRIX, gpu, known
+from tests.integrations.making import GIB, facts_with, small
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.integrations import pytest_examine, pytest_workers
+from tfgpu_doctor.integrations.pytest_gpus import Machine, Needs, UsableGpu, chunks, groups, usable
+from tfgpu_doctor.integrations.pytest_needs import MarkError, read
+from tfgpu_doctor.integrations.pytest_workers import Share, note
+from tfgpu_doctor.records.facts import ComputeCheck, Facts
+
+SIZES = {"memory": 40 * GIB, "compute_capability": "9.0"}
+
+
+def a_gpu(index: int = 0, **changes: Any) -> UsableGpu:
+    fields: dict[str, Any] = {"uuid": f"GPU-{index}", "name": "NVIDIA H200", **SIZES, "device": f"/GPU:{index}"}
+    return UsableGpu(index=index, **{**fields, "visible": f"GPU-{index}", **changes})
+
+
+def of(facts: Facts) -> tuple[UsableGpu, ...]:
+    return usable(make_report(facts, MATRIX, source="live", timings={}))
+
+
+# ------------------------------------------------------------------------------------------------ what is usable
+
+
+def test_gpus_as_tensorflow_lists_them() -> None:
+    """The fastest first, which the driver has last."""
+    found = of(facts_with(small(0), gpu(1), listed=(1, 0)))
+    assert [(one.index, one.name, one.device) for one in found] == [
+        (1, "NVIDIA H200", "/GPU:0"),
+        (0, "NVIDIA GeForce RTX 3060", "/GPU:1"),
+    ]
+    assert found[1].memory == 12 * GIB and found[1].compute_capability == "8.6"
+
+
+@pytest.mark.parametrize(
+    ("visible", "listed", "entries"),
+    [
+        ("2,0", (2, 0), ["2", "0"]),
+        ("GPU-2", (2,), ["GPU-2"]),  # the first characters are enough for CUDA
+        ("1,7,0", (1,), ["1"]),  # CUDA stops at the first that does not exist
+        ("", (), []),
+        ("-1", (), []),
+    ],
+)
+def test_gpus_that_were_chosen(visible: str, listed: tuple[int, ...], entries: list[str]) -> None:
+    found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
+    assert [one.index for one in found] == list(listed)
+    assert [one.visible for one in found] == entries
+
+
+def test_a_slice_has_no_known_memory() -> None:
+    facts = facts_with(gpu(0, mig_mode=True), visible="MIG-4a1e", listed=(0,))
+    (found,) = of(facts)
+    assert (found.visible, found.uuid, found.memory) == ("MIG-4a1e", "MIG-4a1e", None)
+    assert not Needs(memory=GIB).fits(found) and Needs(capability=(9, 0)).fits(found)
+    assert str(found) == "NVIDIA H200 (memory unknown, compute capability 9.0)"
+
+
+def test_a_gpu_that_computes_wrongly_does_not_count() -> None:
+    facts = facts_with(gpu(0), gpu(1))
+    checks = [
+        ComputeCheck(device=f"/GPU:{n}", kind=kind, ok=ok) for n, kind, ok in ((0, "matmul", False), (1, "xla", False))
+    ]
+    tensorflow = msgspec.structs.replace(facts.tensorflow, checks=known(tuple(checks)))
+    assert [one.index for one in of(msgspec.structs.replace(facts, tensorflow=tensorflow))] == [1]
+
+
+# ------------------------------------------------------------------------------------------------------- sharing
+
+
+def test_each_worker_gets_a_group() -> None:
+    four = tuple(map(a_gpu, range(4)))
+    assert groups(four, [Needs()]) == tuple((one,) for one in four)
+    assert groups(four, [Needs(), Needs(min=2)]) == (four[:2], four[2:])
+    assert groups(four, [Needs(min=3), Needs(min=9)]) == (four[:3],)  # no worker can run the last: it does not count
+    assert groups((), [Needs()]) == ((),)
+    assert chunks(four, 3) == (four[:3],)
+
+
+def test_only_gpus_that_meet_every_test_are_dealt() -> None:
+    large, little = a_gpu(0), a_gpu(1, memory=8 * GIB)
+    assert groups((little, large), [Needs(), Needs(memory=20 * GIB)]) == ((large,),)
+    old = a_gpu(2, memory=80 * GIB, compute_capability="7.0")
+    apart = [Needs(memory=60 * GIB), Needs(capability=(8, 0))]  # no GPU meets both
+    assert groups((large, old), apart) == ((large, old),)
+
+
+def test_capabilities_compare_as_numbers() -> None:
+    assert Needs(capability=(9, 0)).fits(a_gpu(compute_capability="12.0"))
+    assert not Needs(capability=(9, 0)).fits(a_gpu(compute_capability="8.9"))
+    assert not Needs(capability=(9, 0)).fits(a_gpu(compute_capability=None))
+
+
+def test_what_several_workers_share_is_told() -> None:
+    four = tuple(map(a_gpu, range(4)))
+    assert note(4, chunks(four, 1)) == "" and note(3, [()]) == ""
+    assert note(5, chunks(four, 2)) == "5 workers share 4 GPUs; with -n 2, each has its own"
+    assert note(2, chunks(four[:1], 1)) == "2 workers share 1 GPU; with -n 1, each has its own"
+
+
+@pytest.fixture
+def own_variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Let workers set the variables of a process that is not this one."""
+    environ: dict[str, str] = {}
+    monkeypatch.setattr(pytest_workers, "os", SimpleNamespace(environ=environ))
+    return environ
+
+
+def test_cuda_that_was_initialized_already(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
+    machine = Machine((a_gpu(0), a_gpu(1)), "", "")
+    monkeypatch.setattr(pytest_workers, "shared", lambda _folder: machine)
+    monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: True)
+    share = pytest_workers.of_worker({"folder": ""}, 1, 2, [Needs()])
+    assert share.gpus == machine.gpus and "set gpus_per_worker = 1" in share.problem
+    assert own_variables == {}
+    monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: False)
+    share = pytest_workers.of_worker({"folder": ""}, 1, 2, [Needs()])
+    assert [(one.index, one.device) for one in share.gpus] == [(1, "/GPU:0")] and share.problem == ""
+    assert own_variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+
+
+def test_one_worker_keeps_all_gpus(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
+    machine = Machine((a_gpu(0), a_gpu(1)), "", "")
+    monkeypatch.setattr(pytest_workers, "shared", lambda _folder: machine)
+    assert pytest_workers.of_worker({"folder": ""}, 0, 1, [Needs()]).gpus == machine.gpus
+    assert own_variables == {}
+
+
+def test_fewer_gpus_than_each_worker_should_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine((a_gpu(0),), "", "stack")
+    monkeypatch.setattr(pytest_workers, "examine", lambda: machine)
+    assert pytest_workers.deal_before(2, 3) == (machine, [{}, {}, {}])
+    share = pytest_workers.of_worker({"machine": machine.encode(), "visible": ""}, 0, 3, [Needs()])
+    assert share.gpus == machine.gpus
+
+
+def test_a_reason_is_one_printable_line() -> None:
+    hostile = a_gpu(name="GPU\x1b[31m\n::error::", compute_capability=None)
+    reason = Share(Machine((hostile,), "a\nb", ""), (hostile,)).missing(Needs(min=2))
+    assert reason.startswith("needs 2 GPUs: found 1 × GPU") and reason.isprintable()
+
+
+# -------------------------------------------------------------------------------------------------- what is asked
+
+
+def test_how_sizes_are_written() -> None:
+    sizes = {"10GiB": 10 * GIB, "10G": 10 * GIB, "512MiB": 512 * 2**20, "10GB": 10**10, 2**30: GIB}
+    assert {size: read((), {"memory": size}).memory for size in sizes} == sizes
+    assert read((), {"compute_capability": 8.6}) == read((), {"compute_capability": "8.6"})
+    assert str(read((), {})) == "a GPU"
+    with pytest.raises(MarkError, match="not a size"):
+        read((), {"memory": "1.5GiB"})
+
+
+# --------------------------------------------------------------------------------------------- asked once for all
+
+
+def test_the_first_asks_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, asked, begun = Machine((a_gpu(),), "why", "stack"), [], threading.Event()
+
+    def examine() -> Machine:
+        asked.append(1)
+        begun.wait(0.2)
+        return machine
+
+    monkeypatch.setattr(pytest_examine, "examine", examine)
+    found: list[Machine] = []
+    threads = [threading.Thread(target=lambda: found.append(pytest_examine.shared(str(tmp_path)))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [machine] * 4 and len(asked) == 1
+
+
+def test_without_the_folder_each_asks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine((), "", "")
+    monkeypatch.setattr(pytest_examine, "examine", lambda: machine)
+    assert pytest_examine.shared(str(tmp_path / "elsewhere")) is machine
+    assert pytest_examine.shared("") is machine
+    assert list(tmp_path.iterdir()) == []
