@@ -10,7 +10,7 @@ from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
-_FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
+FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
 _OF_GIGABYTES = re.compile(r"failed to allocate [\d.]+ ?G")
 
@@ -44,7 +44,7 @@ def _little_free(log: MessageLog) -> list[Message]:
         values = message.values
         free = _bytes(values.get("free") or values.get("left"))
         total = _bytes(values.get("total") or values.get("all")) or (totals[0] if totals else None)
-        if free is not None and total and free < total * _FREE:
+        if free is not None and total and free < total * FREE:
             found.append(message)
     found += [m for m in log.all("allocator-limit") if int(m.values["limit"]) < 128 * MIB]
     return [*found, *(m for m in log.all("memory-left") if int(m.values.get("kept", _LEAST)) < _LEAST)]
@@ -73,7 +73,7 @@ def _beside_pytorch(log: MessageLog) -> list[Message]:
             _bytes(next((v for k in names if (v := message.values.get(k))), None))
             for names in (("total", "capacity"), ("free", "left"), ("own", "allocated"))
         )
-        if total and free is not None and own is not None and total - free - own > total * _FREE:
+        if total and free is not None and own is not None and total - free - own > total * FREE:
             found.append(message)
     return found
 

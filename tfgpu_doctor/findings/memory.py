@@ -7,6 +7,7 @@ import re
 from tfgpu_doctor.findings import holders_of_memory, symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
+from tfgpu_doctor.findings.holders_of_memory import FREE
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, value_or
@@ -15,7 +16,6 @@ from tfgpu_doctor.records.units import GIB, MIB
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
-_FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
 _GROWTH = Fix(
     text="Let programs that share a GPU allocate only what they need",
@@ -66,7 +66,7 @@ def _in_use(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
     for gpu in gpus or ():
         used, total = value_or(gpu.memory_used, None), value_or(gpu.memory_total, None)
         free = value_or(gpu.memory_free, None)
-        if used is None and free is not None and total and free < total * _FREE:
+        if used is None and free is not None and total and free < total * FREE:
             found.append(evidence(f"GPU {gpu.index}: {free // MIB} of {total // MIB} MiB free", "TensorFlow's log"))
         if used and total and used > total * (1 - _FREE_IN_TABLE):
             names = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3])
@@ -175,7 +175,7 @@ def host_allocation_failed(messages: MessageLog) -> Problem | None:
 def _find_and_end(context: Context) -> tuple[Fix, ...]:
     """Fixes: end the other process, use a GPU that is free, or share."""
     visible = _visible(value_or(context.facts.gpus, ()), value_or(context.facts.variables, None))
-    held = [gpu for gpu in visible if _free_share(gpu) < _FREE]
+    held = [gpu for gpu in visible if _free_share(gpu) < FREE]
     free = ",".join(str(gpu.index) for gpu in visible if gpu not in held)
     pids = ",".join(dict.fromkeys(f"{process.pid}" for gpu in held for process in value_or(gpu.processes, ())))
     find = (
@@ -212,7 +212,7 @@ def little_memory_free(
     if not context.probed:
         return None  # a pasted table may show this very program's memory
     visible = _visible(gpus, variables)
-    held = [gpu for gpu in visible if _free_share(gpu) < _FREE]
+    held = [gpu for gpu in visible if _free_share(gpu) < FREE]
     if not held:
         return None
     first = value_or(visible[0].memory_free, None)

@@ -24,6 +24,9 @@ SETUP = finding(
 )
 
 
+_NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
+
+
 @SETUP.sign
 def no_wsl_driver(
     context: Context, os: str, libcuda: tuple[LibraryFile, ...], dxg_device: bool | None = None
@@ -33,7 +36,7 @@ def no_wsl_driver(
         return None
     if dxg_device is False:
         return Problem(
-            cause="Windows provides no GPU to WSL2: its driver or the WSL kernel is too old",
+            cause=_NO_GPU_FROM_WINDOWS,
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
             fixes=(context.remedies.install_driver(), UPDATE_WSL),
         )
@@ -82,7 +85,7 @@ def _without_device(messages: MessageLog) -> Problem | None:
         title="This is WSL 1, which has no GPU" if first else None,
         cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
         if first
-        else "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old",
+        else _NO_GPU_FROM_WINDOWS,
         evidence=message_evidence(*first, *missing),
         fixes=(_TO_WSL_2, UPDATE_WSL) if first else (UPDATE_WSL, _TO_WSL_2),
     )

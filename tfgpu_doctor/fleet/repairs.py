@@ -34,6 +34,8 @@ def repair(one: Difference) -> tuple[Fix, ...]:
         return _variable(one)
     if one.kind == "speed" or one.act == "speed":
         return _SLOW
+    if one.act == "run":
+        return (_AGAIN, *_hardware_error(one)) if one.id.endswith("/wrong") else (_AGAIN,)
     if one.act == "driver" or one.id.startswith("driver."):
         return _driver(one)
     return _same_as_others(one)
@@ -190,6 +192,10 @@ def _same_as_others(one: Difference) -> tuple[Fix, ...]:
     return (Fix(text=f"Give the node the image and the settings of the others ({field})"), _CHECK)
 
 
+_AGAIN = Fix(
+    text="Test every GPU of the node again, several times, and read the reason",
+    commands=("tfgpu smoke --repeat 5 -v",),
+)
 _SLOW = (
     Fix(
         text="Look for heat, a power limit or low clocks while it computes",

@@ -307,8 +307,7 @@ def _first_word(stated: Statement | None) -> Fact[str]:
 
 
 def _may_be(package: str, version: str) -> bool:
-    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly is a"
-    " dev one."""
+    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly has "dev"."""
     number = re.match(r"(\d+)\.(\d+)", version)
     if package.startswith("tf-nightly"):
         return "dev" in version

@@ -41,13 +41,19 @@ def _meaning_of_text(report: Report) -> str:
     if report.verdict != "unknown" or not report.findings:
         return _MEANING_OF_TEXT[report.verdict]
     grave = [finding for finding in report.findings if finding.severity is not Severity.NOTE]
-    if not grave and any(finding.answers for finding in report.findings):
+    if is_answered(report):
         return "this text shows no failure; its question is answered"
     if not grave:
         return f"only harmless lines; {_NOT_SHOWN}"
     if all(finding.possible for finding in grave):
         return f"this text leaves {count(len(grave), 'possible cause')} open"
     return _NOT_SHOWN
+
+
+def is_answered(report: Report) -> bool:
+    """Whether a text only asks, and there is an answer."""
+    found = report.findings
+    return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
 
 
 def _left_out(report: Report) -> str:

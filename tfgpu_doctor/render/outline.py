@@ -14,6 +14,7 @@ from msgspec import structs
 from tfgpu_doctor.findings.commonness import WITHOUT_CAUSE
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
+from tfgpu_doctor.records.wording import is_answered
 
 LABEL_WIDTH = 9  # characters of the longest label
 _SHORT = 160  # characters of an evidence on a first screen
@@ -90,14 +91,8 @@ def blocks(report: Report) -> Iterator[Block]:
         yield from possible[:-1]
         yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
     yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
-    if report.verdict == "unknown" and report.source == "text" and not _is_answered(report):
+    if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
         yield _MORE
-
-
-def _is_answered(report: Report) -> bool:
-    """Whether the text only asks, and there is an answer."""
-    found = report.findings
-    return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
 
 
 def _asked_below(report: Report) -> set[str]:

@@ -45,7 +45,7 @@ def states(
 
 
 def rate(unit: str) -> str:
-    """The end of a name for what is done in a second: "images_per_second"; of a saved file, the unit may be any text."""
+    """The end of a name for what is done in a second: "images_per_second"; a saved file may have any text as unit."""
     what = unit.removesuffix("/s").lower()
     is_word = len(what) in range(3, 21) and what.isascii() and what.isalpha()
     return RATES.get(unit) or f"{what if is_word else 'work'}_per_second"
