@@ -68,7 +68,7 @@ def test_names_follow_the_conventions(name: str) -> None:
 
 
 def test_all_commands_have_metrics() -> None:
-    assert {name.split("_")[1] for name in NAMES} >= {"doctor", "smoke", "bench", "compare"}
+    assert {name.split("_")[1] for name in NAMES} >= {"doctor", "smoke", "bench", "compare", "fleet"}
 
 
 def test_one_state_holds() -> None:
@@ -137,4 +137,4 @@ def test_the_dashboard_shows_every_command() -> None:
     commands = {
         name.split("_")[1] for name in re.findall(r"tfgpu_\w+", " ".join(target["expr"] for _, target in TARGETS))
     }
-    assert commands >= {"doctor", "smoke", "bench"}
+    assert commands >= {"doctor", "smoke", "bench", "fleet"}
