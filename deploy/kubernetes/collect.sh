@@ -46,6 +46,7 @@ done | kubectl create --filename - >&2 || exit 3
 
 # shellcheck disable=SC2016  # the variables are of kubectl's templates
 is_open='{{range .items}}{{$open := true}}{{range .status.conditions}}{{if or (eq .type "Complete") (eq .type "Failed")}}'
+# shellcheck disable=SC2016
 is_open=$is_open'{{$open = false}}{{end}}{{end}}{{if $open}}x{{end}}{{end}}'
 seconds=0
 while open=$(kubectl get jobs --selector "$mine" --output "go-template=$is_open") && [ -n "$open" ]; do

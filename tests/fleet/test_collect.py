@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.healthy import MATRIX, healthy
+from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.cli.fleet.collect import command
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.collect import slurm
@@ -26,7 +26,8 @@ from tfgpu_doctor.fleet.collect.task import LARGEST, last_error, line, node_resu
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.records import NodeResult
 
-REPORT = make_report(healthy(), MATRIX, source="live", timings={}).to_json()
+HOST = "gpu-1.internal"
+REPORT = make_report(spoil(healthy(), {"host.name": known(HOST)}), MATRIX, source="live", timings={}).to_json()
 LINES = REPORT.splitlines()
 Done = subprocess.CompletedProcess[str]
 
@@ -95,6 +96,22 @@ def test_the_fleet_reads_the_lines() -> None:
         ("gpu-2", "did not answer within 120 s"),
     ]
     assert not found.unreadable
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "expected"),
+    [
+        ("there", "", "there"),
+        ("there", "gpu-1: ", "there"),
+        (HOST, "gpu-1: ", "gpu-1"),
+        (HOST, "", HOST),
+        (HOST, "7: ", HOST),
+    ],
+)
+def test_the_name_that_the_engine_gives_counts_over_the_host_name(name: str, label: str, expected: str) -> None:
+    gathering = Gathering()
+    gathering.take_file((label + line(node_result(name, LINES))).encode(), "nodes.jsonl")
+    assert [one.node for one in gathering.gathered().results] == [expected]
 
 
 def test_why_a_command_failed() -> None:
