@@ -135,7 +135,8 @@ def main() -> int:
         print(name, rows[name]["1000"], file=sys.stderr)
     usual = str(MADS)
     texts = [
-        f"# How often a healthy node is called slow\n\n{date.today().isoformat()}, {options.runs} simulated runs of each "
+        "# How often a healthy node is called slow\n\n"
+        f"{date.today().isoformat()}, {options.runs} simulated runs of each "
         "spread and size (`benchmarks/fleet_alarms.py`; its head says what is simulated). "
         f"`--mads` is {MADS:g}.\n",
         table(

@@ -59,6 +59,14 @@ _OF_ONE = {  # what only one of them takes
     "manifests.toml_project.loads": ('tensorflow = { version = "2.15", extras = ["and-cuda"] }', "[tool.x]\nb = [1]"),
     "probes.systems.windows.driver_version": ("31.0.15.3623", "9.18.13.4725", "32.0.15.84"),
     "records.versions.": _VERSIONS,
+    "fleet.expectations.": ("gpus=8,driver>=580.65,<590", "memory=80GB,ecc=on", "numpy==2.*,tensorflow=2.21"),
+    "fleet.labels.": (
+        "[pod/gpu-1/tfgpu] 2026-11-23T10:00:00Z {",
+        "(doctor pid=12, ip=10.0.0.1) } [repeated 3x across cluster]",
+        "gpu-1 | FAILED | rc=1 | (stdout) {\\n} (stderr) x",
+        "ok: [gpu-1 -> localhost] => {",
+        "clush: gpu-[08-10,12],login (5): exited with exit code 1",
+    ),
 }
 
 

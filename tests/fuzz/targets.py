@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import tfgpu_doctor
-from tests.fuzz import calls, mutations, samples
+from tests.fuzz import calls, fleets, mutations, samples
 from tfgpu_doctor.manifests import Kind, ManifestError, requirement
 from tfgpu_doctor.manifests.conda_locks import explicit_requirement as explicit
 from tfgpu_doctor.matrix.loader import MatrixError
@@ -34,6 +34,7 @@ PLACES = (
     *("records.versions", "records.report", "records.yaml_nodes", "records.printable", "matrix.parsing"),
     *("matrix.loader", "parsers", "manifests", "inference", "redact", "probes", "plan.target", "smoke.baseline"),
     *("bench.saved", "bench.runner.answers", "bench.devices", "bench.plans.sweep", "bench.cluster.membership"),
+    *(f"fleet.{name}" for name in ("labels", "unwrapping", "gathering", "expectations", "baseline", "reading")),
 )
 _LINES, _TEXT, _BYTES = ("Sequence[Line]",), ("str", "str | None"), ("bytes",)
 
@@ -168,6 +169,9 @@ def rows() -> Iterator[Target]:
         "bench show --html", calls.bench_page, samples.results, tree, inputs=WHOLE // 5, seconds=20.0, **refused
     )
     yield Target("smoke --baseline", calls.baseline, samples.baselines, tree, inputs=DEAR, seconds=2.0, **refused)
+    yield Target("fleet", fleets.judged, fleets.results, tree, inputs=WHOLE, seconds=8.0)
+    yield Target("fleet of a log", fleets.gathered, fleets.logs, mutations.LONG, inputs=MIDDLE, seconds=2.0)
+    yield Target("fleet --baseline", fleets.against, fleets.baselines, tree, inputs=DEAR, seconds=2.0, **refused)
     yield Target("worker answers", calls.answers, samples.answers, tree, inputs=MIDDLE, seconds=2.0)
     yield Target("--matrix", calls.layer, samples.layers, tree, (MatrixError,), DEAR, 2.0)
     yield Target("a machine", calls.machine, samples.machines, tree, inputs=MIDDLE, seconds=2.0)
