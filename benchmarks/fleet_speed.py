@@ -9,8 +9,9 @@ node, and as pdsh prints indented reports, line by line in turns. All are measur
 process of its own (wait4): wall time, processor time, and the highest resident memory, from the start of Python to the
 fleet's JSON. Writes benchmarks/results/fleet_speed.json.
 
-Goals: 10,000 reports in at most 10 s and 500 MB; time and memory grow in proportion: each megabyte that 100,000
-reports have beyond 10,000 costs at most 1.25 times what one costs that 10,000 have beyond a single one.
+Goals: 10,000 reports in at most 10 s of a processor (it is one thread, and the machine may be busy) and 500 MB; time and
+memory grow in proportion: each megabyte that 100,000 reports have beyond 10,000 costs at most 1.25 times what one costs
+that 10,000 have beyond a single one.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def main() -> int:
         read = [row["bytes_read"] for row in (one, base, largest)]
         growth[what] = last / (read[2] - read[1]) / (first / (read[1] - read[0])) if first > 0 else 1.0
     goals = {
-        f"{smallest} reports in at most {SECONDS:g} s": base["wall_s"] <= SECONDS,
+        f"{smallest} reports in at most {SECONDS:g} s of a processor": base["cpu_s"] <= SECONDS,
         f"{smallest} reports in at most {MEGABYTES:g} MB": base["peak_mb"] <= MEGABYTES,
         f"beyond {smallest} reports a megabyte takes at most {GROWTH:g} times as long": growth["cpu_s"] <= GROWTH,
         f"beyond {smallest} reports it takes at most {GROWTH:g} times as much memory": growth["peak_mb"] <= GROWTH,

@@ -257,7 +257,7 @@ def test_a_node_that_gave_no_answer_is_told(line: str, nodes: list[str], reason:
 
 def test_sets_of_nodes_are_unfolded() -> None:
     assert unfolded("gpu-[1-2,4]-ib,login") == ["gpu-1-ib", "gpu-2-ib", "gpu-4-ib", "login"]
-    assert len(unfolded("gpu-[1-999999999],gpu-[1-999999999]")) == 100_000
+    assert len(unfolded("gpu-[1-999999999],gpu-[1-999999999]")) == 20_000
 
 
 # ------------------------------------------------------------------------------------------- several results of a node

@@ -83,6 +83,8 @@ class Distiller:
         self._gpus_known: dict[tuple[bytes, ...], GpuValues] = {}
         self._rows: dict[int, tuple[Any, ...]] = {}  # tuples of what is kept once, by the identity of their parts
         self._findings: dict[bytes, Found | None] = {}
+        self._hardwares: dict[tuple[Leaf | None, ...] | None, str] = {}
+        self._written: dict[tuple[bytes, ...], str] = {}  # parameters, as they are compared
         self._same: dict[Any, Any] = {}
         self._size = 0
         self._name_at = values.gpu_fields().index("name")
@@ -195,6 +197,7 @@ class Distiller:
         if self._size > _MOST_JSON:
             self._leaves.clear()
             self._gpus_known.clear()
+            self._written.clear()
             self._findings.clear()
             self._size = 0
 
@@ -220,10 +223,9 @@ class Distiller:
 
     def _hardware(self, gpus: tuple[GpuValues, ...] | None) -> str:
         models = None if gpus is None else tuple(gpu[self._name_at] for gpu in gpus)
-        if models not in self._same:
-            self._same[models] = hardware_of(gpus, self._name_at)
-        found: str = self._same[models]
-        return found
+        if models not in self._hardwares:
+            self._hardwares[models] = hardware_of(gpus, self._name_at)
+        return self._hardwares[models]
 
     # ------------------------------------------------------------------------------------------ findings
 
@@ -285,12 +287,12 @@ class Distiller:
 
     def _parameters(self, *raw: bytes) -> str:
         """In one order, however they are written; as text, that is compared and not shown."""
-        if raw not in self._same:
+        if raw not in self._written:
             decoded = [msgspec.json.decode(one, type=dict[str, Any]) for one in raw]
             merged = {name: value for one in decoded for name, value in one.items()}
-            self._same[raw] = cut(msgspec.json.encode(merged, order="sorted").decode(), 4_000)
-        found: str = self._same[raw]
-        return found
+            self._remember(b"".join(raw))
+            self._written[raw] = self._kept(cut(msgspec.json.encode(merged, order="sorted").decode(), 4_000))
+        return self._written[raw]
 
     def _kept(self, value: T) -> T:
         """The same value, kept once."""

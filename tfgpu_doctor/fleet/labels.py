@@ -45,7 +45,7 @@ _SECTION = re.compile(
 _IN_ONE_LINE = re.compile(rb'("(?:[^"\\]|\\.)*")|\\n|\\r')  # the line breaks that ansible -o writes as two characters
 _LEFT_OUT = re.compile(rb" \[repeated \d{1,9}x across cluster\]")
 _FOLDED = re.compile(r"([\w.-]*)\[([\d,-]{1,250})\]([\w.-]*)|([\w.-]+)")
-_MOST_FOLDED = 100_000  # nodes
+_MOST_FOLDED = 20_000  # nodes
 
 
 class Label(NamedTuple):
