@@ -5,16 +5,17 @@ otherwise. The scaled MAD (1.4826 times the median of the distances from the med
 and half of the runs can be odd without moving it. It is taken as at least 1 % of the median: results that are nearly
 alike make no alarm of noise. So nothing is slow that is not 5 % below the median (k = 5), and never at less than 3 %.
 
-Of a million runs of healthy nodes, so many are called slow (simulated: benchmarks/fleet_alarms.py, results beside it):
+Of a million runs of healthy nodes so many are called slow, and so many nodes that are slower are found (simulated:
+benchmarks/fleet_alarms.py, with its results):
 
-| spread of runs                                   | nodes  | k = 3  | k = 4 | k = 5 | k = 8 | found with k = 5: 10 %, 20 % slower |
-|--------------------------------------------------|--------|--------|-------|-------|-------|-------------------------------------|
-| of real runs on one quiet machine                | 8      | 12,467 | 2,367 | 140   | 0     | 65 %, 99 %                          |
-|                                                  | 1,000  | 0      | 0     | 0     | 0     | 87 %, 100 %                         |
-| of GPUs of one model in a cluster, normal, 1.5 % | 8      | 6,903  | 1,017 | 137   | 10    | 70 %, 100 %                         |
-|                                                  | 1,000  | 1,183  | 30    | 0     | 0     | 96 %, 100 %                         |
-| heavy tails, Student's t with 5 degrees, 0.5 %   | 8      | 837    | 203   | 57    | 7     | 100 %, 100 %                        |
-|                                                  | 1,000  | 963    | 230   | 87    | 0     | 100 %, 100 %                        |
+| spread of runs                    | nodes  | k = 3  | k = 4 | k = 5 | k = 8 | 10 %, 20 % slower, k = 5 |
+|-----------------------------------|--------|--------|-------|-------|-------|--------------------------|
+| of real runs on one quiet machine | 8      | 12,467 | 2,367 | 140   | 0     | 65 %, 99 %               |
+|                                   | 1,000  | 0      | 0     | 0     | 0     | 87 %, 100 %              |
+| of GPUs in a cluster, normal      | 8      | 6,903  | 1,017 | 137   | 0     | 70 %, 100 %              |
+| with 1.5 %                        | 1,000  | 1,183  | 30    | 0     | 0     | 96 %, 100 %              |
+| heavy tails, Student's t with 5   | 8      | 837    | 203   | 57    | 7     | 100 %, 100 %             |
+| degrees of freedom, 0.5 %         | 1,000  | 963    | 230   | 87    | 0     | 100 %, 100 %             |
 
 So k = 5: with 3, one of a hundred healthy nodes of a small fleet is called slow; with 8, a node that is 10 % slower is
 found in one of three fleets. Runs far out in a heavy tail are slow runs indeed; measuring them again tells.
