@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -110,30 +113,92 @@ def text_of(found: types.CallToolResult) -> str:
     return content.text
 
 
-def test_a_client_of_the_first_protocol_is_served_too() -> None:
-    """Lines of JSON, as they are written; the server ends at the end of its input, with exit code 0."""
-    head = {"jsonrpc": "2.0", "method": "initialize", "id": 1}
-    hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    call = {"name": "explain", "arguments": CALLS["explain"]}
-    lines = [
-        {**head, "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "method": "tools/call", "id": 2, "params": call},
-    ]
-    with guarded(120, waiting=True):
-        server = subprocess.Popen(START, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert server.stdin and server.stdout and server.stderr
-        for line in lines:
+HELLO = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+OPENING = (
+    {"jsonrpc": "2.0", "method": "initialize", "id": 1, "params": HELLO},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+)
+
+
+@contextmanager
+def started(*calls: tuple[str, dict[str, Any]], **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The server, greeted as by a client of the first protocol, and asked without waiting for an answer."""
+    server = subprocess.Popen(
+        START,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": ROOT, **variables},
+    )
+    assert server.stdin and server.stdout
+    with guarded(120, "the server", waiting=True), server:
+        for line in OPENING:
             server.stdin.write(json.dumps(line).encode() + b"\n")
+        for number, (name, arguments) in enumerate(calls, 2):
+            server.stdin.write(request(number, name, arguments))
         server.stdin.flush()
-        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "tfgpu"
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+def request(number: int, name: str, arguments: object) -> bytes:
+    call = {"jsonrpc": "2.0", "method": "tools/call", "id": number, "params": {"name": name, "arguments": arguments}}
+    return json.dumps(call).encode() + b"\n"
+
+
+def test_a_client_of_the_first_protocol_is_served_too() -> None:
+    """The server ends at the end of its input, with exit code 0."""
+    with started(("explain", CALLS["explain"])) as server:
+        assert server.stdin and server.stdout and server.stderr
+        answer = json.loads(server.stdout.readline())
         server.stdin.close()
-        rest, errors = server.stdout.read(), server.stderr.read()
-        assert server.wait() == 0
-    assert [one["id"] for one in answers] == [1, 2]
-    assert answers[0]["result"]["serverInfo"]["name"] == "tfgpu"
-    assert answers[1]["result"]["structuredContent"]["result"]["verdict"] == "broken"
-    assert (rest, errors) == (b"", b"")
+        assert (server.stdout.read(), server.stderr.read(), server.wait()) == (b"", b"", 0)
+    assert answer["id"] == 2
+    assert answer["result"]["structuredContent"]["result"]["verdict"] == "broken"
+
+
+def test_what_is_no_message_is_passed_over() -> None:
+    with started() as server:
+        assert server.stdin and server.stdout and server.stderr
+        server.stdin.write(b'\xff\xfe not json\n[]\n\n"\n' + b"x" * 1_000_000 + b"\n")
+        server.stdin.write(b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n' + request(5, "explain", ["no object"]))
+        server.stdin.write(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n')
+        server.stdin.flush()
+        answers = {one["id"]: one for one in (json.loads(server.stdout.readline()) for _ in range(2))}
+        server.stdin.close()
+        assert answers[5]["error"]["code"] == types.INVALID_PARAMS and answers[7]["result"] == {}
+        assert (server.stderr.read(), server.wait()) == (b"", 0)
+
+
+def test_it_ends_when_nobody_reads_its_answers() -> None:
+    with started() as server:
+        assert server.stdin and server.stdout and server.stderr
+        server.stdout.close()
+        server.stdin.write(request(2, "matrix", CALLS["matrix"]))
+        server.stdin.flush()
+        assert (server.stderr.read(), server.wait()) == (b"", 141)  # as every command
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "end of input"])
+def test_it_ends_with_what_it_has_started_whatever_runs(how: str) -> None:
+    variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
+    with started(("doctor", {"timeout": 600}), **variables) as server:
+        assert server.stdin and server.stdout and server.stderr
+        process = psutil.Process(server.pid)
+        while not any("tensorflow_probe" in " ".join(one) for one in lines_of(process)):
+            time.sleep(0.05)
+        children = process.children(recursive=True)
+        if how == "end of input":
+            server.stdin.close()
+        else:
+            server.send_signal(getattr(signal, how))
+        assert server.wait() == {"SIGTERM": 143, "SIGINT": 130, "end of input": 0}[how]
+        assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
+        psutil.wait_procs(children, 60)
 
 
 def test_without_an_assistant_it_ends() -> None:
@@ -158,11 +223,18 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
 
     async def cancel(client: Client) -> None:
         (server,) = (one for one in psutil.Process().children() if "mcp" in one.cmdline())
+        seen = anyio.Event()
+
+        async def sign(_seconds: float, _total: float | None, message: str | None) -> None:
+            assert message == "checking this machine"
+            seen.set()
+
         async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "doctor", {"timeout": 600})
+            group.start_soon(client.call_tool, "doctor", {"timeout": 600}, None, sign)
             while not any("tensorflow_probe" in " ".join(one) for one in lines_of(server)):
                 await anyio.sleep(0.05)
             assert not (await client.call_tool("explain", CALLS["explain"])).is_error
+            await seen.wait()  # while it takes long, it says that it works
             group.cancel_scope.cancel()
         while lines_of(server):
             await anyio.sleep(0.05)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
+from typing import cast
 
 import anyio
 import mcp_types as types
@@ -16,10 +17,11 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.api.errors import TfgpuError
 from tfgpu_doctor.integrations.mcp.tools import NAMED, TOOLS, Settings, Tool, examines, run
 from tfgpu_doctor.integrations.mcp.turns import Turns
-from tfgpu_doctor.integrations.mcp.wire import kept_free, unguarded
+from tfgpu_doctor.integrations.mcp.wire import Lines, kept_free, unguarded
 from tfgpu_doctor.records.printable import one_line
 from tfgpu_doctor.redact.redaction import redact
 
+EVERY = 3.0  # seconds between two signs of life
 _INSTRUCTIONS = (
     "tfgpu diagnoses TensorFlow on NVIDIA GPUs. Call doctor for this machine, explain for an error message or a log, "
     "plan before installing or upgrading, matrix for questions about versions, check for requirements and Dockerfiles. "
@@ -30,9 +32,17 @@ _INSTRUCTIONS = (
 
 
 def serve(settings: Settings) -> None:
-    """Serve until the assistant closes standard input."""
+    """Serve until the assistant closes standard input. Raises OSError: it has closed standard output before."""
     logging.getLogger("mcp").setLevel(logging.ERROR)  # it tells every line of its own protocol
-    anyio.run(_serve, settings)
+    try:
+        anyio.run(_serve, settings)
+    except Exception as error:  # tasks fail as a group; the first error in it is the reason
+        first = error
+        while inner := getattr(first, "exceptions", ()):
+            first = inner[0]
+        if first is not error:
+            raise first from None
+        raise
 
 
 async def _serve(settings: Settings) -> None:
@@ -43,16 +53,20 @@ async def _serve(settings: Settings) -> None:
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(tool) for tool in TOOLS])
 
-    async def call_tool(
-        _context: ServerRequestContext, parameters: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    async def call_tool(context: ServerRequestContext, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         tool = NAMED.get(parameters.name)
         if tool is None:
             known = ", ".join(NAMED)
             raise MCPError(types.INVALID_PARAMS, f"no tool {one_line(parameters.name)[:80]!r}; there are: {known}")
         values = parameters.arguments or {}
-        kind = turns.examination if examines(tool, values) else turns.text
-        return await kind(partial(answer, tool, values, settings))
+        work = partial(answer, tool, values, settings)
+        if not examines(tool, values):
+            return await turns.text(work)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_report_progress, context)
+            found = await turns.examination(work)
+            group.cancel_scope.cancel()
+        return found
 
     server = Server(
         "tfgpu",
@@ -64,9 +78,18 @@ async def _serve(settings: Settings) -> None:
     )
     async with AsyncExitStack() as stack:
         with unguarded():
-            read, write = await stack.enter_async_context(stdio_server())
+            read, write = await stack.enter_async_context(stdio_server(cast(anyio.AsyncFile[str], Lines())))
         stack.enter_context(kept_free())
         await server.run(read, write, server.create_initialization_options())
+
+
+async def _report_progress(context: ServerRequestContext) -> None:
+    """Tell a client that asked for it that the tool still works; many give up on one that is silent for a minute."""
+    begin = anyio.current_time()
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has ended
+        while True:
+            await anyio.sleep(EVERY)
+            await context.session.report_progress(anyio.current_time() - begin, message="checking this machine")
 
 
 def described(tool: Tool) -> types.Tool:
