@@ -55,6 +55,7 @@ if "tfgpu_doctor" in sys.orig_argv and "doctor" in sys.orig_argv and (fate := os
         above[raylet].suspend()
     time.sleep(600)
 """
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
 MISSING = (
     "tfgpu is not installed there. To install it, in the environment that runs Ray on that node: "
     'python -m pip install "git+$TFGPU_SOURCE"'
@@ -77,7 +78,7 @@ def cluster(short_folder: Path, tmp_path: Path) -> Iterator[str]:
     (tmp_path / "bare/tfgpu_doctor.py").write_text("raise ImportError(\"No module named 'tfgpu_doctor'\")\n")
     (tmp_path / "sitecustomize.py").write_text(FATE)
     fates = ["hangs", "dies", "crashes", "killed", "freezes", "bare"]
-    environ = {"PATH": "/usr/bin:/bin", "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0"}
+    environ = {"PATH": "/usr/bin:/bin", "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0", **TOKEN}
     with subprocess.Popen(
         [sys.executable, "-c", CLUSTER, str(tmp_path), str(ROOT), *fates],
         stdin=subprocess.PIPE,
@@ -98,7 +99,7 @@ def cluster(short_folder: Path, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_cluster_in_which_nodes_fail(cluster: str) -> None:
-    done = collect("--ray", cluster, "--timeout", "30", "doctor", "--no-import", timeout=120)
+    done = collect("--ray", cluster, "--timeout", "30", "doctor", "--no-import", timeout=120, **TOKEN)
     assert done.returncode == 1
     found = rows(done)
     assert found.pop("freezes") in (
@@ -119,7 +120,15 @@ def test_a_cluster_in_which_nodes_fail(cluster: str) -> None:
     assert len(gathering.gathered().results) == 7 and not gathering.gathered().unreadable
 
     # the dead are still rows, and who has come through answers again
-    done = collect("--ray", cluster, "--timeout", "300", "smoke", "--require-gpus", "0", "--budget", "250", timeout=400)
+    done = collect(
+        "--ray", cluster, "--timeout", "300", "smoke", "--require-gpus", "0", "--budget", "250", timeout=400, **TOKEN
+    )
     found = rows(done)
     assert {node for node, failure in found.items() if failure == "ok"} == {"head", "hangs", "crashes", "killed"}
     assert found["dies"].startswith("the node died: ") and found["bare"] == MISSING
+
+    # its head answers, and Ray does not say what is missing
+    done = collect("--ray", cluster, timeout=120, RAY_AUTH_MODE="disabled")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "tfgpu: no node could be asked: ConnectionError: " in done.stderr
+    assert "If the cluster requires a token, set RAY_AUTH_MODE=token" in done.stderr

@@ -20,6 +20,11 @@ CONNECT = 90.0  # seconds; Ray itself gives up after 60
 END = 30.0  # seconds to write the last lines, and to leave the cluster
 ENOUGH = 4 << 30  # bytes of results
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from tfgpu_doctor.fleet.collect.ray_child import main; main()"
+# Ray's own messages do not say it: "Failed to connect", and "connection timeout" of the client
+TOKEN = (
+    ". If the cluster requires a token, set RAY_AUTH_MODE=token, and the token as RAY_AUTH_TOKEN or in "
+    "~/.ray/auth_token (https://docs.ray.io/en/latest/ray-security/token-auth.html)"
+)
 _LOG = re.compile(r"\[\d{4}-[\d:, -]{12,30} [A-Z] \d+ \d+\] (?:\(\S{1,30}\) )?\S+:\d+:\s*")  # of Ray's C++ part
 _NOWHERE = "/"  # Ray gives the folder where its driver runs to every worker, as the place of modules
 
@@ -54,7 +59,8 @@ def collect(address: str, task: Task, progress: Progress) -> Collected:
     said = [_LOG.sub("", text) for text in ended.stderr.splitlines()]
     why = f"no answer within {ended.seconds:.0f} s" if ended.timed_out else last_error(said)
     if not names:
-        return Collected([], why or ended.error or "Ray ended without a word")
+        wants = "Unauthenticated" in ended.stderr or ("ConnectionError: " in why and "RAY_AUTH_MODE" not in os.environ)
+        return Collected([], (why or ended.error or "Ray ended without a word") + (TOKEN if wants else ""))
     missing = [name for name in names if name not in {one.node for one in found}]
     lost = f"Ray's driver ended before the node had answered: {why}"
     return Collected([*found, *(node_result(name, [], lost) for name in missing)])
