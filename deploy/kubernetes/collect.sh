@@ -5,7 +5,7 @@
 #
 # IMAGE has tfgpu (deploy/docker), GPUS is how many GPUs a node has, COMMAND is doctor, smoke or bench with its options;
 # without one, doctor --require-gpus GPUS. The nodes are those with the label of NVIDIA's GPU feature discovery, or with
-# the one in TFGPU_NODES ("cloud.google.com/gke-accelerator"). kubectl's context and namespace count.
+# the one in NODE_LABEL ("cloud.google.com/gke-accelerator"). kubectl's context and namespace count.
 #
 # Exit codes: 0 all nodes answered, whatever they found, 1 a node gave no answer, 2 wrong usage, 3 no node could be asked.
 set -eu
@@ -33,9 +33,9 @@ trap 'rm -f "$lines"; kubectl delete jobs --selector "$mine" --wait=false >&2 ||
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-nodes=$(kubectl get nodes --selector "${TFGPU_NODES:-nvidia.com/gpu.present=true}" --output name) || exit 3
+nodes=$(kubectl get nodes --selector "${NODE_LABEL:-nvidia.com/gpu.present=true}" --output name) || exit 3
 if [ -z "$nodes" ]; then
-    echo "collect.sh: no node has the label ${TFGPU_NODES:-nvidia.com/gpu.present=true}" >&2
+    echo "collect.sh: no node has the label ${NODE_LABEL:-nvidia.com/gpu.present=true}" >&2
     exit 3
 fi
 for node in $nodes; do

@@ -293,7 +293,7 @@ def test_collecting_with_kubectl(api: Server, tmp_path: Path) -> None:
 
 
 def test_collecting_without_nodes(api: Server, tmp_path: Path) -> None:
-    done = collect(tmp_path, "tfgpu", "8", TFGPU_NODES="gpu=yes")
+    done = collect(tmp_path, "tfgpu", "8", NODE_LABEL="gpu=yes")
     assert (done.returncode, done.stdout) == (3, "")
     assert "collect.sh: no node has the label gpu=yes\n" in done.stderr
 

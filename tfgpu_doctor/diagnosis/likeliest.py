@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged
-from tfgpu_doctor.findings.commonness import BECAUSE, MOST, Told, common_causes, situation
+from tfgpu_doctor.findings.commonness import BECAUSE, MOST, Told, common_causes, situation, trouble
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.driver_answers import smi_works
 from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.message_log import message_evidence
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import Known, Message, value_or
 from tfgpu_doctor.records.report import Severity
 
 
-def likeliest(judged: Iterable[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
+def likeliest(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
     """The commonest causes of what a text tells of, without those that the facts contradict."""
     messages = fetch("messages", context)
     if context.probed or not isinstance(messages, Known):
         return
+    shown = any(one.candidates for one in judged)
     seen = situation(messages.value, value_or(fetch("devices", context), None))
+    seen = seen or (None if shown else trouble(messages.value))
     if seen is None:
         return
+    open_ones = {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
+    for one in [
+        open_ones[cause] for cause in common_causes(seen[0], _told(messages.value, context)) if cause in open_ones
+    ][:MOST]:
+        yield one.declared, as_possible(BECAUSE, seen[1])
+
+
+def _told(log: MessageLog, context: Context) -> Told:
+    """What the text tells of the machine."""
     version = context.facts.tensorflow.version
-    told = Told(
+    return Told(
         os=value_or(context.facts.host.os, None),
         container=value_or(context.facts.host.container, None),
         cards=value_or(fetch("cards", context), ()),
         releases=(version.value,) if isinstance(version, Known) else version.one_of,
         driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
         cuda=[kit.version for kit in value_or(context.facts.cuda.toolkits, ()) if kit.version],
-        cuda_wanted=messages.value.values("cuda-wanted", "version"),
-        works=messages.value.values("works-elsewhere", "where"),
+        cuda_wanted=log.values("cuda-wanted", "version"),
+        works=log.values("works-elsewhere", "where"),
     )
-    open_ones = {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
-    for one in [open_ones[cause] for cause in common_causes(seen[0], told) if cause in open_ones][:MOST]:
-        yield one.declared, as_possible(BECAUSE, seen[1])
 
 
 def _is_contradicted(one: Judged, context: Context) -> bool:

@@ -79,6 +79,12 @@ def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[st
     return next(((name, message) for name, message in _situations(log, devices) if message), None)
 
 
+def trouble(log: MessageLog) -> tuple[str, Message] | None:
+    """That something goes wrong, where a text tells nothing more of it."""
+    said = log.first("trouble-said")
+    return ("fails", said) if said and not log.has("own-finding", "gpu-created") else None
+
+
 def nothing_fails(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> bool:
     """Whether no program reports a failure and nobody tells of one, so that a question is all there is."""
     return not log.complains and situation(log, devices) is None

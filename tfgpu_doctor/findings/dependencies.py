@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.version_bounds import allows, narrowed, outside_bound
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import remove
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.distributions import CPU_BUILDS, TENSORFLOW
+from tfgpu_doctor.records.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.records.facts import Message, Package, Phase
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
@@ -64,7 +64,7 @@ def mixed_packages(
 ) -> Problem | None:
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
     tensorflows = _tensorflows(packages)
-    twice = _of_one_folder(tensorflows, context)
+    twice = _of_one_folder(tensorflows, context, messages)
     if twice:
         folder = twice[0].location or "installed packages"
         seen = [evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice]
@@ -100,11 +100,15 @@ def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
     return [p for p in found if p.installer != "conda"] or found[:1]
 
 
-def _of_one_folder(packages: list[Package], context: Context) -> list[Package] | None:
+def _of_one_folder(
+    packages: list[Package], context: Context, messages: MessageLog | None = None
+) -> list[Package] | None:
     """Packages that overwrite each other; a pasted list names no folders: there they differ in build or release."""
     names = [package.name for package in packages]
-    builds, releases = {name in CPU_BUILDS for name in names}, {minor(package.version) for package in packages}
-    if (len(builds) == 2 or len(releases) == 2) and len(set(names)) == len(names) and not context.probed:
+    if messages and messages.has("gpu-created") and not context.probed:
+        return None  # whatever else is listed, this build uses the GPU
+    apart = {(is_for_cpus(one.name, one.version), minor(one.version)) for one in packages}
+    if len(apart) > 1 and len(set(names)) == len(names) and not context.probed:
         return packages
     return next((same for same in _by_folder(packages) if len(same) > 1), None)
 

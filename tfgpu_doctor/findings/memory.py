@@ -236,7 +236,9 @@ def allocation_failed_beside_another(
     )
     others, in_use = holders_of_memory.another_holder(messages), _in_use(gpus)
     certain = bool(others or in_use or holders_of_memory.is_shrinking(messages))
-    launch = any("launch failed" in m.text for m in messages.all("cublas-handle"))
+    # a routine that was executed had its memory
+    texts = [message.text for message in messages.all("cublas-handle")]
+    launch = any("launch failed" in one for one in texts) and not any("EXECUTION_FAILED" in one for one in texts)
     possible = not certain and launch and not holders_of_memory.failed(messages) and not context.probed
     if not failed or not (certain or possible):
         return None

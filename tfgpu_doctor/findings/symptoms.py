@@ -15,6 +15,7 @@ from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.findings.reported_libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Gpu, Message, Toolkit
+from tfgpu_doctor.records.versions import at_least
 
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
@@ -83,7 +84,8 @@ def _no_kernels_in_cublas(
     toolkits: tuple[Toolkit, ...] | None,
     cards: tuple[Card, ...] | None,
 ) -> Messages:
-    if gpu_release is not None or toolkits or not any(card.version >= _AMPERE for card in cards or ()):
+    known = any(at_least(kit.version, "11") is not False for kit in toolkits or ())  # a CUDA that has them
+    if gpu_release is not None or known or not any(card.version >= _AMPERE for card in cards or ()):
         return ()
     return tuple(m for m in messages.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
 

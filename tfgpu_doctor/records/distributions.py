@@ -5,6 +5,8 @@ probes/tensorflow_probe.py has its own copy, since it runs without this package;
 
 from __future__ import annotations
 
+from tfgpu_doctor.records.versions import at_least
+
 # What pip installs that brings the module `tensorflow`, the likeliest first
 TENSORFLOW = (
     *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-macos", "tensorflow-intel"),
@@ -19,3 +21,8 @@ CPU_BUILDS = frozenset(
 CONDA_BASE = "tensorflow-base"
 CONDA_VARIANTS = ("tensorflow-mkl", "tensorflow-eigen")
 ANY = frozenset({*TENSORFLOW, CONDA_BASE, *CONDA_VARIANTS})
+
+
+def is_for_cpus(name: str, version: str) -> bool:
+    """Whether a package is a build without CUDA, as `tensorflow` of Linux and Windows was up to 2.0."""
+    return name in CPU_BUILDS or (name == "tensorflow" and at_least(version, "2.1") is False)

@@ -285,6 +285,7 @@ TEMPLATES = (
         r"No CUDA device found with minimum required compute capability (?P<need>\d+\.\d+)"
         r"|does not meet (?:the )?minimum required compute capability:? (?P<least>\d+\.\d+)"
         r"|Ignoring (?:visible )?gpu device\W*$"
+        r"|minimum (?:required )?(?:cuda )?compute capability (?:is |of |to )?(?P<bound>\d+\.\d+)\b(?! (?:or|and))"
         r"|compute capability(?: version)? *(?:>=|of at least) *(?P<floor>\d+\.\d+) (?:is )?(?:needed|required)",
     ),
     template(

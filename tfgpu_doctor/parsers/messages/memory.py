@@ -60,12 +60,20 @@ TEMPLATES = (
     template(
         "takes-all-memory",
         "all the memory|all of the memory|all memory|all the gpu memory|all gpu memory|whole memory|entire memory|"
-        "all of the gpu|entire gpu memory|whole gpu memory|all available memory|all the vram",
+        "all of the gpu|entire gpu memory|whole gpu memory|all available memory|all the vram|"
+        "much|share of the|most of the|all of the|gb",
         r"^(?!.{0,200}\b(?:if|want|without|not|n't)\b)(?=.{0,300}\b(?:GPU|card|VRAM"
         r"|device)).{0,200}?\b(?:hold|take|use|"
         r"occup(?:y|ie)|allocat|grab|reserv|eat|fill|consum)\w{0,3} (?:up )?(?:nearly |almost )?(?:all"
         r"|the whole|the entire) "
-        r"(?:of )?(?:the )?(?:available )?(?:GPU )?(?:memory|VRAM)",
+        r"(?:of )?(?:the )?(?:available )?(?:GPU )?(?:memory|VRAM)"
+        r"|^(?!.{0,200}\b(?:if|want|without|not|n't)\b).{0,200}?\b(?:tak|us|occup|hold|eat|reserv|allocat|grab)\w{1,4} "
+        r"(?:up )?(?:(?:very|so|too|nearly|almost|GPU Memory) ){0,3}(?:much|all|most|a lot|\d{1,3} ?GBs?) "
+        r"?(?:of )?(?:the |my )?(?:card's |GPU'?s? |device |graphics )*(?:memory|VRAM)"
+        r"|\b(?:large (?:share|part)|most|nearly all|much) of the (?:GPU )?(?:memory|VRAM) (?:is|gets) "
+        r"(?:always )?(?:occupied|used|taken|reserved|full)"
+        r"|\bus(?:es|ing) GPU Memory (?:very|too|so) much",
+        role="context",
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted
     template(

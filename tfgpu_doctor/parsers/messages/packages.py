@@ -23,11 +23,22 @@ _OF_ANOTHER_PYTHON = (
 _SHELL = r"terminal|command line|console|shell|cmd|command prompt|ipython|REPL"
 _NOTEBOOK = r"jupyter(?:lab)?|notebooks?|kernel|vs ?code|pycharm|spyder"
 
+# what a text is about, and words of whoever has trouble with it
+_ABOUT = r"(?:tensor ?flow|keras|cudnn|cuda|\bgpus?\b|显卡|顯卡|видеокарт|グラボ)"
+_TROUBLE = (
+    r"(?:\b(?:errors?|fail\w*|problems?|issues?|wrong|broken|crash\w*|stuck|unable|can ?not|can['’]t|won['’]t"
+    r"|(?:do|does|did|is|are|was)(?: not|n['’]t)|fehler\w*|erro(?:re?s?)?)\b|错误|錯誤|报错|報錯|问题|問題"
+    r"|不能|不了|沒辦法|没办法|无法|無法"
+    r"|ошибк|проблем|не работа|エラー|できない|오류|안 되)"
+)
+
 TEMPLATES = (
     template(
         "package-removed",
-        "tensorflow-gpu|tensorflow_gpu",
-        r"\"?tensorflow-gpu\"? package has been removed|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
+        "tensorflow-gpu|tensorflow_gpu|empty package",
+        r"[\"'`]?tensorflow[-_]gpu[\"'`]? (?:package )?(?:has been|was|is) removed\b"
+        r"|\breplaced with this new, empty package"
+        r"|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
         r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}"
         r"(?:error(?!: (?:Could not find|No matching))|fail)",
         stops_import=True,
@@ -45,6 +56,14 @@ TEMPLATES = (
         r"\b(?:tensor ?flow|keras|cudnn|cuda|gpus?|training|model|kernel|script)\b[^.\n]{0,60}?\b(?:crash\w*"
         r"|fail(?:s|ed|ure)"
         r"|errors?|exception|abort\w*|dies|killed)\b|^\s*\w{3,40}Error: \S|崩溃|报错",
+        role="context",
+    ),
+    # the least that can be said: something about them goes wrong
+    template(
+        "trouble-said",
+        "error|fail|problem|issue|wrong|broken|crash|stuck|not |n't|unable|cannot|fehler|erro|報錯|报错|"
+        "错误|錯誤|問題|问题|不能|不了|沒辦|没办|无法|無法|ошибк|проблем|не |エラー|できない|오류|안 되",
+        rf"{_ABOUT}[^\n]{{0,200}}?{_TROUBLE}|{_TROUBLE}[^\n]{{0,200}}?{_ABOUT}",
         role="context",
     ),
     # the same computer, where it works

@@ -83,11 +83,11 @@ TEMPLATES = (
     ),
     template(
         "low-utilization",
-        "占用|利用率|util|uses only|using only|only using|only uses|of gpu|of the gpu|of my gpu|gpu: |sm ",
+        "占用|利用率|使用率|util|uses only|using only|only using|only uses|of gpu|of the gpu|of my gpu|gpu: |sm ",
         rf"{_GPU}[^.\n]{{0,40}}\butil\w*[ :=]{{0,3}}(?:is |are |of |at |around |about |only |~ ?){{0,4}}{_LOW}"
         rf"|{_GPU} (?:is )?(?:only )?(?:being )?(?:used|utili[sz]ed|uses|using) (?:only |about |around |at "
         rf"|just ){{0,3}}{_LOW}"
-        rf"|(?:GPU|显卡) ?(?:占用|利用率)[^，。%]{{0,8}}?{_LOW}"
+        rf"|(?:GPU|显卡) ?(?:占用|利用率|使用率)[^，。%]{{0,8}}?{_LOW}"
         rf"|\b(?:only|just|about|around)? ?{_LOW} of (?:the |my |its )?{_GPU}"
         rf"|^\W*(?:GPU )?util\w*[ :=]{{1,3}}(?:about |around |only |~ ?){{0,3}}{_LOW}",
     ),

@@ -21,8 +21,7 @@ CLASS = "tfgpu-result"
 _SCOPE = f":is(#{CLASS}, .{CLASS})"
 # JupyterLab and Notebook 7; Visual Studio Code; Colab; marimo
 _DARK_PAGE = ':is([data-jp-theme-light="false"], .vscode-dark, html[theme="dark"], html.dark)'
-_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"/\*[^*]*\*/")
 _NOT_HERE = ("html", "nav", "h1", "h2", "figure", ".charts", ".beside")  # of whole pages, and of charts
 _OWN = """
 body { max-width: 80rem; margin: .25rem 0; padding: .75rem 1rem; border: 1px solid var(--grid); border-radius: .25rem;
@@ -64,9 +63,10 @@ def _style() -> str:
 
 def _scoped(rules: str) -> Iterator[str]:
     """The rules of a whole page, for the fragment alone; sizes are relative to it, since pages differ in theirs."""
-    for selectors, declarations in _RULE.findall(_COMMENT.sub("", rules)):
+    for rule in _COMMENT.sub("", rules).split("}"):
+        selectors, _, declarations = rule.partition("{")
         names = [name.strip() for name in selectors.split(",")]
         kept = [name for name in names if not name.startswith(_NOT_HERE)]
         within = ", ".join(_SCOPE if name == "body" else f"{_SCOPE} {name}" for name in kept)
-        if kept:
+        if kept and declarations:
             yield f"{within} {{ {' '.join(declarations.split())} }}".replace("rem", "em")
