@@ -381,7 +381,8 @@ def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True, 
     weights = [chance.uniform(1, 3) for _ in types]
     kinds = chance.choices(types, weights, k=nodes)
     odd: dict[int, Oddity] = {}
-    for one in chance.sample(ODDITIES, oddities):
+    possible = [one for one in ODDITIES if any(map(one.fits, set(kinds)))]
+    for one in chance.sample(possible, oddities):
         fitting = [n for n in range(nodes) if n not in odd and one.fits(kinds[n])]
         odd.update(dict.fromkeys(chance.sample(fitting, min(chance.randint(1, 4), len(fitting))), one))
     lines, planted = [], dict[str, set[str]]()

@@ -95,8 +95,8 @@ def without_count(content: bytes) -> bytes | None:
     return content[: found.start()] if found else None
 
 
-def unfolded(names: str) -> list[str]:
-    """The nodes of a set, as ClusterShell folds it.
+def unfolded(names: str, most: int = _MOST_FOLDED) -> list[str]:
+    """The nodes of a set, as ClusterShell folds it; at most so many.
 
     >>> unfolded("gpu-[08-10,12],login")
     ['gpu-08', 'gpu-09', 'gpu-10', 'gpu-12', 'login']
@@ -109,9 +109,9 @@ def unfolded(names: str) -> list[str]:
         for part in one[2].split(","):
             first, _, last = part.partition("-")
             if first.isdecimal() and (last or first).isdecimal():
-                to = min(int(last or first), int(first) + _MOST_FOLDED - len(found))
+                to = min(int(last or first), int(first) + most - len(found))
                 found += [f"{one[1]}{n:0{len(first)}}{one[3]}" for n in range(int(first), to + 1)]
-    return found[:_MOST_FOLDED]
+    return found[:most]
 
 
 def is_rule(line: bytes) -> bool:

@@ -24,7 +24,10 @@ from tfgpu_doctor.fleet import labels
 LARGEST = 64 << 20  # bytes of one document, and of one line
 _ENDS_AT = re.compile(r"trailing characters \(byte (\d+)\)")
 _BETWEEN = re.compile(rb"[\s,]*")
-_MOST_ABSENT = 1_000_000  # nodes, of which tools say so; short lines can name very many
+_MOST_FOLDED, _MOST_ABSENT = (
+    20_000,
+    200_000,
+)  # nodes without an answer, of a line and of all: a few bytes name very many
 _TRIES = 16
 _MOST_ON_A_LINE = 100_000  # documents
 
@@ -97,7 +100,7 @@ class _Scanner:
         self.section = ""  # the host that a header names
         self.rule = False  # a rule of dashes came, and perhaps a name after it
         self.between = ""
-        self.unfolded = 0  # nodes that tools said something of
+        self.absent = 0  # nodes of which tools said so
 
     def scan(self, lines: Iterable[bytes]) -> Iterator[Document | Absent | LeftOut]:
         for number, raw in enumerate(lines, 1):
@@ -194,9 +197,9 @@ class _Scanner:
         if said.heads or said.text:
             self.section = said.node if said.heads else ""
         if said.problem:
-            nodes = labels.unfolded(said.node)
-            self.unfolded += len(nodes)
-            yield from (Absent(node, said.problem, number) for node in nodes if self.unfolded <= _MOST_ABSENT)
+            nodes = labels.unfolded(said.node, min(_MOST_FOLDED, _MOST_ABSENT - self.absent))
+            self.absent += len(nodes)
+            yield from (Absent(node, said.problem, number) for node in nodes)
         if said.text == b"{":
             self._opened(labels.Label(b"", b"", said.node, True), b"", number)
         elif said.text[:1] == b"{":
