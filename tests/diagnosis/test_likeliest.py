@@ -89,6 +89,14 @@ BY_FACTS = {
         "TensorFlow does not see my GPU. CUDA 12.2 is installed, somebody said that I need CUDA 11.2",
         ["cuda.version-mismatch", "cuda.missing", "cuda.lib-path"],
     ),
+    "a traceback without its last line": (
+        'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    import tensorflow as tf',
+        ["tf.abi-numpy", "tf.package-conflict", "tf.wrong-env"],
+    ),
+    "nothing but trouble": (
+        "I have a problem with my GPU under TensorFlow, see the screenshot",
+        ["memory.oom", "gpu.arch-too-new", "cudnn.version-mismatch"],
+    ),
     "a finding that is certain": ("Windows 11, TensorFlow 2.15: TensorFlow does not see my GPU", []),
     "nothing is wrong": ("TensorFlow uses my GPU", []),
     "only a question": ("Which TensorFlow works with an RTX 3080?", []),

@@ -222,7 +222,7 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
     """TensorFlow hangs there. Other questions are answered meanwhile, and the next examination works."""
 
     async def cancel(client: Client) -> None:
-        (server,) = (one for one in psutil.Process().children() if "mcp" in one.cmdline())
+        (server,) = (one for one in psutil.Process().children() if "mcp" in command_line(one))
         seen = anyio.Event()
 
         async def sign(_seconds: float, _total: float | None, message: str | None) -> None:
@@ -244,14 +244,15 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
 
 
 def lines_of(server: psutil.Process) -> list[list[str]]:
-    found = []
-    for one in server.children(recursive=True):
-        try:
-            if one.status() != psutil.STATUS_ZOMBIE:
-                found.append(one.cmdline())
-        except psutil.NoSuchProcess:
-            pass
-    return found
+    return [found for one in server.children(recursive=True) if (found := command_line(one))]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Nothing of one that has ended, be it a zombie still."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ CALLS: list[tuple[tuple[str, ...], int, str]] = [
     (("check", "DIR/requirements.txt"), 0, ""),
     (("compare", "DIR/a.json", "DIR/a.json"), 0, "same"),
     (("explain", "-"), 1, "Windows"),
+    (("fleet", "DIR/a.json"), 0, "1 node"),
     (("install", "DIR/new", "--dry-run"), 1, "WSL2"),
     (("matrix", "tensorflow", "--version", "2.10.1", "--platform", "windows_amd64"), 0, "2.10.1"),
     (("mcp",), 0, ""),

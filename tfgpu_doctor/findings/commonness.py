@@ -98,11 +98,17 @@ def _situations(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> Iterat
     if not log.complains:
         yield "hangs", None if lists_none else log.first("job-hangs")
         yield "slow", slow
-    dies = log.has("native-runtime-failed") or (log.has("import-line") and log.has("segmentation-fault"))
-    yield "import", last if dies or log.stops_import else None
+    yield "import", last if _import_fails(log) else None
     yield "no GPU", (log.first("no-gpu-listed") or last) if lists_none else None
     yield "slow", slow
     yield "fails", log.first("failure-said") or (last if log.complains else None)
+
+
+def _import_fails(log: MessageLog) -> bool:
+    """Whether the import ends in a crash, or in a traceback, be its last line, which says why, there or not."""
+    dies = log.has("native-runtime-failed") or (log.has("import-line") and log.has("segmentation-fault"))
+    is_cut = log.has("import-line") and log.has("traceback") and not (log.complains or log.has("exception"))
+    return dies or log.stops_import or is_cut
 
 
 def common_causes(seen: str, told: Told) -> tuple[str, ...]:

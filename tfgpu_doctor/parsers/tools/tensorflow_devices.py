@@ -37,6 +37,8 @@ _SHOWS_ANYWHERE = ("available devices", "Registered devices", "Device(name=")
 _LISTED = re.compile(
     r"(?:Physical|Logical)Device\(name=['\"](?P<name>[^'\"]{1,80})['\"],\s*device_type=['\"](?P<kind>\w{1,20})['\"]"
 )
+# of a session of TensorFlow 1
+_ATTRIBUTES = re.compile(r"_DeviceAttributes\((?P<name>/[^\s,()]{1,80}), (?P<kind>\w{1,20}),")
 _PROTO = re.compile(r"^[\s\[,]*(?:\d{1,3}/\d{1,3}: )?name: \"(?P<name>/[^\"]{1,80})\"")
 _PROTO_TYPE = re.compile(r"^\s*device_type: \"(?P<kind>\w{1,20})\"")
 _ASKS_FOR_GPUS = re.compile(
@@ -123,7 +125,7 @@ def _worth_a_look(text: str) -> bool:
     """Whether a line may show anything; TensorFlow's log, most of a paste, seldom does."""
     if _LOGGED.match(text):
         return any(word in text for word in _SHOWS_ANYWHERE)
-    return any(word in text for word in _WORDS) or (len(text) < 8 and text.strip().isdecimal())
+    return any(word in text for word in _WORDS) or (len(text) < 8 and (text.strip().isdecimal() or text.strip() == "]"))
 
 
 class _Reader:
@@ -135,6 +137,7 @@ class _Reader:
         self._asked = -_ANSWER_WITHIN
         self._question = ""
         self._proto = ""
+        self._protos: list[str] = []  # kinds of devices in the list of protocol buffers that is open
 
     def read(self, text: str, number: int, place: int) -> None:
         open_question = self._question if place - self._asked <= _ANSWER_WITHIN else ""
@@ -153,13 +156,14 @@ class _Reader:
 
     def _listed(self, text: str, number: int) -> int | None:
         """How many GPUs a printed list shows; None for a part of one, and for one of other devices."""
-        found = [ListedDevice(match["name"], match["kind"], number) for match in _LISTED.finditer(text)]
-        proto_type = None
-        if proto := _PROTO.match(text):
-            self._proto = proto["name"]
-        elif self._proto and (proto_type := _PROTO_TYPE.match(text)):
-            found.append(ListedDevice(self._proto, proto_type["kind"], number))
-            self._proto = ""
+        matches = (*_LISTED.finditer(text), *_ATTRIBUTES.finditer(text))
+        found = [ListedDevice(match["name"], match["kind"], number) for match in matches]
+        if self._protos and text.strip() == "]":
+            whole_list, self._protos = self._protos, []
+            return whole_list.count("GPU")
+        proto_type = self._of_proto(text, number)
+        if proto_type:
+            found.append(proto_type)
         elif named := _NAMED.search(text):
             found.append(ListedDevice(named["name"], "GPU", number))
         for device in found:
@@ -169,6 +173,16 @@ class _Reader:
             return len(_IS_GPU.findall(available["devices"]))
         whole = any(device.kind == "CPU" for device in found) and self._question != "others" and not proto_type
         return 0 if whole and not cards else cards or None
+
+    def _of_proto(self, text: str, number: int) -> ListedDevice | None:
+        """The device of a protocol buffer, whose name stands lines before its kind."""
+        if proto := _PROTO.match(text):
+            self._proto = proto["name"]
+        elif self._proto and (kind := _PROTO_TYPE.match(text)):
+            name, self._proto = self._proto, ""
+            self._protos.append(kind["kind"])
+            return ListedDevice(name, kind["kind"], number)
+        return None
 
 
 def _question(text: str) -> str:
