@@ -88,6 +88,29 @@ def test_a_reason_that_many_groups_share_is_said_once(monkeypatch: pytest.Monkey
     assert printed("many-problems", monkeypatch, 1000).count("nodes of one kind should be alike") == 1
 
 
+def test_what_is_expected_stands_with_each_kind_of_hardware() -> None:
+    """A slow H200 is faster than a good L4: the expectation of one says nothing of the other."""
+    found = judged(5, 60, 12)
+    hardware = {node.name: node.hardware.partition(" × ")[2] for node in found.nodes}
+    several = 0
+    for group in found.groups:
+        if group.kind in ("difference", "speed"):
+            cards = {hardware[member.node] for member in group.nodes}
+            assert all(card in group.expected + group.source for card in cards), group
+            several += len(cards) > 1
+    assert several >= 3
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_all_values_stand_beside_or_behind_their_names(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed("many-problems", monkeypatch, columns, "full")
+    names = "operating system", "newest CUDA that the driver supports", "compute capability of GPUs"
+    lines = text.splitlines()
+    assert all(any(re.match(rf"  {name}:? +\S", line) for line in lines) for name in names)
+    assert "Machine (number of nodes)" in lines and "Values" not in text
+    assert "/dev/nvidia0, /dev/nvidia1" not in text or ");" in text  # lists are told apart
+
+
 def test_markdown_is_redacted_and_still_tells_hosts_apart() -> None:
     found = fleets()["usual"]
     hidden = redact(found)

@@ -21,6 +21,7 @@ from tfgpu_doctor.fleet.values import label
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.units import count
 
+_MOST_KINDS = 3  # of hardware, whose expectations a group shows
 BY_CHANCE = 3  # nodes, below which two things on the same nodes may have nothing to do with each other
 _GRAVITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 # what leads where several are of the same nodes
@@ -61,18 +62,24 @@ def groups(machines: Iterable[Machine], differences: Iterable[Difference]) -> tu
 
 
 def _together(differences: Iterable[Difference]) -> Iterator[Difference]:
-    """The same difference of siblings of several kinds is one, with the expectation of the first."""
-    by_key: dict[tuple[str, str, str, str], Difference] = {}
+    """The same difference of siblings of several kinds is one."""
+    by_key: dict[tuple[str, str, str, str], list[Difference]] = {}
     for one in differences:
-        key = (one.id, one.kind, one.value, one.title)
-        known = by_key.get(key)
-        if known is None:
-            by_key[key] = one
-        else:
-            has = {machine.name for machine, _ in known.members}
-            more = tuple(member for member in one.members if member[0].name not in has)
-            by_key[key] = replace(known, members=(*known.members, *more))
-    yield from by_key.values()
+        by_key.setdefault((one.id, one.kind, one.value, one.title), []).append(one)
+    for first, *others in by_key.values():
+        yield _joined(first, others) if others else first
+
+
+def _joined(first: Difference, others: list[Difference]) -> Difference:
+    """All in one; what is expected of each kind stands with the kind, since a slow H200 is faster than a good L4."""
+    members = {machine.name: (machine, found) for one in (*others, first) for machine, found in one.members}
+    sources = list(dict.fromkeys((one.expected, one.source) for one in (first, *others)))
+    hidden = f", and of {count(len(sources) - _MOST_KINDS, 'other kind')}" if len(sources) > _MOST_KINDS else ""
+    shown = sources[:_MOST_KINDS]
+    if len({expected for expected, _ in sources}) == 1:
+        return replace(first, members=tuple(members.values()), source=", ".join(by for _, by in shown) + hidden)
+    expected = ", ".join(f"{expected} ({by})" for expected, by in shown) + hidden
+    return replace(first, members=tuple(members.values()), expected=expected, source="")
 
 
 def _of_difference(one: Difference) -> _Cause:

@@ -19,6 +19,7 @@ from tfgpu_doctor.compare.words import element_text, fact_text, short
 from tfgpu_doctor.records.about import LAYERS, About, described
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, NvLink, PciGpu, Unknown, about, fact_paths
+from tfgpu_doctor.records.units import count
 
 ABSENT = "absent"
 MOST_ELEMENTS = 2_000  # of a collection; what a report has beyond is not compared
@@ -174,7 +175,7 @@ def _xids(events: tuple[str, ...]) -> Value:
 def _on_the_bus(gpus: tuple[PciGpu, ...]) -> Value:
     """Counted by device id: names come from a list that is newer on one machine than on the other."""
     counted = Counter(f"{gpu.device_id} ({gpu.driver or 'no driver'})" for gpu in gpus)
-    return Value(", ".join(f"{count} × {name}" for name, count in sorted(counted.items())) or "none")
+    return Value(", ".join(f"{many} × {name}" for name, many in sorted(counted.items())) or "none")
 
 
 def _links(links: tuple[NvLink, ...]) -> Value:
@@ -185,7 +186,7 @@ _SPECIAL: dict[str, Callable[[Any], Value]] = {
     "driver.xid_events": _xids,
     "host.pci_gpus": _on_the_bus,
     "gpus.nvlinks": _links,
-    "gpus.mig_instances": lambda names: Value(f"{len(names)} instances" if names else "none"),
+    "gpus.mig_instances": lambda names: Value(count(len(names), "instance") if names else "none"),
     "host.cpu_flags": lambda flags: Value(short(" ".join(sorted(flags)), 4_000)),
 }
 

@@ -145,7 +145,8 @@ def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
         return row.values[0].value
     shown = row.values[:most]
     more = f", {row.distinct - len(shown)} more" if row.distinct > len(shown) else ""
-    return ", ".join(f"{one.value} ({one.nodes})" for one in shown) + more
+    between = "; " if any(", " in one.value for one in shown) else ", "
+    return between.join(f"{one.value} ({one.nodes})" for one in shown) + more
 
 
 # --------------------------------------------------------------------------------------------------------- the groups
@@ -185,7 +186,7 @@ def _lines(group: Group, whole: bool) -> Iterator[Line]:
         if found not in group.title:
             yield Line("found", f"{of}{found}")
     if len(by_found) > len(several):
-        yield Line("", f"and {len(by_found) - len(several)} more values; -v shows all")
+        yield Line("", f"and {count(len(by_found) - len(several), 'more value')}")
     if group.expected:
         yield Line("expected", group.expected, group.source)
     yield Line("why", group.cause)

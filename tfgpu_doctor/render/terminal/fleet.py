@@ -10,7 +10,7 @@ from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import fleet_words as words
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block, show_table
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
 
 _MOST_UNREAD = 5  # parts of files that a first screen names
 
@@ -53,10 +53,20 @@ def _show_stack(fleet: Fleet, console: Console) -> None:
 
 def _show_common(fleet: Fleet, console: Console) -> None:
     """Every fact that nodes know, with the number of nodes that have each value."""
-    if fleet.common:
-        console.print()
-        layers, labels, texts = map(list, zip(*words.picture(fleet), strict=True))
-        show_table({"Layer": layers, "What": labels, "Values (nodes)": texts}, console)
+    rows = words.picture(fleet)
+    widest = max((len(label) for _, label, _ in rows), default=0)
+    is_wide = widest + 3 <= console.width // 2  # the values get the larger part of a line
+    shown = ""
+    for layer, label, text in rows:
+        if layer != shown:
+            console.print()
+            count_of = "" if shown else " (number of nodes)"
+            hanging(Text(""), Text.assemble((layer, "bold"), (count_of, "dim")), console)
+            shown = layer
+        if is_wide:
+            hanging(Text(f"  {label:{widest}} ", "dim"), Text(text), console)
+        else:
+            hanging(Text("  "), Text.assemble((f"{label}: ", "dim"), text), console)
 
 
 def _show_groups(fleet: Fleet, console: Console, *, whole: bool) -> None:
