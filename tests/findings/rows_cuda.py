@@ -70,6 +70,7 @@ FIRES: dict[str, dict[str, str]] = {
         ),
     },
     "cuda.version-mismatch": {
+        "renamed": "sudo ln -s /usr/local/cuda-10.2/lib64/libcudart.so.10.2 /usr/lib/libcudart.so.10.1",
         "2.13 beside CUDA 12": text("TensorFlow 2.13.0", "CUDA version: 12.2", log("2.13", _STUB, NO_CUDART, "I")),
         "1.12 beside CUDA 10.0": text(_NVCC, f"ImportError: libcublas.so.9.0: {GONE}"),
         "2.1 on Windows": text("- CUDA/cuDNN version: CUDA 10.2", not_opened("2.4", "cudart64_101.dll")),
@@ -138,6 +139,7 @@ FIRES: dict[str, dict[str, str]] = {
             "Loaded runtime CuDNN library: 7003 (compatibility version 7000) but source was compiled with 6021 "
             "(compatibility version 6000).",
         ),
+        "renamed": "cp /usr/lib/libcudnn.so.8 /usr/lib/libcudnn.so.7",
         "the number of the file": text("cuDNN version: 7.6.5", not_opened("2.4", "libcudnn.so.8")),
         "its own status": "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
         "older within the major": text("TensorFlow 2.13.0", "cuDNN version: 8.1.1", _HANDLE),
@@ -226,6 +228,9 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
         "a CUDA is stated": text("CUDA version: 12.2", "TensorFlow 2.13.0", log("2.13", _STUB, NO_CUDART, "I")),
     },
     "cuda.version-mismatch": {
+        "the name of its own version": "ln -sf /usr/local/cuda/lib64/libcudart.so.10.1.243 /usr/lib/libcudart.so.10.1",
+        "cuDNN": "cp /usr/lib/libcudnn.so.8 /usr/lib/libcudnn.so.7",
+        "renamed, and it is enough": text("ln -s libcusolver.so.11 libcusolver.so.10", created()),
         "a GPU is created": text("CUDA version: 12.2", "TensorFlow 2.13.0", created()),
         "what nvidia-smi's banner says": text(
             "| NVIDIA-SMI 535.113.01   Driver Version: 535.113.01   CUDA Version: 12.2     |",

@@ -87,6 +87,12 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
     ("failure-said", "RuntimeError: cuDNN failed when I train with batch size 256", {}),
     ("works-elsewhere", "Everything works in the terminal, but not in Jupyter", {"where": "terminal"}),
     ("works-elsewhere", "in the terminal `import tensorflow` works, in a notebook it does not", {"where": "terminal"}),
+    (
+        "library-renamed",
+        "sudo ln -s /usr/local/cuda-10.2/lib64/libcudart.so.10.2 /usr/lib/libcudart.so.10.1",
+        {"library": "libcudart", "found": "10.2", "named": "10.1"},
+    ),
+    ("out-of-memory", "bfc_allocator.cc:679] 3 Chunks of size 981504 totalling 2.81MiB", {}),
     ("trouble-said", "Problem with my GPU under TensorFlow", {}),
     ("trouble-said", "裝了 tensorflow-gpu 1.14.0，結果訓練沒辦法用到 GPU", {}),
     ("package-removed", "tensorflow-gpu has been removed. Please install tensorflow instead.", {}),

@@ -25,8 +25,13 @@ from tfgpu_doctor.findings.manifest_signs import (
     conda_builds,
     in_manifests,
 )
-from tfgpu_doctor.findings.message_log import MessageLog
-from tfgpu_doctor.findings.reported_libraries import ReportedCuda, known_to_be_installed, requested_in_vain
+from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.reported_libraries import (
+    ReportedCuda,
+    known_to_be_installed,
+    other_versions_renamed,
+    requested_in_vain,
+)
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write_tensorflow
@@ -140,6 +145,20 @@ def _solver_of_other_minor(cuda: ReportedCuda) -> str | None:
     if not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
         return None
     return "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
+
+
+@VERSION_MISMATCH.sign
+def other_version_renamed(messages: MessageLog) -> Problem | None:
+    """A library of another CUDA has been given the name that TensorFlow opens."""
+    renamed = other_versions_renamed(messages, "libcu", "libnv")
+    if not renamed or messages.has("gpu-created"):
+        return None
+    return Problem(
+        title="Libraries of another CUDA version have been renamed to the one that TensorFlow loads",
+        cause="a library has the functions of its own version, whatever its name is; what this TensorFlow needs of the "
+        "other one is missing",
+        evidence=message_evidence(*renamed),
+    )
 
 
 @in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)

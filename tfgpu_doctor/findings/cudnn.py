@@ -21,7 +21,7 @@ from tfgpu_doctor.findings.libraries import (
 from tfgpu_doctor.findings.library_fixes import fix_path, install_libraries, tell_apart
 from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
 from tfgpu_doctor.findings.message_log import OF_ANY_CRASH, MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, serves
+from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, other_versions_renamed, serves
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
@@ -144,6 +144,16 @@ def _installed_problem(
             *(evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]),
         )
     )
+
+
+@VERSION_MISMATCH.sign
+def other_version_renamed(messages: MessageLog) -> Problem | None:
+    """A library of another cuDNN has been given the name that TensorFlow opens."""
+    renamed = other_versions_renamed(messages, "libcudnn")
+    if not renamed or messages.has("gpu-created"):
+        return None
+    cause = "the library has the functions and the version of its own release, whatever its name is"
+    return Problem(cause=cause, evidence=message_evidence(*renamed))
 
 
 @in_manifests(VERSION_MISMATCH, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))

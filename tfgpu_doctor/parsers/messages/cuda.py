@@ -128,6 +128,14 @@ TEMPLATES = (
         "libcudnn",
         r"\bcp (?:-\w+ )?\S*(?P<what>libcudnn)\S* \S*/lib|dpkg -i \S*libcudnn",
     ),
+    # a library under the name of another version: it is opened, and what it lacks is missing later
+    template(
+        "library-renamed",
+        ".so.",
+        r"\b(?:ln|cp|mv) (?:-\w+ ){0,3}(?:\S*/)?(?P<library>lib(?:cu|nv|nccl)\w{1,24})\.so\.(?P<found>\d[\d.]*)"
+        r" (?:\S*/)?(?P=library)\.so\.(?P<named>\d[\d.]*)",
+        role="context",
+    ),
     template("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
     template("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S{0,80}?): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries

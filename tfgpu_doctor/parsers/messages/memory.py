@@ -79,7 +79,8 @@ TEMPLATES = (
     template(
         "out-of-memory",
         "bfc_allocator.cc",
-        r"bfc_allocator\.cc:\d+\] (?:InUse|Chunk|Free) +at |Next region of size \d",
+        r"bfc_allocator\.cc:\d+\] (?:InUse|Chunk|Free) +at |Next region of size \d"
+        r"|bfc_allocator\.cc:\d+\] \d+ Chunks of size \d+ totalling",
     ),
     template(
         "out-of-memory", "sum total of in-use chunks", r"Sum Total of in-use chunks: *(?P<in_use>[\d.]+ ?[KMGT]i?B)"

@@ -63,7 +63,7 @@ TEMPLATES = (
         "trouble-said",
         "error|fail|problem|issue|wrong|broken|crash|stuck|not |n't|unable|cannot|fehler|erro|報錯|报错|"
         "错误|錯誤|問題|问题|不能|不了|沒辦|没办|无法|無法|ошибк|проблем|не |エラー|できない|오류|안 되",
-        rf"{_ABOUT}[^\n]{{0,200}}?{_TROUBLE}|{_TROUBLE}[^\n]{{0,200}}?{_ABOUT}",
+        rf"{_ABOUT}[^.\n]{{0,200}}?{_TROUBLE}|{_TROUBLE}[^.\n]{{0,200}}?{_ABOUT}",
         role="context",
     ),
     # the same computer, where it works
