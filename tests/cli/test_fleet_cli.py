@@ -64,7 +64,11 @@ def test_exit_codes(folder: Path) -> None:
         (["odd.jsonl", "--expect", "gpus"], "write NAME=VALUE"),
         (["odd.jsonl", "--mads", "0.5"], "--mads"),
         (["odd.jsonl", "--baseline", "nowhere.json"], "cannot read nowhere.json"),
-        (["odd.jsonl", "--baseline", "odd.jsonl"], "--baseline"),
+        (
+            ["odd.jsonl", "--baseline", "odd.jsonl"],
+            "--baseline reads a file that tfgpu fleet --save-baseline has written",
+        ),
+        (["odd.jsonl", "--expect", "gpu=8"], "for their number write gpus=8"),
         (["odd.jsonl", "--save-baseline", "no/where.json"], "--save-baseline no/where.json"),
         (["odd.jsonl", "--baselin", "x"], "--baseline"),
         (["odd.jsonl", "--expct", "x"], "'--expect'"),

@@ -249,6 +249,31 @@ def test_a_marker_of_the_project_is_left_alone(pytester: pytest.Pytester, machin
     assert "tfgpu:" not in result.stdout.str()
 
 
+@pytest.mark.parametrize(("arguments", "counts"), [(("-m", "gpu"), (2, 1)), (("-m", "not gpu"), (1, 2))])
+def test_a_test_that_uses_a_fixture_is_selected_as_a_marked_one(
+    pytester: pytest.Pytester, machine: Machine, arguments: tuple[str, str], counts: tuple[int, int]
+) -> None:
+    """CI runs `-m gpu` on the GPU runner and skips on the others: a test in neither would never run."""
+    pytester.makepyfile("""
+        def test_a(gpu): pass
+        def test_b(gpus): pass
+        def test_c(): pass
+    """)
+    run(pytester, *arguments, "--strict-markers").assert_outcomes(passed=counts[0], deselected=counts[1])
+
+
+def test_a_fixture_of_the_project_is_no_mark(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def gpu(): return "ours"
+
+        def test_a(gpu): assert gpu == "ours"
+    """)
+    run(pytester, "-m", "not gpu").assert_outcomes(passed=1)
+
+
 def test_the_mark_is_registered(pytester: pytest.Pytester, machine: Machine) -> None:
     result = run(pytester, "--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.gpu(min=1, memory=None, compute_capability=None): skip the test, or *"])

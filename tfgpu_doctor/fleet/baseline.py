@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.fleet.differences import Difference, hardware_differs, of_gpus, of_nodes
+from tfgpu_doctor.fleet.differences import Difference, Variety, hardware_differs, of_gpus, of_nodes
 from tfgpu_doctor.fleet.majority import Usual, is_near, usual
 from tfgpu_doctor.fleet.nodes import Machine, machines
 from tfgpu_doctor.fleet.results import Gathered
@@ -71,7 +71,9 @@ def from_gathered(gathered: Gathered, created: str) -> Baseline:
     """What most nodes have. Raises ValueError: there are too few of them."""
     every, _ = machines(gathered.results)
     found = tuple(one for one in every if one.results)
-    kinds = [kin for kin in siblings(found) if len(kin.members) >= LEAST_NODES and kin.hardware != UNKNOWN]
+    every_kind = siblings(found)
+    others = Variety(every_kind)
+    kinds = [kin for kin in every_kind if len(kin.members) >= LEAST_NODES and kin.hardware != UNKNOWN]
     if not kinds:
         raise ValueError(f"a baseline needs the results of at least {LEAST_NODES} nodes with the same GPUs")
     middles = ((key, centre([one.value for one in measured])) for key, measured in speeds(found).items())
@@ -80,7 +82,7 @@ def from_gathered(gathered: Gathered, created: str) -> Baseline:
         tool=Tool(name="tfgpu", version=__version__),
         created=created,
         hardware=tuple(
-            Hardware(name=kin.hardware, nodes=len(kin.members), facts=tuple(_expected(kin))) for kin in kinds
+            Hardware(name=kin.hardware, nodes=len(kin.members), facts=tuple(_expected(kin, others))) for kin in kinds
         ),
         speeds=tuple(
             ExpectedSpeed(**key._asdict(), median=middle.median, mad=middle.mad, runs=middle.runs)
@@ -92,14 +94,16 @@ def from_gathered(gathered: Gathered, created: str) -> Baseline:
 
 def load(data: bytes, name: str) -> Baseline:
     """Read a saved baseline. Raises ReportError: it is none; the message says why."""
+    made = "a file that tfgpu fleet --save-baseline has written"
+    if data.lstrip()[:1] == b"{" and len(data.split(b"\n{", 2)) > 2:
+        raise ReportError(f"{name} has many results, one on a line; --baseline reads {made}")
     kind = schema_of(data, name)
     if kind != SCHEMA:
-        made = "a file that tfgpu fleet --save-baseline has written"
         raise ReportError(f"{name} {other_kind(kind, SCHEMA, '--baseline', made)}")
     return msgspec.structs.replace(decode_saved(data, Baseline, name, "baseline of a fleet"), name=name)
 
 
-def _expected(kin: Siblings) -> Iterator[Expected]:
+def _expected(kin: Siblings, others: Variety) -> Iterator[Expected]:
     counts: dict[str, dict[Value, int]] = {}
     for machine in kin.members:
         for leaf in (*machine.facts, *(leaf for gpu in machine.gpus or () for leaf in gpu)):
@@ -111,9 +115,18 @@ def _expected(kin: Siblings) -> Iterator[Expected]:
         missing = known.get(identity, 0) - sum(by_value.values())
         every = {**by_value, **({Value(ABSENT): missing} if missing > 0 else {})}
         found = usual(every, compared(identity).tolerance)
+        if found and found.having + sum(every[one] for one in _odd(identity, found, every, kin, others)) < found.known:
+            found = None  # a second kind of node, or an update that is under way: now no mistake, and later none
         yield Expected(
             id=identity, value=found.value.text if found else None, number=found.value.number if found else None
         )
+
+
+def _odd(identity: str, found: Usual, counts: dict[Value, int], kin: Siblings, others: Variety) -> frozenset[Value]:
+    """What is odd now, too: not what varies in the same way among nodes of other kinds."""
+    if identity.startswith("gpus."):
+        return found.odd
+    return frozenset(one for one in found.odd if not others.explains(identity, one, counts[one], found.known, kin))
 
 
 def _known(members: Iterable[Machine]) -> dict[str, int]:

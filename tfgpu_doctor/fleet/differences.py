@@ -221,19 +221,20 @@ def _told(one: _Of, kind: Literal["difference", "baseline"], source: str) -> Ite
     for told in [[one] for one in sets] if apart else [sets]:
         value = told[0][0] if apart else None
         members = tuple((machine, _found(field.label, val, expected)) for val, several in told for machine in several)
-        title = _title(field.label, value, expected)
+        title = _title(field.label, value, expected, kind)
         shown = short(expected, _LONG)
         text = value.text if value else ""
         yield Difference(one.id, kind, field.layer, title, shown, by, members, field.group, field.observed, value=text)
 
 
-def _title(label: str, value: Value | None, expected: str) -> str:
+def _title(label: str, value: Value | None, expected: str, kind: str) -> str:
     if value is None:
         return f"{label}: other than {short(expected, _LONG)}"
     if value.text == ABSENT:
         return f"{label} is missing"
     if expected == ABSENT:
-        return f"{label} {short(value.text, _LONG)}, which others do not have"
+        others = "others do" if kind == "difference" else "the baseline does"
+        return f"{label} {short(value.text, _LONG)}, which {others} not have"
     if len(value.text) > _LONG and len(expected) > _LONG:
         return short(_entries(label, value, expected), 2 * _LONG)
     return f"{label} {short(value.text, _LONG)} instead of {short(expected, _LONG)}"
@@ -283,7 +284,7 @@ def _told_of_gpus(
     apart = len(odd) <= SEVERAL
     for told in [[one] for one in odd] if apart else [odd]:
         value = told[0][0] if apart else None
-        title, text = _title(label, value, expected), value.text if value else ""
+        title, text = _title(label, value, expected, kind), value.text if value else ""
         members = tuple(_gpus_of(field.label, told))
         yield Difference(
             identity, kind, field.layer, title, expected, source, members, field.group, field.observed, value=text

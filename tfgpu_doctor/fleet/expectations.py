@@ -5,7 +5,7 @@
 >>> parse("drivr=580")
 Traceback (most recent call last):
     ...
-ValueError: drivr: nothing of a node is called so. Did you mean driver? Known: ...
+ValueError: unknown name 'drivr'. Did you mean driver? Known: ...
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def parse(text: str) -> tuple[Expectation, ...]:
         name = (match["name"] or (found[-1].name if found else "")).lower().replace("_", "-")
         operator = match["wanted"] or match["operator"]
         if operator not in _OPERATORS:
-            raise ValueError(f"{part[:100]!r}: {operator} is no comparison; known are {' '.join(_OPERATORS)}")
+            raise ValueError(f"{part[:100]!r}: unknown comparison {operator}; known: {' '.join(_OPERATORS)}")
         if not _known(name):
-            near = did_you_mean(name, _NAMES)
+            near = did_you_mean(name, NAMES)
             raise ValueError(
-                f"{name[:60] or part[:60]}: nothing of a node is called so.{near} Known: {', '.join(_NAMES)}, and "
+                f"unknown name {name[:60] or part[:60]!r}.{near} Known: {', '.join(NAMES)}, and "
                 "names of packages, such as numpy and nvidia-cudnn-cu12"
             )
         operator = "=" if operator == "==" else operator
@@ -84,6 +84,8 @@ def _checked(one: Expectation) -> None:
         test(one.operator, one.wanted, Value("0", 0.0))
     except ValueError as error:
         raise ValueError(f"{one.text[:100]}: {error}") from error
+    if one.name == "gpu" and one.wanted.isdecimal() and len(one.wanted) < 3:
+        raise ValueError(f"{one.text}: gpu is the name of the GPUs; for their number write gpus={one.wanted}")
 
 
 def unmet(expectation: Expectation, machines: tuple[Machine, ...]) -> Iterator[Difference]:
@@ -116,6 +118,8 @@ def unmet(expectation: Expectation, machines: tuple[Machine, ...]) -> Iterator[D
 
 
 def _plain(one: Expectation) -> str:
+    if _name(one.name).test is _switch:
+        return "on" if (one.wanted.lower() in _ON) == (one.operator == "=") else "off"
     return one.wanted if one.operator == "=" else f"{one.operator} {one.wanted}"
 
 
@@ -147,7 +151,7 @@ def _number(operator: str, wanted: str, found: Value) -> bool:
     try:
         number = float(wanted)
     except ValueError:
-        raise ValueError(f"{wanted[:60]!r} is no number") from None
+        raise ValueError(f"{wanted[:60]!r} is not a number; write it without a unit") from None
     if found.number is None:
         return operator == "!="
     return _OPERATORS[operator](found.number, number)
@@ -157,7 +161,7 @@ def _size(operator: str, wanted: str, found: Value) -> bool:
     """Sizes as they are printed on hardware, with room for what is lost."""
     match = _SIZE.fullmatch(wanted)
     if match is None:
-        raise ValueError(f"{wanted[:60]!r} is no size; for example 80GB")
+        raise ValueError(f"{wanted[:60]!r} is not a size such as 80GB")
     size = float(match[1]) * {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": TIB}[match[2].lower()]
     if found.number is None:
         return operator == "!="
@@ -186,7 +190,7 @@ def _version(operator: str, wanted: str, found: Value) -> bool:
     try:
         specifier = SpecifierSet(f"{operator}{wanted}") if operator not in ("=", "!=") else None
     except InvalidSpecifier:
-        raise ValueError(f"{wanted[:60]!r} is no version") from None
+        raise ValueError(f"{wanted[:60]!r} is not a version such as 580.65") from None
     if specifier is None:
         own, asked = re.split(r"[.+-]", found.text), re.split(r"[.+-]", wanted.removesuffix(".*"))
         same = [one.lstrip("0") for one in own[: len(asked)]] == [one.lstrip("0") for one in asked]
@@ -207,7 +211,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": lambda found, wanted: found > wanted,
     "<": lambda found, wanted: found < wanted,
 }
-_NAMES: dict[str, _Name] = {
+NAMES: dict[str, _Name] = {
     "gpus": _Name("gpus", _number),
     "gpu": _Name("gpus.name", _words),
     "compute-capability": _Name("gpus.compute_capability", _version),
@@ -233,8 +237,8 @@ _NAMES: dict[str, _Name] = {
 
 
 def _known(name: str) -> bool:
-    return name in _NAMES or _PACKAGES.match(name) is not None
+    return name in NAMES or _PACKAGES.match(name) is not None
 
 
 def _name(name: str) -> _Name:
-    return _NAMES.get(name) or _Name(f"python.packages.{name}", _version)
+    return NAMES.get(name) or _Name(f"python.packages.{name}", _version)

@@ -22,6 +22,8 @@ from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.units import count
 
 _MOST_KINDS = 3  # of hardware, whose expectations a group shows
+_ALIKE = "nodes of one kind should be alike: what differs is a mistake, a defect or a change half done"
+_BASELINE = "the node has changed since the baseline was saved: a mistake, a defect, or time for a new baseline"
 BY_CHANCE = 3  # nodes, below which two things on the same nodes may have nothing to do with each other
 _GRAVITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 # what leads where several are of the same nodes
@@ -93,8 +95,7 @@ def _of_difference(one: Difference) -> _Cause:
         # a version by itself could be an address
         expected=f"{label(one.id)} {one.expected}" if one.id.startswith("python.packages.") else one.expected,
         source=one.source,
-        cause=one.cause
-        or "nodes of one kind should be alike: what differs is a mistake, a defect or a change half done",
+        cause=one.cause or (_BASELINE if one.kind == "baseline" else _ALIKE),
         members=one.members,
         fixes=repair(one),
         act=one.act,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from tfgpu_doctor.fleet.differences import Difference
-from tfgpu_doctor.fleet.values import ABSENT, Value, label, paths
+from tfgpu_doctor.fleet.values import ABSENT, Value, gpu_fields, label, paths
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import major
+from tfgpu_doctor.records.versions import at_least, major
 
 _WATTS = re.compile(r"(\d+(?:\.\d+)?) W")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -26,6 +27,10 @@ _FIELD = Fix(
 
 def repair(one: Difference) -> tuple[Fix, ...]:
     """The repair of a difference, the likeliest first."""
+    return _expected(one) if one.kind == "expectation" else _differing(one)
+
+
+def _differing(one: Difference) -> tuple[Fix, ...]:
     if one.id in _BY_ID:
         return _BY_ID[one.id](one)
     if one.id.startswith("python.packages."):
@@ -41,6 +46,63 @@ def repair(one: Difference) -> tuple[Fix, ...]:
     return _same_as_others(one)
 
 
+# ------------------------------------------------------------------------------------------ what --expect asks for
+
+_ASKED = re.compile(r"(?:(?P<operator>>=|<=|!=|>|<) )?(?P<value>.+)", re.DOTALL)
+_KIND = ("gpus.name", "gpus.memory_total", "gpus.compute_capability", "host.cpu_model", "host.cpus", "host.memory")
+
+
+def _expected(one: Difference) -> tuple[Fix, ...]:
+    """The repair of nodes on which it does not hold: that the others have it is not said, and often no node has it."""
+    if not one.grave:
+        return (Fix(text="See why the report of the node does not say it", commands=("tfgpu doctor -v",)),)
+    asked = _ASKED.fullmatch(one.expected)
+    operator, value = (asked["operator"] or "=", asked["value"]) if asked else ("", "")
+    return _software(one, operator, value) or _hardware(one, operator, value)
+
+
+def _software(one: Difference, operator: str, value: str) -> tuple[Fix, ...]:
+    if one.id.startswith("python.packages.") and _VERSION.fullmatch(value):
+        return _package_of(one, _specifier(operator, value))
+    if one.id == "tensorflow.version" and _VERSION.fullmatch(value):
+        command = f"tfgpu plan --tensorflow {shlex.quote(_specifier(operator, value))}"
+        return (Fix(text="Install such a TensorFlow; this shows the commands for the node", commands=(command,)),)
+    if one.id == "driver.version" and operator in ("=", ">="):
+        return _driver(replace(one, expected=value))
+    return ()
+
+
+def _hardware(one: Difference, operator: str, value: str) -> tuple[Fix, ...]:
+    if one.id == "gpus.power_limit" and operator == "=":
+        return _power(replace(one, expected=f"{value} W"))
+    if one.id == "gpus":
+        return (*_fewer(one), _CORRECT)
+    if one.id in _KIND:
+        text = "Find out whether the nodes are of another kind"
+        return (Fix(text=text, commands=("nvidia-smi -L", "lscpu")), _CORRECT)
+    if one.id in _BY_ID and operator == "=":
+        return _BY_ID[one.id](one)
+    return (Fix(text=f"Change this on the nodes: {label(one.id)}, expected {one.expected}"), _CORRECT)
+
+
+def _specifier(operator: str, version: str) -> str:
+    """What pip takes for it: "=2.20" is any 2.20."""
+    if operator != "=":
+        return f"{operator}{version}"
+    return f"=={version}" if version.endswith(".*") or version.count(".") > 1 else f"=={version}.*"
+
+
+_CORRECT = Fix(text="Where nodes of this kind need not have it: leave their reports out, or correct --expect")
+
+
+# ------------------------------------------------------------------------------------- what others, or a baseline, have
+
+
+def _like(one: Difference) -> str:
+    """Who has what is expected."""
+    return {"baseline": "as in the baseline", "expectation": "as expected"}.get(one.kind, "as on the other nodes")
+
+
 def _driver(one: Difference) -> tuple[Fix, ...]:
     version = one.expected if _VERSION.fullmatch(one.expected) and one.id == "driver.version" else ""
     if not version:
@@ -51,46 +113,61 @@ def _driver(one: Difference) -> tuple[Fix, ...]:
             ),
         )
     branch = major(version)
+    package = f"nvidia-driver-{branch}-server{'-open' if _needs_open_module(one) else ''}"
+    exactly = "" if version == branch else f" ({version})"
     return (
         Fix(
-            text=f"Install driver {version} as on the other nodes, and restart (Ubuntu; elsewhere with the "
-            "distribution's package)",
-            commands=(f"sudo apt-get install -y nvidia-driver-{branch}-server", "sudo reboot"),
+            text=f"Install a driver of branch {branch}, {_like(one)}{exactly}, and restart (Ubuntu; elsewhere with "
+            "the distribution's package)",
+            commands=("sudo apt-get update", f"sudo apt-get install -y {package}", "sudo reboot"),
         ),
-        Fix(text="Where the node's image brings the driver: boot it from the image of the other nodes"),
+        Fix(text="Where the node's image brings the driver: boot it from an image with that driver"),
     )
 
 
+_CAPABILITY_AT = gpu_fields().index("compute_capability")
+
+
+def _needs_open_module(one: Difference) -> bool:
+    """Blackwell and later have only open kernel modules; without a driver, the nodes do not say what they have."""
+    leaves = (gpu[_CAPABILITY_AT] for machine, _ in one.members for gpu in machine.gpus or ())
+    return any(at_least(leaf[0][1].text, "10") for leaf in leaves if leaf)
+
+
 def _kernel(one: Difference) -> tuple[Fix, ...]:
+    name = shlex.quote(one.expected)
+    if re.fullmatch(r"\d+(?:\.\d+)+-\d+-[a-z][a-z0-9-]{1,30}", one.expected):
+        install: tuple[str, ...] = (f"sudo apt-get install -y linux-image-{name} linux-headers-{name}",)
+    elif re.search(r"\.(?:el|fc|amzn)\d", one.expected):
+        install = (f"sudo dnf install -y kernel-{name} kernel-devel-{name}",)
+    else:
+        install = ()
     return (
         Fix(
-            text=f"Boot kernel {one.expected} as the other nodes do; the driver's module is built for each kernel",
-            commands=("uname -r", "dkms status", "sudo reboot"),
+            text=f"Boot kernel {one.expected}, {_like(one)}, with a driver module for it; where a newer kernel is "
+            "installed, select it in GRUB",
+            commands=("uname -r", *install, "dkms status", "sudo reboot"),
         ),
     )
 
 
 def _package(one: Difference) -> tuple[Fix, ...]:
     name = one.id.removeprefix("python.packages.")
+    if _REQUIREMENT.fullmatch(name) and one.expected == ABSENT:
+        python = _interpreter(member.facts for member, _ in one.members)
+        text = f"Uninstall {name}, {_like(one)}"
+        return (Fix(text=text, commands=(f"{python} -m pip uninstall -y {name}",)),)
+    return _package_of(one, f"=={one.expected}") if _VERSION.fullmatch(one.expected) else _same_as_others(one)
+
+
+def _package_of(one: Difference, specifier: str) -> tuple[Fix, ...]:
+    name = one.id.removeprefix("python.packages.")
     if not _REQUIREMENT.fullmatch(name):
         return _same_as_others(one)
     python = _interpreter(member.facts for member, _ in one.members)
-    if one.expected == ABSENT:
-        return (
-            Fix(
-                text=f"Uninstall {name}, which the other nodes do not have",
-                commands=(f"{python} -m pip uninstall -y {name}",),
-            ),
-        )
-    if not _VERSION.fullmatch(one.expected):
-        return _same_as_others(one)
-    requirement = shlex.quote(f"{name}=={one.expected}")
-    return (
-        Fix(
-            text=f"Install what the other nodes have, version {one.expected}",
-            commands=(f"{python} -m pip install {requirement}",),
-        ),
-    )
+    requirement = shlex.quote(f"{name}{specifier}")
+    shown = specifier.removeprefix("==").removesuffix(".*")
+    return (Fix(text=f"Install {name} {shown}, {_like(one)}", commands=(f"{python} -m pip install {requirement}",)),)
 
 
 _PYTHON_AT = paths().index("python.executable")
@@ -109,7 +186,7 @@ def _variable(one: Difference) -> tuple[Fix, ...]:
         return (Fix(text=text, commands=(f"unset {name}",) if name.isidentifier() else ()),)
     value = shlex.quote(one.expected)
     commands = (f"export {name}={value}",) if name.isidentifier() and len(one.expected) < 200 else ()
-    return (Fix(text=f"Set {name} as on the other nodes", commands=commands),)
+    return (Fix(text=f"Set {name}, {_like(one)}", commands=commands),)
 
 
 def _setting(text: str, command: str) -> Callable[[Difference], tuple[Fix, ...]]:
@@ -123,7 +200,7 @@ def _switch(name: str, option: str, after: str) -> Callable[[Difference], tuple[
         value = {"on": "1", "off": "0"}.get(one.expected)
         if value is None:
             return _same_as_others(one)
-        text = f"Turn {name} {one.expected}, as on the other nodes{after}"
+        text = f"Turn {name} {one.expected}, {_like(one)}{after}"
         return (Fix(text=text, commands=(f"sudo nvidia-smi {option} {value}",)),)
 
     return fixes
@@ -134,13 +211,13 @@ def _power(one: Difference) -> tuple[Fix, ...]:
     if watts is None:
         return (_FIELD,)
     limit = f"{float(watts[1]):g}"
-    return (Fix(text="Set the power limit of the other nodes", commands=(f"sudo nvidia-smi -pl {limit}",)),)
+    return (Fix(text=f"Set the power limit to {limit} W, {_like(one)}", commands=(f"sudo nvidia-smi -pl {limit}",)),)
 
 
 def _link(_: Difference) -> tuple[Fix, ...]:
     return (
         Fix(
-            text="See the link; fewer lanes than the others mean a GPU, riser or slot with a bad contact",
+            text="See the link; fewer lanes than expected mean a GPU, riser or slot with a bad contact",
             commands=(
                 "nvidia-smi -q | grep -A 12 'GPU Link Info'",
                 "sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",
@@ -177,7 +254,7 @@ def _compute_mode(one: Difference) -> tuple[Fix, ...]:
     mode = one.expected.upper().replace(" ", "_")
     if mode not in ("DEFAULT", "EXCLUSIVE_PROCESS", "PROHIBITED"):
         return _same_as_others(one)
-    text = f"Set the compute mode of the other nodes: {one.expected}"
+    text = f"Set the compute mode {one.expected}, {_like(one)}"
     return (Fix(text=text, commands=(f"sudo nvidia-smi -c {mode}",)),)
 
 
@@ -188,8 +265,8 @@ def _parts(what: str, *commands: str) -> Callable[[Difference], tuple[Fix, ...]]
 
 def _same_as_others(one: Difference) -> tuple[Fix, ...]:
     name = label(one.id)
-    field = name if one.expected in ("", ABSENT) else f"{name}, which is {one.expected} elsewhere"
-    return (Fix(text=f"Give the node the image and the settings of the others ({field})"), _CHECK)
+    field = name if one.expected in ("", ABSENT) else f"{name} {one.expected}"
+    return (Fix(text=f"Give the node the image or the setting, {_like(one)}: {field}"), _CHECK)
 
 
 _AGAIN = Fix(
@@ -210,7 +287,7 @@ _BY_ID: dict[str, Callable[[Difference], tuple[Fix, ...]]] = {
     "gpus.name": _fewer,
     "gpus.ecc_mode": _switch("ECC", "-e", "; it takes effect after a restart"),
     "gpus.mig_mode": _MIG,
-    "gpus.mig_instances": _setting("See the instances, and create those of the other nodes", "nvidia-smi mig -lgi"),
+    "gpus.mig_instances": _setting("See the instances, and create those that are expected", "nvidia-smi mig -lgi"),
     "gpus.persistence_mode": _switch("persistence mode", "-pm", ""),
     "gpus.compute_mode": _compute_mode,
     "gpus.power_limit": _power,

@@ -115,14 +115,15 @@ def slow(machines: Iterable[Machine], mads: float, known: dict[RunKey, Centre], 
                 told = f"{one.device}: {text}" if one.device else text
                 by_node.setdefault(one.machine.name, (one.machine, []))[1].append(told)
         if by_node:
+            elsewhere = "in the baseline" if expected else "elsewhere"
             among = f"median of {count(found.runs, 'run')} on {key.card}"
             yield Difference(
                 id=key.id,
                 kind="baseline" if expected else "speed",
                 layer="Compute",
-                title=f"{key.workload} on {key.label} in {key.dtype} is slower than elsewhere",
+                title=f"{key.workload} on {key.label} in {key.dtype} is slower than {elsewhere}",
                 expected=quantity(found.median, key.unit),
-                source=name if expected else among,
+                source=f"{name}, {among}" if expected else among,
                 members=tuple((machine, "; ".join(texts)) for machine, texts in by_node.values()),
                 act="speed",
                 observed=True,

@@ -135,6 +135,12 @@ def _needs(item: pytest.Item) -> Needs | None:
     return all_of(marks)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test that uses one of the fixtures, so that `-m gpu` selects it: else no run of a CI would have it."""
+    if not any(item.iter_markers(MARK)) and _uses_fixture(item) and not _has_own_mark(item.config):
+        item.add_marker(MARK)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report() -> Generator[None, Any, None]:
     """Refuse wrong marks where tests are collected, also where they would be deselected."""
