@@ -19,6 +19,8 @@ import time
 from datetime import date
 from pathlib import Path
 
+from side_by_side import machine
+
 RESULTS = Path(__file__).parent / "results" / "doctor_speed.json"
 LOOK = "import tensorflow as tf; tf.config.list_physical_devices()"
 LOAD = (
@@ -87,7 +89,7 @@ def main() -> int:
             {
                 "date": date.today().isoformat(),
                 "python": platform.python_version(),
-                "cpu": _cpu(),
+                "cpu": machine(),
                 "rows": rows,
                 "matrix_load_s": load,
                 "goals": goals,
@@ -97,13 +99,6 @@ def main() -> int:
         + "\n"
     )
     return 0 if all(goals.values()) else 1
-
-
-def _cpu() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
 
 
 if __name__ == "__main__":

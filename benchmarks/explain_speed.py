@@ -26,7 +26,8 @@ from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from doctor_speed import _cpu, pairs
+from doctor_speed import pairs
+from side_by_side import machine
 
 RESULTS = Path(__file__).parent / "results" / "explain_speed.json"
 CAPTURES = Path(__file__).parents[1] / "tests" / "captures"
@@ -147,7 +148,7 @@ def main() -> int:
     result = {
         "date": date.today().isoformat(),
         "python": platform.python_version(),
-        "cpu": _cpu(),
+        "cpu": machine(),
         "cores": os.cpu_count(),
         "paste": short,
         "logs": logs,

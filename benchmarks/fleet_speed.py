@@ -32,6 +32,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from side_by_side import machine
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "fleet_speed.json"
 CHILD = """
@@ -177,7 +179,7 @@ def main() -> int:
     found = {
         "date": date.today().isoformat(),
         "python": platform.python_version(),
-        "cpu": _cpu(),
+        "cpu": machine(),
         "cpus": os.cpu_count(),
     }
     RESULTS.write_text(json.dumps({**found, "rows": rows, "growth": growth, "goals": goals}, indent=2) + "\n")
@@ -194,13 +196,6 @@ def _row(runs: list[dict[str, Any]], size: int) -> dict[str, Any]:
     same = {what: runs[0][what] for what in ("nodes", "groups", "unreadable", "bytes")}
     samples = {f"samples_{what}": [round(run[what], 3) for run in runs] for what in middle}
     return {**{what: round(value, 3) for what, value in middle.items()}, **same, "bytes_read": size, **samples}
-
-
-def _cpu() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ import time
 from datetime import date
 from pathlib import Path
 
+from side_by_side import machine
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "import_time.json"
 LIMIT = 0.020
@@ -66,17 +68,10 @@ def main() -> int:
     goals = {f"import tfgpu_doctor at most {1e3 * LIMIT:g} ms more": rows["import tfgpu_doctor"]["more_s"] <= LIMIT}
     for goal, met in goals.items():
         print(f"{'met   ' if met else 'MISSED'} {goal}")
-    machine = {"python": platform.python_version(), "cpu": _cpu(), "cpus": os.cpu_count(), "load": os.getloadavg()}
-    found = {"date": date.today().isoformat(), **machine, "pairs": options.pairs, "rows": rows, "goals": goals}
+    here = {"python": platform.python_version(), "cpu": machine(), "cpus": os.cpu_count(), "load": os.getloadavg()}
+    found = {"date": date.today().isoformat(), **here, "pairs": options.pairs, "rows": rows, "goals": goals}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     return 0 if all(goals.values()) else 1
-
-
-def _cpu() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
 
 
 if __name__ == "__main__":
