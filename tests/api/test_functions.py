@@ -6,6 +6,7 @@ import doctest
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -125,6 +126,19 @@ def test_results_are_compared(tmp_path: Path) -> None:
     file.write_bytes(RESULT)
     assert isinstance(compare(file, result), BenchComparison)  # type: ignore[call-overload]
     assert isinstance(compare(file, file, factor=1.1, across=["tensorflow"]), BenchComparison)
+
+
+def test_the_example_of_a_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no doctest, since it would measure; so its names are those of a real result."""
+    (example,) = re.findall(r"```python\n(result = bench.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    result = load_result(RESULT, "r", "x")
+
+    def measured(*arguments: object, **more: object) -> object:
+        inspect.signature(functions.bench).bind(*arguments, **more)
+        return result
+
+    exec(example, {"bench": measured, "compare": compare})
+    assert capsys.readouterr().out.count("\n") == 2 * len(result.runs)
 
 
 def test_texts_include_one_another() -> None:

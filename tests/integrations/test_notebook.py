@@ -18,12 +18,15 @@ from tests.bench.samples import result, run
 from tests.cli.hostile import BOMB, offences
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
+from tests.render.results import results
 from tfgpu_doctor import check, compare, explain, plan
+from tfgpu_doctor.api import display
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.integrations.notebook import magics
 from tfgpu_doctor.integrations.notebook.kernel import notes
 from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
 from tfgpu_doctor.records.fact import Document
+from tfgpu_doctor.render.formats import KINDS
 
 ROOT = Path(__file__).parents[2]
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
@@ -165,7 +168,7 @@ def test_redaction_holds_for_what_is_returned() -> None:
     assert b"jdoe42" not in public.to_json() and b"jdoe42" in private.to_json()
 
 
-DOCUMENTS = ("report", "hostile", "plan", "check", "bench", "comparison", "bench comparison")
+DOCUMENTS = ("report", "hostile", "plan", "check", "bench", "comparison", "bench comparison", "fleet", "smoke")
 
 
 def documents() -> dict[str, Document]:
@@ -179,6 +182,8 @@ def documents() -> dict[str, Document]:
         "bench": bench,
         "comparison": compare(report, explain(NO_DEVICE)),
         "bench comparison": compare(bench, bench),
+        "fleet": results("fleet")["hostile"],
+        "smoke": results("smoke")["hostile"],
     }  # fmt: skip
 
 
@@ -194,6 +199,14 @@ def test_every_result_shows_itself_without_script_and_without_a_trace_of_markup(
     assert all((link["href"] or "").startswith("https://") for link in page.all("a"))
     assert list(offences(source)) == []
     assert len(repr(one)) < 200 and list(offences(repr(one))) == []
+
+
+def test_every_kind_of_result_that_has_a_page_shows_it() -> None:
+    """The commands of a notebook return all of them, `%tfgpu fleet` and `%tfgpu smoke`, too."""
+    assert set(display._KINDS.values()) == {kind for kind, shapes in KINDS.items() if "page" in shapes} - {"matrix"}
+    shown = documents()
+    assert {type(one).__name__ for one in shown.values()} == set(display._KINDS)
+    assert [name for name, one in shown.items() if "tfgpu." in repr(one)] == []  # no name of a schema
 
 
 def test_the_style_reaches_nothing_else_and_has_light_and_dark() -> None:

@@ -13,6 +13,7 @@ _KINDS = {
     "Comparison": "report comparison",
     "BenchComparison": "bench comparison",
     "Smoke": "smoke",
+    "Fleet": "fleet",
 }
 
 

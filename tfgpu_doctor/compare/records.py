@@ -7,6 +7,7 @@ from typing import Literal
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import MatrixInfo, Severity, Tool, Verdict
+from tfgpu_doctor.records.units import count
 
 SCHEMA = "tfgpu.compare/1"
 
@@ -81,3 +82,8 @@ class Comparison(Document, frozen=True):
     changes: tuple[Change, ...]
     findings: tuple[FindingChange, ...]
     explanations: tuple[Explanation, ...]
+
+    def in_brief(self) -> str:
+        """How much changed."""
+        new = [finding.id for finding in self.findings if finding.status == "new"]
+        return "; ".join((count(len(self.changes), "change"), *([f"new: {', '.join(new)}"] if new else [])))

@@ -14,6 +14,7 @@ from tfgpu_doctor.records.about import HOST, private, public
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Severity, Tool
+from tfgpu_doctor.records.units import count
 
 SCHEMA: Literal["tfgpu.fleet/1"] = "tfgpu.fleet/1"
 NODE_SCHEMA: Literal["tfgpu.node/1"] = "tfgpu.node/1"
@@ -118,3 +119,7 @@ class Fleet(Document, frozen=True):
     nodes: tuple[Node, ...]  # in the order of their names
     unreadable: tuple[Unreadable, ...] = ()
     notes: tuple[str, ...] = ()  # what to know before reading on: "3 nodes sent several reports; the newest counts"
+
+    def in_brief(self) -> str:
+        """The verdict, and how much there is."""
+        return f"{self.verdict}; {count(len(self.nodes), 'node')}, {count(len(self.groups), 'group')}"

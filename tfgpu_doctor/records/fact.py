@@ -30,7 +30,7 @@ class Document(Record, frozen=True):
 
     def in_brief(self) -> str:
         """What it says, in a few words."""
-        return str(getattr(self, "schema", ""))
+        return str(getattr(self, "verdict", "") or getattr(self, "schema", ""))
 
     def __repr__(self) -> str:
         """A line; the whole is some hundred kilobytes."""

@@ -5,6 +5,7 @@ Times are seconds of one step: a sample over the steps that it holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal
 
 from tfgpu_doctor.bench.results import Ratio
@@ -103,3 +104,8 @@ class BenchComparison(Document, frozen=True):
     only_base: tuple[Alone, ...] = ()
     only_new: tuple[Alone, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def in_brief(self) -> str:
+        """How many cases came out how."""
+        verdicts = Counter(run.verdict for run in self.runs)
+        return ", ".join(f"{many} {WORDS[verdict]}" for verdict, many in verdicts.items()) or "no common runs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -64,11 +64,35 @@ def _length(found: re.Match[str]) -> str:
     return f"it is longer than {int(found['size']):,}; give the part that matters".replace(",", " ")
 
 
-def in_words(error: msgspec.ValidationError) -> str:
-    """What is wrong with the arguments of a tool, in a sentence."""
+# how assistants call the types of JSON
+_TYPES = {"str": "text", "int": "an integer", "float": "a number", "bool": "true or false", "null": "null"}
+_TYPES |= {"array": "a list", "object": "an object"}
+_TYPE = re.compile(r"Expected `(?P<wanted>[a-z |]+)`(?:, got `(?P<got>[a-z]+)`)?")
+
+
+def _type(found: re.Match[str]) -> str:
+    wanted = " or ".join(_TYPES.get(one, one) for one in found["wanted"].split(" | ") if one != "null")
+    return f"it must be {wanted}" + (f", not {_TYPES.get(found['got'], found['got'])}" if found["got"] else "")
+
+
+def in_words(error: msgspec.ValidationError, schema: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a tool, in a sentence that says what to give; `schema` is theirs."""
     message = str(error)
     place = _AT.search(message)
-    text = _AT.sub("", message).replace("Object contains unknown field", "there is no argument")
-    text = text.replace("Object missing required field", "missing argument")
-    text = _LENGTH.sub(_length, text)
-    return f"{place['field']}: {text}" if place and place["field"] else text
+    text = _TYPE.sub(_type, _LENGTH.sub(_length, _AT.sub("", message)))
+    field, names = place["field"] if place else "", ", ".join(schema["properties"])
+    for told, words in (
+        ("contains unknown field", "there is no argument"),
+        ("missing required field", "missing argument"),
+    ):
+        if f"Object {told}" in text and not field:
+            return f"{text.replace(f'Object {told}', words)}; the arguments are {names}"
+    choices = _choices(schema["properties"].get(field, {})) if "Invalid enum value" in text else []
+    text += f"; it is one of {', '.join(choices)}" if choices else ""
+    return f"{field}: {text}" if field else text
+
+
+def _choices(schema: Any) -> list[str]:
+    """The values of an argument that is one of several words."""
+    several = [schema, *schema.get("anyOf", ())]
+    return [str(value) for one in several for value in one.get("enum", ()) if value is not None]

@@ -96,7 +96,7 @@ def run(tool: Tool, values: Mapping[str, Any], settings: Settings) -> tuple[dict
     try:
         arguments = msgspec.convert(values, tool.arguments)
     except msgspec.ValidationError as error:
-        raise UsageError(schemas.in_words(error)) from error
+        raise UsageError(schemas.in_words(error, tool.input_schema())) from error
     shown = tool.run(arguments, settings)
     result, cut = bounds.shortened(shown.data)
     return {"result": result, "left_out": [*shown.left_out, *cut]}, bounds.page(harmless(shown.page))
