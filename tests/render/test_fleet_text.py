@@ -19,6 +19,7 @@ from tests.render.test_text import check_golden
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.labels import unfolded
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
@@ -150,6 +151,14 @@ def test_pages_name_every_group_and_every_odd_node() -> None:
 )
 def test_names_of_hosts_are_folded(names: list[str], shown: str) -> None:
     assert folded(names) == shown
+
+
+def test_no_line_breaks_within_a_number() -> None:
+    """What is copied out of a terminal names the nodes that it names."""
+    odd = [f"gpu-{number:05}" for number in range(0, 120, 2)]
+    shown = folded(odd).split(", ")
+    assert len(shown) > 5 and max(map(len, shown)) <= 46
+    assert [name for one in shown for name in unfolded(one)] == odd
 
 
 def test_folded_names_are_cut_at_whole_ranges() -> None:

@@ -76,7 +76,8 @@ def _hardware(one: Difference, operator: str, value: str) -> tuple[Fix, ...]:
     if one.id == "gpus.power_limit" and operator == "=":
         return _power(replace(one, expected=f"{value} W"))
     if one.id == "gpus":
-        return (*_fewer(one), _CORRECT)
+        compared, *more = _fewer(one)
+        return (compared, _CORRECT, *more)
     if one.id in _KIND:
         text = "Find out whether the nodes are of another kind"
         return (Fix(text=text, commands=("nvidia-smi -L", "lscpu")), _CORRECT)

@@ -26,6 +26,7 @@ _FIRST = (
 _LABELS = {"host.kernel": "kernel ", "driver.cuda_supported": "CUDA up to "}
 _MOST_VALUES = 3  # of a row of the first screen
 _MOST_NAMES = 8  # of hosts, or ranges of them, that a first screen shows of a group
+_LONGEST_SET = 42  # characters of "gpu-[001-004,007]", which fits in a narrow terminal beside its label
 _MOST_GROUPS = 12  # that a first screen shows in full
 _MOST_FOUND = 3  # different values of a group that a first screen shows
 _NUMBER = re.compile(r"\d{1,12}")
@@ -69,8 +70,10 @@ def _joined(ranges: dict[tuple[str, str, int], list[tuple[int, int]]], most: int
         if shown and shown[0][0] < 0:
             parts.append(head)
         elif shown:
-            inside = ",".join(texts)
-            parts.append(f"{head}{inside if inside.isdecimal() else f'[{inside}]'}{tail}")
+            parts += [
+                f"{head}{inside if inside.isdecimal() else f'[{inside}]'}{tail}"
+                for inside in _in_parts(texts, _LONGEST_SET - len(head) - len(tail))
+            ]
     return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
@@ -112,6 +115,17 @@ def verdicts(fleet: Fleet) -> str:
     answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word] and word != "no answer")
     silent = f"{counts['no answer']} without an answer" if counts["no answer"] else ""
     return "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
+
+
+def _in_parts(texts: list[str], longest: int) -> Iterator[str]:
+    """Ranges with commas between them, so many that no line must break within a number."""
+    part = ""
+    for text in texts:
+        if part and len(part) + len(text) >= longest:
+            yield part
+            part = ""
+        part += f",{text}" if part else text
+    yield part
 
 
 # -------------------------------------------------------------------------------------------------------- the picture
