@@ -332,7 +332,7 @@ def test_numbers_of_tasks_are_bounded() -> None:
 def test_here() -> None:
     done = collect("--here", "--name", "gpu 7\n", "doctor", "--no-import")
     assert (done.returncode, rows(done)) == (0, {"gpu 7\n": "ok"})
-    assert done.stderr.endswith("tfgpu: 1 of 1 nodes answered\n")
+    assert done.stderr.endswith("tfgpu: 1 of 1 node answered\n")
     done = collect("--here", "bench", "cube")
     assert done.returncode == 1
     assert rows(done)[platform.node()].startswith("ended with exit code 2: Error: No such command 'cube'")

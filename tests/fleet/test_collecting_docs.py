@@ -40,7 +40,7 @@ ENGINES = {
     "srun": 'while [ "${1#-}" != "$1" ]; do shift; done\nn=0\n'
     + EACH.format('"$@" | fold -w 1024 | sed "s/^/$n: /"; n=$((n + 1));'),
     "kubectl": 'case $1 in apply) exec cat > "$APPLIED" ;; esac\n'
-    + EACH.format("tfgpu fleet collect --here; echo tfgpu: 1 of 1 nodes answered;"),
+    + EACH.format("tfgpu fleet collect --here; echo tfgpu: 1 of 1 node answered;"),
 }
 # what has been tested elsewhere: prints a result of the node
 TFGPU = """

@@ -9,6 +9,8 @@ import pytest
 
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX
+from tests.integrations.test_pytest_plugin import without_gpu
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.baseline import from_gathered
 from tfgpu_doctor.fleet.expectations import NAMES, parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
@@ -98,6 +100,14 @@ def test_a_fleet_differs_from_its_own_baseline_where_it_differs_from_itself(seed
         text for one in of_kind(against, "baseline") for text in (one.title, one.cause, *(f.text for f in one.fixes))
     ]
     assert texts and not any(re.search(r"other nodes|others|elsewhere(?! with)|of one kind", text) for text in texts)
+
+
+def test_a_node_on_which_the_doctor_finds_no_gpu_has_none() -> None:
+    """Without a driver nobody lists GPUs, and "unknown" beside "This machine has no NVIDIA GPU" is no answer."""
+    report = make_report(without_gpu(), MATRIX, source="live", timings={})
+    assert "gpu.none" in [finding.id for finding in report.findings]
+    (node,) = judged([report.to_json().replace(b"\n", b"")]).nodes
+    assert node.hardware == "no GPU"
 
 
 def test_the_page_lists_every_name_that_can_be_expected() -> None:

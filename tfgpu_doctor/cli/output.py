@@ -49,16 +49,18 @@ redact_option = option(
 
 
 def detail_options(
-    function: _Function, more: str = "Show all evidence, fixes and checks, and all options of a plan."
+    function: _Function,
+    more: str = "Show all evidence, fixes and checks, and all options of a plan.",
+    less: str = "Show only the verdict and the first fix, or the first option of a plan.",
 ) -> _Function:
-    """-v, which shows `more`, and -q: how much the text for people shows; `detail` is a render.formats.Detail."""
+    """-v, which shows `more`, and -q, `less`: how much the text for people shows, a render.formats.Detail."""
     verbose = option("-v", "--verbose", "detail", flag_value="full", help=more)
     quiet = option(
         "-q",
         "--quiet",
         "detail",
         flag_value="least",
-        help="Show only the verdict and the first fix, or the first option of a plan.",
+        help=less,
     )
     return verbose(quiet(function))
 

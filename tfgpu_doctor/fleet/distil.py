@@ -34,6 +34,7 @@ _GPU_PATHS = tuple(f"gpus.{name}" for name in values.gpu_fields())
 _UNKNOWN: Leaf = (("", values.Value("unknown")),)  # stands for None in a dictionary that is asked for many at once
 KINDS: dict[str, ResultKind] = {"tfgpu.report/1": "doctor", "tfgpu.smoke/1": "smoke", "tfgpu.bench/1": "bench"}
 _GPU = re.compile(r"\bGPU (\d{1,6})\b")
+_NO_GPU = "gpu.none"  # the finding that there is none, which counts where no driver lists GPUs
 _TOLD = 300  # characters of what is said of one node
 
 T = TypeVar("T")
@@ -153,7 +154,7 @@ class Distiller:
             cards=cards,
             facts=self._facts(facts),
             gpus=gpus,
-            hardware=self._hardware(gpus),
+            hardware=self._hardware(() if gpus is None and any(one.id == _NO_GPU for one in found) else gpus),
             found=self._kept(found),
             speeds=speeds,
             version=self._kept(cut(document.tool.version, 40)),

@@ -170,9 +170,10 @@ def _no_answer(machines: tuple[Machine, ...]) -> Iterator[_Cause]:
         cause="a node that does not answer may be down, cut off, or hang when its driver is asked",
         members=tuple((one, one.absent.failure if one.absent else "") for one in silent),
         fixes=(
+            Fix(text="Ask the node alone", commands=("ssh NODE tfgpu doctor --format json",)),
             Fix(
-                text="See whether the node is up and takes jobs, then ask it again alone",
-                commands=("sinfo -R", "ssh NODE tfgpu doctor --format json"),
+                text="See whether the scheduler has taken it out: Slurm, Kubernetes",
+                commands=("sinfo -R", "kubectl get nodes"),
             ),
         ),
         act="no-answer",

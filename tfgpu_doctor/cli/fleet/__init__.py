@@ -102,7 +102,11 @@ class _Files(click.Argument):
 )
 @fail_on_option
 @redact_option
-@partial(detail_options, more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.")
+@partial(
+    detail_options,
+    more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.",
+    less="Show only the verdict, and the worst group with its first fix.",
+)
 @output_options("fleet")
 @click.pass_context
 def command(

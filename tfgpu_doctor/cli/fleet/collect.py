@@ -16,6 +16,7 @@ from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import Output, check_writable
 from tfgpu_doctor.cli.values import Seconds
 from tfgpu_doctor.records.similar import did_you_mean
+from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -216,5 +217,5 @@ def _write(found: Collected, output: str | None) -> int:
     failed = [one for one in nodes if one.failure]
     for one in failed:
         say(f"tfgpu: {one.node}: {one.failure}")
-    say(f"tfgpu: {len(nodes) - len(failed)} of {len(nodes)} nodes answered")
+    say(f"tfgpu: {len(nodes) - len(failed)} of {count(len(nodes), 'node')} answered")
     return 1 if failed else 0
