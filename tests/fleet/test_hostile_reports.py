@@ -98,6 +98,15 @@ def test_a_report_that_was_tampered_with(change: Callable[[dict[str, Any]], Any]
     assert all(len(node.name) <= 400 for node in seen.nodes)
 
 
+@pytest.mark.parametrize(("place", "path"), [("memory_total", "gpus"), ("version", "driver")])
+def test_the_place_of_a_wrong_value_is_named(place: str, path: str) -> None:
+    found = line()
+    record = _gpus(found)[0] if path == "gpus" else found["facts"][path]
+    record[place]["value"] = ["wrong"]
+    (refused,) = fleet(json.dumps(found)).unreadable
+    assert f"`$.facts.{path}.{place}.value`" in refused.reason, refused.reason
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 5_000])
 def test_numbers_that_are_none(number: str) -> None:
     text = json.dumps(bench()).replace('"median_s": ', f'"median_s": {number}, "x": ', 1)

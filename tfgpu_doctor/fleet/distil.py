@@ -176,7 +176,10 @@ class Distiller:
         key = (path, raw)
         if key in self._leaves:
             return self._leaves[key]
-        decoded = values.decode(path, raw) if raw else None
+        try:
+            decoded = values.decode(path, raw) if raw else None
+        except msgspec.ValidationError as error:  # read alone, it does not know where it stands in the report
+            raise msgspec.ValidationError(str(error).replace("`$", f"`$.facts.{path}")) from error
         found = _UNKNOWN
         if decoded is not None:
             found = self._kept(tuple((self._kept(one), self._kept(value)) for one, value in decoded))
