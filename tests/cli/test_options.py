@@ -45,7 +45,17 @@ DIFFERENT = {
 # the same option in a command that describes it by what it does there
 HELP_DIFFERS = {
     *("--python", "--require-gpus", "--from", "--model", "--xla", "--virtual-gpus", "--verbose", "--factor", "--gpu"),
-    *("--compute-capability", "--driver", "--tensorflow", "--cuda", "--cudnn", "--timeout", "--output", "--redact"),
+    *(
+        "--compute-capability",
+        "--driver",
+        "--tensorflow",
+        "--cuda",
+        "--cudnn",
+        "--timeout",
+        "--output",
+        "--redact",
+        "--quiet",
+    ),
 }
 
 
