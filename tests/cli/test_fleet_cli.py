@@ -73,6 +73,7 @@ def test_exit_codes(folder: Path) -> None:
         (["odd.jsonl", "--baselin", "x"], "--baseline"),
         (["odd.jsonl", "--expct", "x"], "'--expect'"),
         (["odd.jsonl", "--format", "sarif"], "sarif"),
+        (["colect", "--slurm"], "Did you mean collect?"),
         (["collect"], "give one of --ray ADDRESS, --slurm and --here"),
         (["collect", "--slurm", "--nodes", "2", "--print", "dcotor"], "Did you mean doctor?"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from tfgpu_doctor.cli.output import (
     write,
 )
 from tfgpu_doctor.cli.values import Listed
+from tfgpu_doctor.records.similar import did_you_mean
 
 if TYPE_CHECKING:
     from tfgpu_doctor.fleet.baseline import Baseline
@@ -43,6 +45,9 @@ class _Fleet(LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options and files; before a command of its own there are none."""
         own = args if args[:1] and args[0] in COMMANDS else []
+        hint = did_you_mean(args[0], COMMANDS, 1) if args[:1] and not own else ""
+        if hint and not os.path.lexists(args[0]):
+            ctx.fail(f"{args[0]!r} is neither a file nor a command.{hint}")
         super().parse_args(ctx, [] if own else args)
         ctx.args = own
         return own
