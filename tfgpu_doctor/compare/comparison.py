@@ -29,8 +29,8 @@ from tfgpu_doctor.records.report import (
     FailOn,
     Finding,
     Report,
-    Severity,
     Tool,
+    failing,
     judge,
 )
 from tfgpu_doctor.records.units import memory_size
@@ -104,8 +104,7 @@ def is_open(change: FindingChange, fail_on: FailOn) -> bool:
 
 
 def _counts(change: FindingChange, fail_on: FailOn) -> bool:
-    failing = {"error": (Severity.ERROR,), "warning": (Severity.ERROR, Severity.WARNING), "never": ()}[fail_on]
-    return change.inside == "bad" and change.severity in failing
+    return change.inside == "bad" and change.severity in failing(fail_on)
 
 
 def _side(report: Report, name: str, judged: Diagnosis) -> Side:

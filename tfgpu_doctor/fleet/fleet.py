@@ -28,6 +28,7 @@ from tfgpu_doctor.records.report import (
     MatrixInfo,
     Severity,
     Tool,
+    failing,
 )
 
 MADS = 5.0
@@ -80,8 +81,7 @@ def exit_code(fleet: Fleet, fail_on: FailOn) -> int:
     """1 where a group is at or above `fail_on`; 3 where something could not be determined; else 0."""
     if fail_on == "never":
         return EXIT_OK
-    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
-    if any(group.severity in failing for group in fleet.groups):
+    if any(group.severity in failing(fail_on) for group in fleet.groups):
         return EXIT_PROBLEM
     unknown = any(node.verdict == "unknown" for node in fleet.nodes)
     return EXIT_UNKNOWN if fleet.unreadable or not fleet.nodes or unknown else EXIT_OK

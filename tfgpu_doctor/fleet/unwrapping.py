@@ -24,10 +24,8 @@ from tfgpu_doctor.fleet import labels
 LARGEST = 64 << 20  # bytes of one document, and of one line
 _ENDS_AT = re.compile(r"trailing characters \(byte (\d+)\)")
 _BETWEEN = re.compile(rb"[\s,]*")
-_MOST_FOLDED, _MOST_ABSENT = (
-    20_000,
-    200_000,
-)  # nodes without an answer, of a line and of all: a few bytes name very many
+# nodes without an answer, of a line and of all: a few bytes name very many
+_MOST_FOLDED, _MOST_ABSENT = 20_000, 200_000
 _TRIES = 16
 _MOST_ON_A_LINE = 100_000  # documents
 

@@ -235,10 +235,19 @@ def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
     return "degraded" if Severity.WARNING in severities else "ok"
 
 
+def failing(fail_on: FailOn) -> frozenset[Severity]:
+    """The severities that make the exit code 1."""
+    at_least: dict[FailOn, tuple[Severity, ...]] = {
+        "error": (Severity.ERROR,),
+        "warning": (Severity.ERROR, Severity.WARNING),
+        "never": (),
+    }
+    return frozenset(at_least[fail_on])
+
+
 def fails(finding: Finding, fail_on: FailOn) -> bool:
     """Whether a finding makes the exit code 1."""
-    failing = {Severity.ERROR} | ({Severity.WARNING} if fail_on == "warning" else set())
-    return fail_on != "never" and finding.severity in failing
+    return finding.severity in failing(fail_on)
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:

@@ -77,6 +77,17 @@ def _joined(ranges: dict[tuple[str, str, int], list[tuple[int, int]]], most: int
     return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
+def _in_parts(texts: list[str], longest: int) -> Iterator[str]:
+    """Ranges with commas between them, so many that no line must break within a number."""
+    part = ""
+    for text in texts:
+        if part and len(part) + len(text) >= longest:
+            yield part
+            part = ""
+        part += f",{text}" if part else text
+    yield part
+
+
 def verdict(fleet: Fleet) -> str:
     """What the verdict means: "13 of 200 nodes need attention (2 problems, 7 warnings)"."""
     if not fleet.nodes:
@@ -115,17 +126,6 @@ def verdicts(fleet: Fleet) -> str:
     answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word] and word != "no answer")
     silent = f"{counts['no answer']} without an answer" if counts["no answer"] else ""
     return "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
-
-
-def _in_parts(texts: list[str], longest: int) -> Iterator[str]:
-    """Ranges with commas between them, so many that no line must break within a number."""
-    part = ""
-    for text in texts:
-        if part and len(part) + len(text) >= longest:
-            yield part
-            part = ""
-        part += f",{text}" if part else text
-    yield part
 
 
 # -------------------------------------------------------------------------------------------------------- the picture

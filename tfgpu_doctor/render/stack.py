@@ -14,7 +14,7 @@ from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname,
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import memory_size
 
-Mark = Literal["ok", "error", "warning", "unknown", "absent"]
+Mark = Literal["ok", "error", "warning", "unknown", "absent", ""]  # "": nothing that could be right or wrong
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import get_args
 
 from tfgpu_doctor.fleet.fleet import exit_code
 from tfgpu_doctor.fleet.records import Fleet, Group, Member, Node, NodeVerdict, Verdict
-from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity
+from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import fleet_words as words
 from tfgpu_doctor.render.outline import Detail
@@ -80,18 +80,18 @@ def _summary(node: Node, problems: list[tuple[Group, Member]]) -> str:
 def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
     """A case for each node, and one for whether all that was given could be read."""
     code = exit_code(fleet, fail_on)
-    failing = _failing(fail_on)
+    grave = failing(fail_on)
     problems = words.problems_of(fleet)
-    cases = tuple(_case(node, problems.get(node.name, []), failing, code) for node in fleet.nodes)
+    cases = tuple(_case(node, problems.get(node.name, []), grave, code) for node in fleet.nodes)
     whole = Case("all results were read", "tfgpu.fleet", details=(words.about(fleet), *fleet.notes))
     unread = words.unread(fleet)
     if unread or not fleet.nodes:
-        grave = code == EXIT_UNKNOWN
+        is_open = code == EXIT_UNKNOWN
         message = words.verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
         whole = whole._replace(
-            outcome="error" if grave else "skipped", kind="could not determine", message=message, details=unread
+            outcome="error" if is_open else "skipped", kind="could not determine", message=message, details=unread
         )
-    annotations = [_annotation(group, failing) for group in fleet.groups if group.severity is not Severity.NOTE]
+    annotations = [_annotation(group, grave) for group in fleet.groups if group.severity is not Severity.NOTE]
     if whole.outcome != "passed":
         level: Level = "error" if whole.outcome == "error" else "warning"
         annotations.append(Annotation(level, f"{_COMMAND}: {whole.kind}", (whole.message, *whole.details)))
@@ -100,21 +100,12 @@ def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
     return Checks(_COMMAND, fleet.created, (suite,), tuple(annotations), log)
 
 
-def _failing(fail_on: FailOn) -> frozenset[Severity]:
-    by_name: dict[FailOn, frozenset[Severity]] = {
-        "error": frozenset({Severity.ERROR}),
-        "warning": frozenset({Severity.ERROR, Severity.WARNING}),
-        "never": frozenset(),
-    }
-    return by_name[fail_on]
-
-
-def _case(node: Node, problems: list[tuple[Group, Member]], failing: frozenset[Severity], code: int) -> Case:
+def _case(node: Node, problems: list[tuple[Group, Member]], grave: frozenset[Severity], code: int) -> Case:
     case = Case(node.name, f"tfgpu.fleet.{node.hardware}", details=tuple(_details(node, problems)))
-    grave = [(group, member) for group, member in problems if group.severity in failing]
-    if grave:
-        message = "; ".join(words.told(group, member) for group, member in grave)
-        return case._replace(outcome="failure", kind=grave[0][0].severity.value, message=message)
+    found = [(group, member) for group, member in problems if group.severity in grave]
+    if found:
+        message = "; ".join(words.told(group, member) for group, member in found)
+        return case._replace(outcome="failure", kind=found[0][0].severity.value, message=message)
     if node.verdict == "unknown":
         # beside a problem, what is not known is no second one
         outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
@@ -132,9 +123,9 @@ def _details(node: Node, problems: list[tuple[Group, Member]]) -> Iterator[str]:
             yield from (f"  {command}" for command in fix.commands)
 
 
-def _annotation(group: Group, failing: frozenset[Severity]) -> Annotation:
+def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
     lines = [f"{line.label}: {line.text}" if line.label else line.text for line in words.block(group).lines]
-    level = _LEVELS[group.severity] if group.severity in failing else "warning"
+    level = _LEVELS[group.severity] if group.severity in grave else "warning"
     return Annotation(level, f"{_COMMAND}: {words.title(group)}", tuple(lines))
 
 

@@ -8,9 +8,10 @@ from rich.text import Text
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import fleet_words as words
-from tfgpu_doctor.render.console import STYLES, marks
+from tfgpu_doctor.render.console import STYLES
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
+from tfgpu_doctor.render.stack import Layer
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block, show_stack
 
 _MOST_UNREAD = 5  # parts of files that a first screen names
 
@@ -39,16 +40,9 @@ def render(fleet: Fleet, console: Console, detail: Detail = "normal") -> None:
 
 def _show_stack(fleet: Fleet, console: Console) -> None:
     layers = list(words.stack(fleet))
-    if not layers:
-        return
-    console.print()
-    symbols = marks(console)
-    widest = max(len(layer.name) for layer in layers)
-    for layer in layers:
-        head = Text.assemble((f"  {symbols[layer.mark]} ", STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
-        hanging(head, Text(layer.text), console)
-    head = Text.assemble("    ", (f"{'Nodes':{widest}} ", "bold"))
-    hanging(head, Text(words.verdicts(fleet)), console)
+    if layers:
+        console.print()
+        show_stack([*layers, Layer("Nodes", "", words.verdicts(fleet))], console)
 
 
 def _show_common(fleet: Fleet, console: Console) -> None:

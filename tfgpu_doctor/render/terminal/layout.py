@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +13,9 @@ from rich.text import Text
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render.console import STYLES, cleaned, marks
 from tfgpu_doctor.render.outline import LABEL_WIDTH, Block, Line
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.render.stack import Layer
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 _INDENT = 4  # of a text whose head is too long to stand beside it
@@ -97,6 +101,16 @@ def show_line(line: Line, console: Console) -> None:
     for command in line.commands:
         # never wrapped by us: a command must survive being copied
         console.print(Text(" " * (LABEL_WIDTH + 7) + command, "bold cyan"), soft_wrap=True)
+
+
+def show_stack(layers: Sequence[Layer], console: Console) -> None:
+    """Print a line for each layer."""
+    symbols = marks(console)
+    widest = max(len(layer.name) for layer in layers)
+    for layer in layers:
+        mark = (f"  {symbols.get(layer.mark, ' ')} ", STYLES.get(layer.mark, ""))
+        head = Text.assemble(mark, (f"{layer.name:{widest}} ", "bold"))
+        hanging(head, Text(layer.text, "dim" if layer.mark == "absent" else ""), console)
 
 
 def show_title(title: str, detail: str, console: Console) -> None:

@@ -11,8 +11,8 @@ from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, least, skipped, undetermined
-from tfgpu_doctor.render.stack import Layer, layers_of
-from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block
+from tfgpu_doctor.render.stack import layers_of
+from tfgpu_doctor.render.terminal.layout import conclude, hanging, marked, show_block, show_stack
 
 
 def render(report: Report, console: Console, detail: Detail = "normal") -> None:
@@ -24,7 +24,7 @@ def render(report: Report, console: Console, detail: Detail = "normal") -> None:
     about = f" {report.tool.version}, matrix of {report.matrix.revision}"
     console.print(Text.assemble((command, "bold"), (about, "dim")))
     console.print()
-    _show_stack(layers_of(report), console)
+    show_stack(layers_of(report), console)
     whole = list(blocks(report))
     shown = whole if detail == "full" else [brief(block) for block in whole]
     for place, block in enumerate(shown):
@@ -46,14 +46,6 @@ def show_least(report: Report, sentence: str, console: Console) -> None:
     show_verdict(report, sentence, console, first=True)
     for place, block in enumerate(least(report)):
         show_block(block, console, close=place > 0)
-
-
-def _show_stack(layers: tuple[Layer, ...], console: Console) -> None:
-    symbols = marks(console)
-    widest = max(len(layer.name) for layer in layers)
-    for layer in layers:
-        head = Text.assemble((f"  {symbols[layer.mark]} ", STYLES[layer.mark]), (f"{layer.name:{widest}} ", "bold"))
-        hanging(head, Text(layer.text, "dim" if layer.mark == "absent" else ""), console)
 
 
 def _show_skipped(report: Report, console: Console) -> None:
