@@ -8,14 +8,15 @@ Three things are decided here, once, for all findings:
   holds for some is possible.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
   tell the facts that it lacks are what to run to decide.
-- Where a text tells of a failure and nothing of the above is found, the commonest causes of such reports are possible,
-  as far as the facts allow them.
+- Where a text tells of trouble and nothing of the above is found, the likeliest causes of such reports are possible, as
+  far as the facts allow them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.commonness import SYMPTOMS
+from tfgpu_doctor.findings.commonness import MOST, SYMPTOMS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration
 from tfgpu_doctor.findings.inputs import fetch
@@ -90,10 +91,10 @@ def _possibilities(judged: Iterable[Judged], context: Context, fired: set[str]) 
 
 
 def _likeliest(certain: list[Found], judged: list[Judged], context: Context) -> list[Finding]:
-    """The commonest causes, where all that is found is a symptom."""
+    """The likeliest causes, where all that is found is a symptom."""
     if any(one.finding.id not in SYMPTOMS for one in certain):
         return []
-    return [_finding(declared, candidate, context) for declared, candidate in likeliest(judged, context)]
+    return [_finding(declared, candidate, context) for declared, candidate in islice(likeliest(judged, context), MOST)]
 
 
 def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | None:

@@ -1,11 +1,11 @@
-"""What is possible, and the command that would decide; where nothing shows a cause, the commonest ones. Pure."""
+"""What is possible, and the command that would decide; where nothing shows a cause, the likeliest ones. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged
-from tfgpu_doctor.findings.commonness import BECAUSE, MOST, Told, common_causes, situation, trouble
+from tfgpu_doctor.findings.commonness import BECAUSE, Told, by_likelihood, is_healthy, situation, trouble
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.driver_answers import smi_works
@@ -16,20 +16,33 @@ from tfgpu_doctor.records.report import Severity
 
 
 def likeliest(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
-    """The commonest causes of what a text tells of, without those that the facts contradict."""
+    """Causes of what a text tells of, likeliest first, without those that the facts contradict."""
     messages = fetch("messages", context)
     if context.probed or not isinstance(messages, Known):
         return
-    shown = any(one.candidates for one in judged)
     seen = situation(messages.value, value_or(fetch("devices", context), None))
-    seen = seen or (None if shown else trouble(messages.value))
-    if seen is None:
+    if seen is None and any(one.candidates for one in judged):
         return
-    open_ones = {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
-    for one in [
-        open_ones[cause] for cause in common_causes(seen[0], _told(messages.value, context)) if cause in open_ones
-    ][:MOST]:
-        yield one.declared, as_possible(BECAUSE, seen[1])
+    name, line = seen or trouble(messages.value) or (None, None)
+    if name is None and is_healthy(messages.value):
+        return
+    open_ones = _open(judged, context)
+    for cause, words in _ranked(messages.value, name, context):
+        if cause in open_ones:
+            yield open_ones[cause].declared, as_possible(BECAUSE, line or words)
+
+
+def _open(judged: Sequence[Judged], context: Context) -> dict[str, Judged]:
+    """What nothing shows and no fact contradicts, by its id."""
+    return {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
+
+
+def _ranked(log: MessageLog, seen: str | None, context: Context) -> Iterator[tuple[str, Message | None]]:
+    """Causes, the likeliest first, each with the words that speak for it."""
+    like = {one.values["cause"]: one for one in log.all("resembles")}
+    shares = {cause: float(one.values["share"]) for cause, one in like.items()}
+    for cause in by_likelihood(shares, _told(log, context), seen):
+        yield cause, like.get(cause)
 
 
 def _told(log: MessageLog, context: Context) -> Told:
@@ -41,6 +54,7 @@ def _told(log: MessageLog, context: Context) -> Told:
         cards=value_or(fetch("cards", context), ()),
         releases=(version.value,) if isinstance(version, Known) else version.one_of,
         driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
+        gpus_given=set(log.values("container-start", "gpus")) == {"yes"},
         cuda=[kit.version for kit in value_or(context.facts.cuda.toolkits, ()) if kit.version],
         cuda_wanted=log.values("cuda-wanted", "version"),
         works=log.values("works-elsewhere", "where"),
@@ -54,7 +68,7 @@ def _is_contradicted(one: Judged, context: Context) -> bool:
     return one.contradicted and not (one.declared.id == "tf.cpu-build" and assumed)
 
 
-def as_possible(because: str, *seen: Message) -> Candidate:
+def as_possible(because: str, *seen: Message | None) -> Candidate:
     """A finding that nothing shows and nothing rules out; the commands that decide stand with all of them."""
     problem = Problem(cause=because, evidence=message_evidence(*seen, most=1), fixes=(), severity=Severity.WARNING)
     return Candidate(problem, possible=True)

@@ -1,17 +1,19 @@
-"""What is mostly the cause where a text shows none: the commonest causes of reports that look like it.
+"""What is mostly the cause where a text shows none: what its facts, its situation and its words say.
 
-In the order of their numbers in tests/cases on 2026-11-23, for each situation and system, without those that print a
-message of their own (a missing GLIBC, a mismatch of the driver). The numbers are small: the order is a guess, and the
-engine says of each that it is possible, and leaves out what the facts contradict.
+The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-23, for each system, without
+those that print a message of their own (a missing GLIBC, a mismatch of the driver). Which causes reports in the same
+words had, inference/resemblance.py tells. All of it is a guess: the engine says of each that it is possible, and leaves
+out what the facts contradict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
+from tfgpu_doctor.inference.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import Message, TfDevice, lists_gpu
 from tfgpu_doctor.records.versions import at_least
 
@@ -24,8 +26,10 @@ _ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU buil
 # compute capabilities: the oldest in the wheels of 1.5 to 2.x; the first for which old ones compile PTX; Blackwell
 _OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
-BECAUSE = "the text gives no reason; in reports like it, this is one of the most common causes"
-
+# What the first, second, third ... common cause of the situation gains over its share among similar reports: this, a
+# half, a third. In a long text the words decide, in a short one the situation.
+GAIN = 0.2
+BECAUSE = "the text does not show the reason; in known reports that use such words, this is often it"
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {
@@ -48,6 +52,13 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+# Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; and a
+# build without CUDA can be imported.
+_ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "gpu.throttled", "gpu.fault", "cudnn.init")
+_RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
+_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
+# what there is on one system only
+ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
 
 # where it works → what differs from there
 _WORKS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
@@ -67,6 +78,7 @@ class Told:
     cards: Sequence[Card]
     releases: Sequence[str]  # of TensorFlow, those that the text leaves open; empty where it tells nothing
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
+    gpus_given: bool  # a command starts the container with GPUs
     cuda: Sequence[str]  # versions that are there
     cuda_wanted: Sequence[str]  # and those that somebody was told to have
     works: Sequence[str]  # where the reporter says that it works, on the same computer
@@ -111,14 +123,33 @@ def _import_fails(log: MessageLog) -> bool:
     return dies or log.stops_import or is_cut
 
 
-def common_causes(seen: str, told: Told) -> tuple[str, ...]:
-    """The causes of that situation, the commonest first."""
+def is_healthy(log: MessageLog) -> bool:
+    """Whether a text that tells of no trouble is most like reports in which nothing is wrong, or somebody only asks."""
+    like = log.first("resembles")
+    return like is None or like.values["cause"] in NO_CAUSE or log.has("own-finding", "gpu-created")
+
+
+def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> tuple[str, ...]:
+    """Causes, the likeliest first: of the facts, then by their share among similar reports and in that situation.
+
+    `shares` are between 0 and 1; what lies below TensorFlow is left out where something else uses the GPU.
+    """
+    gains = {cause: GAIN / n for n, cause in enumerate(_usual(told, seen) if seen else (), start=1)}
+    facts = (*_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen)) if seen else ()
+    words = sorted({**gains, **shares}, key=lambda one: -shares.get(one, 0.0) - gains.get(one, 0.0))
+    whole = told.driver_works or any("torch" in where.lower() for where in told.works)
+    given = told.gpus_given and seen != "no GPU"
+    elsewhere = tuple(cause for cause, system in ONLY_ON.items() if told.os not in (None, system))
+    below = (*(_BELOW if whole else ()), *(("container.no-gpu",) if given else ()))
+    never = (*below, *elsewhere, *_CANNOT.get(seen or "", ()))
+    return tuple(one for one in dict.fromkeys((*facts, *words)) if not one.startswith(never))
+
+
+def _usual(told: Told, seen: str) -> tuple[str, ...]:
+    """The causes of that situation on that system, the commonest first."""
     table = COMMON[seen]
     inside = "container" if told.container and told.container != "none" else ""
-    usual = table.get(told.os or "-") or table.get(inside) or table[""]
-    causes = (*_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen), *usual)
-    whole = told.driver_works or any("torch" in where.lower() for where in told.works)
-    return tuple(one for one in dict.fromkeys(causes) if not (whole and one.startswith(_BELOW)))
+    return table.get(told.os or "-") or table.get(inside) or table[""]
 
 
 def _by_contrast(works: Sequence[str]) -> Iterator[str]:

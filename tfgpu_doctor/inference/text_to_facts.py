@@ -19,6 +19,7 @@ from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
+from tfgpu_doctor.inference.resemblance import resembling
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text import os_names
 from tfgpu_doctor.parsers.text.lines import Excerpt
@@ -98,7 +99,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     ('12.4', 100)
     """
     text = ParsedText(excerpt)
-    messages = (*text.messages, *derived_messages(text), *_cut(excerpt))
+    messages = (*text.messages, *derived_messages(text), *resembling(text.lines), *_cut(excerpt))
     python = _python(text, matrix)
     facts = Facts(
         host=_host(text, matrix),

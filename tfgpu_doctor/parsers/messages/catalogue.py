@@ -12,6 +12,7 @@ TEMPLATES = tuple(one for table in (driver, cuda, imports, packages, runtime, ha
 
 # Kinds that are no failures; those without a template come from other parsers and inference/derived_messages.py
 ROLES: dict[str, template.Role] = {
+    "resembles": "context",  # a cause that known reports in the same words had
     "text-cut": "context",  # a large text, in which parts of long lines were not examined
     **dict.fromkeys(
         (
