@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.pip_answers import ended_on_macos
+from tfgpu_doctor.findings.pip_answers import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest
@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.plan.without_cuda import on_macos
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, minor
+from tfgpu_doctor.records.versions import at_least
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
@@ -67,7 +67,7 @@ def release_without_cuda(
         "wheels",
     )
     return Problem(
-        title=None if named else _for_python(context, python_version, release.platform),
+        title=None if named else without_windows(context, python_version, release.platform),
         severity=_severity(messages),
         evidence=(found,),
         fixes=(
@@ -81,16 +81,6 @@ def release_without_cuda(
             ),
         ),
     )
-
-
-def _for_python(context: Context, python: str | None, platform: str) -> str | None:
-    """Which releases pip installs for a Python, where no release is named."""
-    published = context.matrix.stable(platform=platform, package="tensorflow")
-    fitting = [row for row in published if minor(python) in row.python]
-    if not fitting or at_least(fitting[-1].version, "2.11") is False:
-        return None
-    oldest = minor(fitting[-1].version)
-    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"
 
 
 def _use_wsl(context: Context) -> Iterator[Fix]:
@@ -187,6 +177,14 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     for fix in best[:1] if release.package != "tensorflow" else ():
         yield Fix(text=fix.text, commands=(uninstall, *fix.commands))
     yield from best if release.package == "tensorflow" else ()
+
+
+@CPU_BUILD.sign
+def cpu_build_said(context: Context, messages: MessageLog) -> Problem | None:
+    """Somebody tells that the package is the one without CUDA."""
+    said = () if messages.has("gpu-created", "library-opened", "conda-build") else messages.all("cpu-build-said")
+    fixes = tuple(context.remedies.reinstall("it can use the GPU")) if said else ()
+    return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True) if said else None
 
 
 @CPU_BUILD.sign

@@ -29,7 +29,7 @@ MOST = 3  # causes; a longer list is no help
 # What the first, second, third ... common cause of the situation gains over its share among similar reports: this, a
 # half, a third. In a long text the words decide, in a short one the situation.
 GAIN = 0.2
-BECAUSE = "the text does not show the reason; in known reports that use such words, this is often it"
+BECAUSE = "the text does not show why; in similar reports, this is often the cause"
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {
@@ -135,7 +135,7 @@ def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> 
     `shares` are between 0 and 1; what lies below TensorFlow is left out where something else uses the GPU.
     """
     gains = {cause: GAIN / n for n, cause in enumerate(_usual(told, seen) if seen else (), start=1)}
-    facts = (*_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen)) if seen else ()
+    facts = (*_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen))
     words = sorted({**gains, **shares}, key=lambda one: -shares.get(one, 0.0) - gains.get(one, 0.0))
     whole = told.driver_works or any("torch" in where.lower() for where in told.works)
     given = told.gpus_given and seen != "no GPU"
@@ -159,7 +159,7 @@ def _by_contrast(works: Sequence[str]) -> Iterator[str]:
             yield from differs
 
 
-def _by_card(told: Told, seen: str) -> Iterator[str]:
+def _by_card(told: Told, seen: str | None) -> Iterator[str]:
     """A card that hardly any release has kernels for is the likeliest cause, whatever the release."""
     cards = told.cards if seen == "hangs" or not told.releases else ()
     newest = _JIT if seen == "hangs" else _NEWEST
@@ -169,7 +169,7 @@ def _by_card(told: Told, seen: str) -> Iterator[str]:
         yield "gpu.arch-too-new"
 
 
-def _by_release(told: Told, seen: str) -> Iterator[str]:
+def _by_release(told: Told, seen: str | None) -> Iterator[str]:
     """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA."""
     if seen == "no GPU" and not told.releases and told.cuda and set(told.cuda_wanted) - set(told.cuda):
         yield "cuda.version-mismatch"

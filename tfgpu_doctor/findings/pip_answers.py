@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.message_log import MessageLog
 from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Message
-from tfgpu_doctor.records.versions import parts
+from tfgpu_doctor.records.versions import at_least, minor, parts
 
 
 def requested(message: Message) -> tuple[str, str | None]:
@@ -53,3 +54,13 @@ def ended_on_macos(messages: MessageLog, platform: str | None) -> tuple[Message,
     asked = [m for m in messages.all("no-distribution") if requested(m)[0].replace("_", "-") == "tensorflow-gpu"]
     lists = [versions for m in asked if (versions := offered(m))]
     return tuple(asked) if lists and all(newest_minor(one) <= (1, 1) for one in lists) else ()
+
+
+def without_windows(context: Context, python: str | None, platform: str) -> str | None:
+    """That pip installs only releases without a GPU build for Windows for a Python, where no release is named."""
+    published = context.matrix.stable(platform=platform, package="tensorflow")
+    fitting = [row for row in published if minor(python) in row.python]
+    if not fitting or at_least(fitting[-1].version, "2.11") is False:
+        return None
+    oldest = minor(fitting[-1].version)
+    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"

@@ -1,6 +1,6 @@
 """Which causes known reports had that are made of the same words: what is left where no line tells the cause.
 
-The table beside this file is learnt from tests/cases by scripts/refresh_resemblance.py: for each cause the words that
+The table beside this file is learnt from tests/cases by scripts/learn_resemblance.py: for each cause the words that
 speak for and against it, by logistic regression of one cause against the rest. A report of a healthy machine and a
 question are learnt, too, under names of their own.
 """

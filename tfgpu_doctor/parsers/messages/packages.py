@@ -24,6 +24,7 @@ _SHELL = r"terminal|command line|console|shell|cmd|command prompt|ipython|REPL"
 _NOTEBOOK = r"jupyter(?:lab)?|notebooks?|kernel|vs ?code|pycharm|spyder"
 
 # what a text is about, and words of whoever has trouble with it
+_CPU_BUILD = r"cpu(?:[- ]only)?[- ](?:version|build|variant|mode)(?: of (?:the )?(?:tensor ?flow|tf))?|cpu tensor ?flow"
 _ABOUT = r"(?:tensor ?flow|keras|cudnn|cuda|\bgpus?\b|显卡|顯卡|видеокарт|グラボ)"
 _TROUBLE = (
     r"(?:\b(?:errors?|fail\w*|problems?|issues?|wrong|broken|crash\w*|stuck|unable|can ?not|can['’]t|won['’]t"
@@ -64,6 +65,17 @@ TEMPLATES = (
         "error|fail|problem|issue|wrong|broken|crash|stuck|not |n't|unable|cannot|fehler|erro|報錯|报错|"
         "错误|錯誤|問題|问题|不能|不了|沒辦|没办|无法|無法|ошибк|проблем|не |エラー|できない|오류|안 되",
         rf"{_ABOUT}[^.\n]{{0,200}}?{_TROUBLE}|{_TROUBLE}[^.\n]{{0,200}}?{_ABOUT}",
+        role="context",
+    ),
+    # somebody found out that the package is the one without CUDA; who merely installed it may have had reasons
+    template(
+        "cpu-build-said",
+        "cpu",
+        rf"(?:{_CPU_BUILD})\b[^.\n]{{0,40}}? (?:instead of|rather than|and not|not) (?:the |a |my )?"
+        rf"(?:tensor ?flow[- ])?gpu\b"
+        rf"|\b(?:seems?|turns? out|turned out|shows?|apparently|noticed|found|realized|see)\b[^.\n]{{0,60}}?"
+        rf" (?:{_CPU_BUILD})"
+        rf"|(?:{_CPU_BUILD}) (?:is|was|gets|is being) (?:used|installed|loaded)\b",
         role="context",
     ),
     # the same computer, where it works

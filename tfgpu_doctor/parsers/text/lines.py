@@ -56,6 +56,8 @@ _ESCAPES = re.compile(
 )
 # one character over and over: no message holds as much, and expressions that try each way to share it take for ever
 _RUN = re.compile(rf"([^\s])\1{{{LONGEST_RUN},}}|\s{{{LONGEST_RUN},}}")
+# a word in italics or bold, between blanks: "_without_ nvidia graphic card"
+_EMPHASIS = re.compile(r"(?<![^\s(])(_|\*{1,2})([^\W\d_]{2,20})\1(?=[\s.,;:!?)]|$)")
 _QUOTED = re.compile(r"^(?:\s*> )+(?=\s*\S)|^\s*>(?=[^>\s])")
 
 
@@ -102,6 +104,7 @@ def clean(text: str) -> str:
     """Without escape sequences, control characters, direction marks and the quote marks of mail and Markdown."""
     text = _ESCAPES.sub("", text.expandtabs()) if not text.isprintable() else text
     text = _QUOTED.sub("", text.replace("\xa0", " ")).rstrip()
+    text = _EMPHASIS.sub(r"\2", text) if "_" in text or "*" in text else text
     return _RUN.sub(lambda run: run[0][:LONGEST_RUN], text) if len(text) > LONGEST_RUN else text
 
 

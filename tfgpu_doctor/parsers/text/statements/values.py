@@ -39,6 +39,8 @@ _CUDA_INSTALLER = re.compile(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:(\d{3}\.\d+(?:\.
 _PIP_CUDA = re.compile(r"nvidia-cuda-(?:runtime|nvcc)-cu\d+==(\d[\d.]*\d)", re.IGNORECASE)
 _PIP_CUDNN = re.compile(r"nvidia-cudnn-cu\d+==(\d[\d.]*\d)", re.IGNORECASE)
 _NVCC = re.compile(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}", re.IGNORECASE)
+# "10.2.89-5" is the fifth package of CUDA 10.2.89 in a distribution
+_PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
 _ASIDE = re.compile(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)", re.IGNORECASE)
 _TOKEN = re.compile(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)", re.IGNORECASE)
 
@@ -136,7 +138,7 @@ def _named_files(text: str) -> tuple[str | None, str | None, str]:
             cuda = cuda or (match[places[0]] if places[0] else None)
             cudnn = cudnn or (match[places[1]] if places[1] else None)
             text = text[: match.start()] + " " + text[match.end() :]
-    return cuda, cudnn, _ASIDE.sub(" ", text)
+    return cuda, cudnn, _PACKAGE_OF.sub(r"\1", _ASIDE.sub(" ", text))
 
 
 def _plausible(version: str | None, low: int, high: int) -> str | None:

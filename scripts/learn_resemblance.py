@@ -4,7 +4,7 @@
 # ///
 """Learns tfgpu_doctor/inference/resemblance.json again from the reports in tests/cases.
 
-    python scripts/refresh_resemblance.py [--check] [--without BATCH ...] [--output FILE]
+    python scripts/learn_resemblance.py [--check] [--without BATCH ...] [--output FILE]
 
 A logistic regression for each cause against all others, over the words that a report has or has not, with an L1
 penalty, which leaves few weights; words and causes of at least three reports. C = 1 was chosen on the groups 1 to 8 of
