@@ -16,6 +16,7 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.records.test_report import report
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.commonness import BECAUSE
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Fact, Facts, GpuProcess, Phase, Record, SmiResult, Unknown, look_up
@@ -238,7 +239,10 @@ def test_what_people_paste_is_diagnosed_alike(number: int) -> None:
     assert [f.id for f in diagnose(after.facts, MATRIX).findings] == [f.id for f in before.findings]
     assert redact(after) == after
     facts = text_to_facts.read(lines.read([redact(text).encode()]))
-    assert {f.id for f in diagnose(facts, MATRIX).findings} == {f.id for f in before.findings}
+    # what is guessed from the words of a text changes with them
+    assert {f.id for f in diagnose(facts, MATRIX).findings if f.cause != BECAUSE} == {
+        f.id for f in before.findings if f.cause != BECAUSE
+    }
 
 
 def made_up(random: Random) -> str:

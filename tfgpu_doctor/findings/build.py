@@ -61,8 +61,8 @@ def release_without_cuda(
     version = context.facts.tensorflow.version
     named = version.value if isinstance(version, Known) and version.grade != "inferred" else None
     found = evidence(
-        f"{release.package} {named} on Windows" if named else f"Python {python_version} on Windows",
-        context.source("host.os" if named else "python.version"),
+        f"{release.package} {named} on Windows" if named else f"Python {python_version or ''}".strip() + " on Windows",
+        context.source("host.os" if named or not python_version else "python.version"),
         "WSL2, or TensorFlow 2.10",
         "wheels",
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.inference.parsed_text import ParsedText, fact_from, stated_at
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Cuda, Cudnn, CudnnFile, Known, Nvcc, Toolkit
 from tfgpu_doctor.records.versions import minor
@@ -38,7 +39,17 @@ NOT_HERE = re.compile(
 )
 
 
-def cuda(text: ParsedText) -> Cuda:
+# "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
+_WORKS_WITH = re.compile(
+    r"\b(?:works?|worked|fine|runs|(?:does|did)(?:n't| not) (?:happen|occur)|no (?:such )?(?:problem|error|issue)s?)\b"
+    r"[^.\n]{0,40}\b(?:tensor ?flow(?:[-_]gpu)?|tf)[ =v]{1,4}(?P<version>[12]\.\d{1,2})(?!\d)"
+    r"|\b(?:revert\w*|downgrad\w*|(?:went|going) back)\b[^.\n]{0,40}?\b(?:to|with) (?:tensor ?flow(?:[-_]gpu)?|tf)?"
+    r"[ =v]{0,4}(?P<older>[12]\.\d{1,2})(?:\.\d+)?\b[^.\n]{0,40}\b(?:works?|worked|fine|fixed|solved)\b",
+    re.IGNORECASE,
+)
+
+
+def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
     printed = [one for one in text.versions if one.component == "cuda"]
     kits = [
@@ -51,6 +62,7 @@ def cuda(text: ParsedText) -> Cuda:
     kits += _mentioned_toolkits(text, bool(kits))
     kits += _listed_runtimes(text)
     kits += _named_files(text)
+    kits += () if kits or matrix is None else _of_another_release(text, matrix)
     nvcc = next((one for one in printed if one.via == "nvcc"), None)
     return Cuda(
         toolkits=Known(_distinct(kits), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
@@ -81,6 +93,19 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
             digits = match["digits"] or ""
             version = match["version"] or f"{digits[:-1]}.{digits[-1]}"
             yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
+
+
+def _of_another_release(text: ParsedText, matrix: Matrix) -> Iterator[Toolkit]:
+    """The CUDA of a release that is said to work on that machine."""
+    if (found := text.find(_WORKS_WITH)) and (release := _release_that_works(found[0], matrix)):
+        source = f"line {found[1]}: {release.version} works"
+        yield Toolkit(path=f"for TensorFlow {release.version}", version=release.cuda, source=source, via="stated")
+
+
+def _release_that_works(found: re.Match[str], matrix: Matrix) -> Release | None:
+    version = found["version"] or found["older"]
+    rows = (matrix.tensorflow(f"{version}.0", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
+    return next((row for row in rows if row and row.gpu), None)
 
 
 def _files_there(line: str) -> Iterator[re.Match[str]]:
@@ -121,9 +146,16 @@ def _stated_as_installed(pattern: re.Pattern[str], line: str) -> re.Match[str] |
     return None if NOT_HERE.search(around) else match
 
 
-def cudnn(text: ParsedText) -> Cudnn:
-    """The cuDNN that was loaded, and those that are stated or installed by a command."""
+def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
+    """The cuDNN that was loaded, and those that are stated or installed by a command, or of a release that works."""
     files = (*_cudnn_files(text), *_mentioned_cudnn(text))
+    if (
+        not files
+        and matrix
+        and (found := text.find(_WORKS_WITH))
+        and (release := _release_that_works(found[0], matrix))
+    ):
+        files = (CudnnFile(path=f"line {found[1]}: {release.version} works", version=release.cudnn, source="stated"),)
     differs = next(iter(text.messages_of("cudnn-version-differs")), None)
     loaded = next(iter(text.messages_of("cudnn-loaded")), None)
     version = differs.values["runtime"] if differs else _packed(loaded.values["version"]) if loaded else None

@@ -35,9 +35,11 @@ _LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"tensorflow/stream_executor/dso_loader\.cc"), (1, 0), (1, 13)),
     (re.compile(r"tensorflow/stream_executor/"), (1, 0), (2, 10)),
 )
-# folders of wheels: the first and the last release that has them
+_EXTRA = re.compile(r"\btensorflow\[and[-_]cuda\](?!.{0,3}==)")
+# folders of wheels and their extra: the first and the last release that has them
 _FOLDERS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"-packages[/\\]tensorflow_core[/\\]"), (1, 15), (2, 1)),
+    (_EXTRA, (2, 14), (9, 0)),
 )
 _DATED = re.compile(r"^(?P<year>20[12]\d)-(?P<month>[01]\d)-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] (?:tensorflow|external)/")
 # months in which minor releases came out (their tags); a log is not older than its TensorFlow
@@ -82,11 +84,12 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     """
     clues = [*_of_the_log(text), *_of_the_paths(text), *(_of_the_libraries(text, matrix) if wheel else ())]
     lines = _of_the_lines(text, matrix) if wheel else None
-    by_python = not (clues or lines) and _is_windows_python(text, python)
+    platform = value_or(python.wheel_platform, "linux_x86_64")
+    by_python = _is_windows_extra(text, platform) or (not (clues or lines) and _is_windows_python(text, python))
     if not (clues or lines or by_python):
         return None
     beside = [*_of_the_python(python)]
-    wheels = [*_wheels(matrix, value_or(python.wheel_platform, "linux_x86_64"), with_cuda=not by_python)]
+    wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
     newest = _newest_patches(wheels, used := [*clues, *beside, *([lines] if lines else [])])
     if not newest and lines and clues:  # the log is another build's, or of two releases
         newest = _newest_patches(wheels, used := [*clues, *beside])
@@ -129,6 +132,11 @@ def python_of_offers(
         if found is not None and 1 < len(found.pythons) <= MOST:
             return Unknown("pip offers the same versions to several Pythons", one_of=found.pythons)
     return None
+
+
+def _is_windows_extra(text: ParsedText, platform: str) -> bool:
+    """Whether pip was asked for CUDA on Windows: it installs TensorFlow there, and leaves the extra out."""
+    return platform == "windows_amd64" and text.find(_EXTRA) is not None
 
 
 def _is_windows_python(text: ParsedText, python: Python) -> bool:
@@ -177,7 +185,7 @@ def _of_the_python(python: Python) -> Iterator[Clue]:
 def _of_the_paths(text: ParsedText) -> Iterator[Clue]:
     for pattern, first, last in _FOLDERS:
         if found := text.find(pattern):
-            yield f"a path on line {found[1]}", lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
+            yield f"{found[0][0]} on line {found[1]}", lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
 
 
 def _of_the_lines(text: ParsedText, matrix: Matrix) -> Clue | None:

@@ -20,6 +20,7 @@ WORDS = frozenset(
     media meta micromamba miniconda miniforge mnt model models modules nccl net new nfs nightly notebook notebooks
     numpy nvcc nvidia nvml nvvm old openmpi opt out output outputs path pip pipx pixi pkg pkgs platform plugin plugins
     poetry private program programs project project1 projects protobuf ptx ptxas public py pycharm pycharmprojects
+    pywrap
     pyenv pypoetry pyproject python python3 pythoncore pythonw pytorch release repo repos requirements roaming root
     rtx run runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm
     snap so software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard

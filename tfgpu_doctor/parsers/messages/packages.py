@@ -40,7 +40,8 @@ TEMPLATES = (
         r"[\"'`]?tensorflow[-_]gpu[\"'`]? (?:package )?(?:has been|was|is) removed\b"
         r"|\breplaced with this new, empty package"
         r"|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
-        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu.{0,40}"
+        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu"
+        r"(?! ?={1,2} ?(?:[01]\.|2\.(?:\d|1[01])\b)).{0,40}"
         r"(?:error(?!: (?:Could not find|No matching))|fail)",
         stops_import=True,
     ),
@@ -224,6 +225,10 @@ TEMPLATES = (
         r"(?:the )?(?:cpu|gpu) versions? of tensorflow"
         r"|\btensorflow[-_]gpu\b.{0,80}\b(?:overwrit|overrid|overrul)\w{1,4}\b"
         r"|\b(?:overwr(?:it|ot)|overrid)\w{1,4}\b.{0,60}\btensorflow[-_]gpu\b"
+        r"|\b(?:uninstall|remov|replac)\w{1,3}\b[^.\n]{0,40}\btensorflow[-_]gpu\b[^.\n]{0,40}\bcpu version\b"
+        r"|\b(?:installs?|pulls?)\b[^.\n]{0,30}\btensorflow\b[^.\n]{0,40}\b(?:without gpu|cpu)\b"
+        r"[^.\n]{0,60}\btensorflow[-_]gpu\b"
+        r"|\btensorflow[-_]gpu\b[^.\n]{0,40}\b(?:installs?|pulls?)\b[^.\n]{0,30}\btensorflow\b[^.\n]{0,20}\bcpu\b"
         r"|\bremoved (?:my|the) (?:previously |already )?(?:installed )?`?tensorflow[-_]gpu\b"
         r"|\b(?:install(?:ing|ed)?|hav(?:e|ing)) both\b(?! CUDA| python).{0,60}\b(?:tensor ?flow|tf|gpu)\b"
         r"|\bwith both (?:of them |packages )?installed\b.{0,60}\b(?:tensor ?flow|tf|gpu)\b"

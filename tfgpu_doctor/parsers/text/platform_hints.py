@@ -77,7 +77,7 @@ _SYSTEMS = (
         "windows",
         re.compile(
             r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
-            r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages"
+            r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
             r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
             r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
         ),

@@ -48,7 +48,8 @@ _NEEDED = re.compile(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|shoul
 _LIBRARY = re.compile(r"\bcuda\b|cudnn|tool ?kit", re.IGNORECASE)
 _PACKAGES = re.compile(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d", re.IGNORECASE)
 _WHICH = re.compile(
-    r"\b(?:which|what|what's|whats|recommended|welche[rsnm]?|quelle?s?|qué|cu[aá]l(?:es)?|qual|quais|versions that)\b"
+    r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?"
+    r"|welche[rsnm]?|quelle?s?|qué|cu[aá]l(?:es)?|qual|quais|versions that)\b"
     r"|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
     re.IGNORECASE,
 )
@@ -78,6 +79,7 @@ _WORKS = re.compile(
 )
 _CHECKS = re.compile(r"\b(?:check(?:ing)?|verify|know|tell|see|confirm|make sure|find out|determine)\b", re.IGNORECASE)
 _USES = re.compile(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b", re.IGNORECASE)
+_RUNS_THERE = re.compile(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b", re.IGNORECASE)
 _THE_GPU = re.compile(r"\bgpu\b", re.IGNORECASE)
 _FIRST = re.compile(
     r"\bfirst\b.{0,30}?\b(?:run|call|epoch|step|iteration|batch|prediction|inference|image|session)", re.IGNORECASE
@@ -91,6 +93,7 @@ _FOR_HELP = re.compile(r"\b(?:any|some)(?:one|body)\b|\bwhy\b", re.IGNORECASE)
 _TOPICS = (
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
+    _Topic("in-use", (_HOW, _CHECKS, _RUNS_THERE, _THE_GPU), _NOT_USE),
     _Topic("first-run", (_FIRST, _SLOW)),
     _Topic("release", (_WHICH, _THING, _SUBJECT), _NO_ANSWER),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),

@@ -111,6 +111,15 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
         else:
             free.append(token["number"])
             end = token.end()
+    _share_out(free, found)
+    return _plausible(found["cuda"], 2, 19), _plausible(found["cudnn"], 1, 9)
+
+
+def _share_out(free: list[str], found: dict[str, str | None]) -> None:
+    """Numbers without a word: CUDA's, then cuDNN's; a single 5 or 6 is cuDNN's, no release was built for that CUDA."""
+    if len(free) == 1 and not any(found.values()) and free[0] in ("5", "5.1", "6", "6.0"):
+        found["cudnn"] = free[0]
+        return
     for number in free:
         if not found["cuda"] and not found["cudnn"]:
             found["cuda"] = number
@@ -118,7 +127,6 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
             found["cudnn"] = number
         elif not found["cuda"]:
             found["cuda"] = number
-    return _plausible(found["cuda"], 2, 19), _plausible(found["cudnn"], 1, 9)
 
 
 def _named_files(text: str) -> tuple[str | None, str | None, str]:
