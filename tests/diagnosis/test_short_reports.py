@@ -221,6 +221,10 @@ REPORTS = [  # the cause ("ok": nothing is wrong), and the text
         "Использую Windows 10, Python 3.11, TensorFlow 2.15, видеокарта RTX 3060 — tensorflow не видит GPU",
     ),
     ("tf.windows-native", "Tengo Windows 11, RTX 4050 y tensorflow 2.19; no reconoce mi GPU"),
+    ("tf.windows-native", 'pip install tensorflow[and-cuda]\npython train.py "r:\\9.mp3"\nGPU is not detected'),
+    ("gpu.none", "CUDA errors with tensorflow. It is a laptop _without_ NVIDIA graphics card"),
+    ("tf.cpu-build", "tf.config.list_physical_devices('GPU') is []; conda list shows that it is the CPU build"),
+    ("cudnn.version-mismatch", "TF 1.4: libcudnn.so.6: cannot open shared object file. It doesn't happen with TF 1.2."),
     (
         "driver.too-old",
         "Status: CUDA driver version is insufficient for CUDA runtime version, nvidia-smi shows 418.87, "
@@ -300,3 +304,12 @@ def test_the_first_cause_is_the_right_one(cause: str, text: str) -> None:
         assert [one.id for one in report.findings if one.severity is Severity.ERROR] == []
     else:
         assert [one.id for one in report.findings if one.id not in _SYMPTOMS][:1] == [cause]
+
+
+def test_what_may_be_one_of_several_releases_is_none_to_install() -> None:
+    """What is left of a text's clues are many releases; the best is advised, and not the oldest of them."""
+    text = "Windows 11, pip install tensorflow[and-cuda], no GPU listed"
+    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
+    (found, *_) = make_report(facts, MATRIX, source="text", timings={}).findings
+    assert "2.14" not in repr(found.fixes) and "tensorflow[and-cuda]==2.20" in repr(found.fixes)
+    assert found.evidence[0].saw == "TensorFlow on Windows"

@@ -13,6 +13,7 @@ from tfgpu_doctor.findings import own_reports
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem, Sign, matches
 from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.records.fact import ONE_OF
 from tfgpu_doctor.records.facts import NOT_ASKED, Facts, Known, Record, Unknown, value_or
 from tfgpu_doctor.records.report import Severity
 
@@ -132,7 +133,7 @@ def hypotheses(context: Context) -> Iterator[Context]:
             return
         facts = context.facts
         for (path, fact), value in zip(open_facts, values, strict=True):
-            facts = _with_value(facts, path, Known(value, f"one of {', '.join(fact.one_of)}", "inferred"))
+            facts = _with_value(facts, path, Known(value, f"{ONE_OF}{', '.join(fact.one_of)}", "inferred"))
         yield replace(context, facts=facts, derived={})
 
 

@@ -60,8 +60,9 @@ def release_without_cuda(
         return None
     version = context.facts.tensorflow.version
     named = version.value if isinstance(version, Known) and version.grade != "inferred" else None
+    what = f"{release.package} {named}" if named else f"Python {python_version}" if python_version else "TensorFlow"
     found = evidence(
-        f"{release.package} {named} on Windows" if named else f"Python {python_version or ''}".strip() + " on Windows",
+        f"{what} on Windows",
         context.source("host.os" if named or not python_version else "python.version"),
         "WSL2, or TensorFlow 2.10",
         "wheels",

@@ -17,7 +17,8 @@ from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.plan.windows_shell import for_both_shells, translated
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Facts, Known, Python, value_or
+from tfgpu_doctor.records.fact import ONE_OF
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_or
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
@@ -159,9 +160,13 @@ class Fixes:
 
     @property
     def in_wsl(self) -> Fixes:
-        """The same machine with WSL2, whose Python is another one."""
+        """The same machine with WSL2, whose Python is another one; what may be one of several releases is no choice."""
+        tensorflow = self.facts.tensorflow
+        if isinstance(tensorflow.version, Known) and tensorflow.version.source.startswith(ONE_OF):
+            tensorflow = structs.replace(tensorflow, version=NOT_IN_TEXT)
         facts = structs.replace(
             self.facts,
+            tensorflow=tensorflow,
             host=structs.replace(self.facts.host, os=Known("wsl2", "WSL2")),
             python=Python(wheel_platform=Known("linux_x86_64", "WSL2")),
         )

@@ -68,6 +68,9 @@ class Known(
     grade: str = "observed"
 
 
+ONE_OF = "one of "  # how the source of a value begins that is supposed, of those that remain possible
+
+
 class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown_fields=True, omit_defaults=True):
     """The value could not be determined, and why.
 
