@@ -8,8 +8,8 @@
 
 A logistic regression for each cause against all others, over the words that a report has or has not, with an L1
 penalty, which leaves few weights; words and causes of at least three reports. C = 1 was chosen on the groups 1 to 8 of
-docs/deciding.md, each left out in turn. --without leaves reports of a batch out, to
-measure what they would have shown. Exit code 1 with --check: the file was learnt from other reports.
+docs/deciding.md, each left out in turn. --without leaves the reports of a batch out, to measure what is found in them
+as if they were new. Exit code 1 with --check: the file was learnt from other reports.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.commonness import BECAUSE, COMMON, MOST, ONLY_ON
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.facts import Facts, lists_gpu, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Message, lists_gpu, value_or
 
 _SMI = """
 | NVIDIA-SMI 535.54       Driver Version: 535.54       CUDA Version: 12.2     |
@@ -156,3 +156,11 @@ def test_no_guess_of_a_report_is_impossible() -> None:
         slow = [cause for cause in guessed if unseen and cause.startswith(("perf.", "memory.", "compute."))]
         wrong += [(one.case["id"], guessed)] if foreign or slow or len(guessed) > MOST else []
     assert wrong == []
+
+
+@pytest.mark.parametrize("values", [{}, {"cause": "cuda.missing"}, {"cause": "no.such", "share": "much"}])
+def test_a_saved_report_can_hold_any_share(values: dict[str, str]) -> None:
+    messages = Known(
+        (Message("trouble-said", 1, "a problem with a GPU"), Message("resembles", 1, "", values)), "a report"
+    )
+    assert diagnose(Facts(messages=messages), MATRIX).findings

@@ -39,10 +39,19 @@ def _open(judged: Sequence[Judged], context: Context) -> dict[str, Judged]:
 
 def _ranked(log: MessageLog, seen: str | None, context: Context) -> Iterator[tuple[str, Message | None]]:
     """Causes, the likeliest first, each with the words that speak for it."""
-    like = {one.values["cause"]: one for one in log.all("resembles")}
-    shares = {cause: float(one.values["share"]) for cause, one in like.items()}
+    found = [one for one in log.all("resembles") if "cause" in one.values]
+    shares = {one.values["cause"]: _share(one) for one in found}
+    like = {one.values["cause"]: one for one in found if one.text}
     for cause in by_likelihood(shares, _told(log, context), seen):
         yield cause, like.get(cause)
+
+
+def _share(one: Message) -> float:
+    """Its share; a saved report can hold anything there."""
+    try:
+        return float(one.values.get("share", "0"))
+    except ValueError:
+        return 0.0
 
 
 def _told(log: MessageLog, context: Context) -> Told:

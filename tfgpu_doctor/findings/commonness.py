@@ -126,7 +126,7 @@ def _import_fails(log: MessageLog) -> bool:
 def is_healthy(log: MessageLog) -> bool:
     """Whether a text that tells of no trouble is most like reports in which nothing is wrong, or somebody only asks."""
     like = log.first("resembles")
-    return like is None or like.values["cause"] in NO_CAUSE or log.has("own-finding", "gpu-created")
+    return like is None or like.values.get("cause") in NO_CAUSE or log.has("own-finding", "gpu-created")
 
 
 def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from tfgpu_doctor.records.facts import Message
 TABLE = Path(__file__).with_name("resemblance.json")
 NO_CAUSE = ("ok", "question")  # of a report in which nothing is wrong, and of one that only asks
 MOST = 6  # causes; the facts of a text rule some of them out
+_LARGEST = 500  # of what is raised to e, which ends at 709
 _SHOWN = 4  # words that are named
 _CHARACTERS = 200_000  # of the text; what comes later repeats the words
 _WORD = re.compile(r"[a-z_][a-z_0-9.\-]*[a-z_0-9]|\d+\.\d+")
@@ -56,7 +57,7 @@ def resembling(lines: Iterable[Line]) -> Iterator[Message]:
     for word in known:
         for cause, weight in table.words[word].items():
             logits[cause] += weight
-    chances = {cause: 1 / (1 + exp(-logit)) for cause, logit in logits.items()}
+    chances = {cause: 1 / (1 + exp(min(-logit, _LARGEST))) for cause, logit in logits.items()}
     whole = sum(chances.values())
     for cause in sorted(chances, key=lambda one: -chances[one])[:MOST]:
         speaking = (word for word in known if table.words[word].get(cause, 0) > 0)
