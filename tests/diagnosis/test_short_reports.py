@@ -222,6 +222,7 @@ REPORTS = [  # the cause ("ok": nothing is wrong), and the text
     ),
     ("tf.windows-native", "Tengo Windows 11, RTX 4050 y tensorflow 2.19; no reconoce mi GPU"),
     ("tf.windows-native", 'pip install tensorflow[and-cuda]\npython train.py "r:\\9.mp3"\nGPU is not detected'),
+    ("gpu.arch-too-new", "GTX 3090 with tensorflow-gpu==1.14: the first session.run takes 20 minutes"),
     ("gpu.none", "CUDA errors with tensorflow. It is a laptop _without_ NVIDIA graphics card"),
     ("tf.cpu-build", "tf.config.list_physical_devices('GPU') is []; conda list shows that it is the CPU build"),
     ("cudnn.version-mismatch", "TF 1.4: libcudnn.so.6: cannot open shared object file. It doesn't happen with TF 1.2."),

@@ -50,6 +50,7 @@ OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshme
 COMPLAINTS = frozenset({15, 18, 101, 802, 803, 804, 999})
 MISMATCH = "driver/library version mismatch"
 _GPU_NODE = re.compile(r"/nvidia\d+$")
+_LINE = re.compile(r"\b[gr]tx(?=\b|\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,15 @@ def _models(
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
     yield from ((name, matrix.gpu(name)) for name in names)
     for pci in value_or(pci_gpus, ()) if not names else ():
-        model = matrix.gpu_of_device(pci.device_id) or (matrix.gpu(pci.name) if pci.name else None)
-        yield pci.name or pci.device_id, model
+        yield pci.name or pci.device_id, matrix.gpu_of_device(pci.device_id) or _as_people_say(pci.name, matrix)
+
+
+def _as_people_say(name: str | None, matrix: Matrix) -> Model | None:
+    """By its name, also with GTX for RTX and the reverse, since no two cards of these lines share a number."""
+    if not name:
+        return None
+    swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", name)
+    return matrix.gpu(name) or matrix.gpu(swapped)
 
 
 def cards(
