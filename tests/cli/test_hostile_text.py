@@ -287,11 +287,9 @@ def test_a_hostile_machine(folder: Path) -> None:
     (folder / "tensorflow" / "__init__.py").write_text(f"raise ImportError({BOMB!r})\n")
     names = ("XLA_FLAGS", "LD_LIBRARY_PATH", "TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES", "CONDA_PREFIX")
     environ = {**dict.fromkeys(names, f"{folder}/{BOMB}"), "PYTHONPATH": str(folder)}
-    said = {
-        form: harmless(folder, "doctor", "--format", form, "--no-redact", "-v", environ=environ)
-        for form in choices("report")
-    }
-    assert all("PWN" in said[form] for form in ("text", "json", "markdown", "html"))  # Prometheus has only numbers
+    for form in choices("report"):
+        said = harmless(folder, "doctor", "--format", form, "--no-redact", "-v", environ=environ)
+        assert "PWN" in said or form == "prometheus"  # which has only numbers
     harmless(folder, "plan", environ=environ)
     assert "PWN" in harmless(folder, "bench", "matpow", "--devices", "cpu", environ=environ)
 
