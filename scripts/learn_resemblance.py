@@ -15,6 +15,7 @@ as if they were new. Exit code 1 with --check: the file was learnt from other re
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -72,18 +73,8 @@ def learn(cases: list[dict[str, Any]]) -> str:
         for word, weight in zip(known, one.coef_[0], strict=True):
             if abs(weight) >= SMALLEST:
                 weights.setdefault(word, {})[cause] = round(float(weight), 2)
-    lines = [f"  {quoted(word)}: {inline(weights[word])}" for word in sorted(weights)]
-    return f'{{"cases": {len(cases)}, "bias": {inline(bias)},\n "words": {{\n' + ",\n".join(lines) + "\n }}\n"
-
-
-def quoted(word: str) -> str:
-    """JSON; a word has no character that needs an escape."""
-    return f'"{word}"'
-
-
-def inline(numbers: dict[str, float]) -> str:
-    """JSON on one line."""
-    return "{" + ", ".join(f'"{name}": {number:g}' for name, number in numbers.items()) + "}"
+    lines = [f"  {json.dumps(word)}: {json.dumps(weights[word])}" for word in sorted(weights)]
+    return f'{{"cases": {len(cases)}, "bias": {json.dumps(bias)},\n "words": {{\n' + ",\n".join(lines) + "\n }}\n"
 
 
 if __name__ == "__main__":

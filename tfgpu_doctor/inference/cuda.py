@@ -97,15 +97,16 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
 
 def _of_another_release(text: ParsedText, matrix: Matrix) -> Iterator[Toolkit]:
     """The CUDA of a release that is said to work on that machine."""
-    if (found := text.find(_WORKS_WITH)) and (release := _release_that_works(found[0], matrix)):
-        source = f"line {found[1]}: {release.version} works"
+    for release, source in _that_works(text, matrix):
         yield Toolkit(path=f"for TensorFlow {release.version}", version=release.cuda, source=source, via="stated")
 
 
-def _release_that_works(found: re.Match[str], matrix: Matrix) -> Release | None:
-    version = found["version"] or found["older"]
-    rows = (matrix.tensorflow(f"{version}.0", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
-    return next((row for row in rows if row and row.gpu), None)
+def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str]]:
+    """The release that is said to work on that machine, and where."""
+    if found := text.find(_WORKS_WITH):
+        version = found[0]["version"] or found[0]["older"]
+        rows = (matrix.tensorflow(f"{version}.0", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
+        yield from [(row, f"line {found[1]}: {row.version} works") for row in rows if row and row.gpu][:1]
 
 
 def _files_there(line: str) -> Iterator[re.Match[str]]:
@@ -149,13 +150,8 @@ def _stated_as_installed(pattern: re.Pattern[str], line: str) -> re.Match[str] |
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
     """The cuDNN that was loaded, and those that are stated or installed by a command, or of a release that works."""
     files = (*_cudnn_files(text), *_mentioned_cudnn(text))
-    if (
-        not files
-        and matrix
-        and (found := text.find(_WORKS_WITH))
-        and (release := _release_that_works(found[0], matrix))
-    ):
-        files = (CudnnFile(path=f"line {found[1]}: {release.version} works", version=release.cudnn, source="stated"),)
+    if not files and matrix:
+        files = tuple(CudnnFile(where, one.cudnn, "stated") for one, where in _that_works(text, matrix))
     differs = next(iter(text.messages_of("cudnn-version-differs")), None)
     loaded = next(iter(text.messages_of("cudnn-loaded")), None)
     version = differs.values["runtime"] if differs else _packed(loaded.values["version"]) if loaded else None

@@ -47,8 +47,8 @@ def resembling(lines: Iterable[Line]) -> Iterator[Message]:
 
     Nothing for a text that speaks of no GPU and not of TensorFlow. `share` is between 0 and 1.
     """
-    lines = tuple(lines)
-    text = "\n".join(line.text for line in lines)[:_CHARACTERS].lower()
+    lowered = [(line.number, line.text.lower()) for line in lines]
+    text = "\n".join(line for _, line in lowered)[:_CHARACTERS]
     if not _SUBJECT.search(text):
         return
     table = _table()
@@ -62,7 +62,7 @@ def resembling(lines: Iterable[Line]) -> Iterator[Message]:
     for cause in sorted(chances, key=lambda one: -chances[one])[:MOST]:
         speaking = (word for word in known if table.words[word].get(cause, 0) > 0)
         telling = sorted(speaking, key=lambda word: (-table.words[word][cause], word))[:_SHOWN]
-        first = next((line.number for line in lines if telling and telling[0] in line.text.lower()), 1)
+        first = next((number for number, line in lowered if telling and telling[0] in line), 1)
         share = f"{chances[cause] / whole:.3f}"
         yield Message("resembles", first, ", ".join(telling), {"cause": cause, "share": share})
 
