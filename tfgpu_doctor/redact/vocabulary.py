@@ -20,13 +20,12 @@ WORDS = frozenset(
     media meta micromamba miniconda miniforge mnt model models modules nccl net new nfs nightly notebook notebooks
     numpy nvcc nvidia nvml nvvm old openmpi opt out output outputs path pip pipx pixi pkg pkgs platform plugin plugins
     poetry private program programs project project1 projects protobuf ptx ptxas public py pycharm pycharmprojects
-    pywrap
-    pyenv pypoetry pyproject python python3 pythoncore pythonw pytorch release repo repos requirements roaming root
-    rtx run runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm
+    pyenv pypoetry pyproject python python3 pythoncore pythonw pytorch pywrap release repo repos requirements roaming
+    root rtx run runner samples sass saved scipy scratch script scripts sdk server serving share shared shims site slurm
     snap so software source spack src srv ssd stable storage stubs sw sys system target temp templates tensorboard
-    tensorflow tensorrt test testdata tests tf tfgpu tmp to toolkit tools torch train training tutorial tutorials
-    users usr uv var venv venvs version versions virtualenv virtualenvs volumes vscode wheel wheels win win32 win64
-    windows work workdir workspace workspaces wsl x64 x86 xcode xla zlib
+    tensorflow tensorrt test testdata tests tf tfgpu tmp to toolkit tools torch train training tutorial tutorials users
+    usr uv var venv venvs version versions virtualenv virtualenvs volumes vscode wheel wheels win win32 win64 windows
+    work workdir workspace workspaces wsl x64 x86 xcode xla zlib
     """,
     )
 )

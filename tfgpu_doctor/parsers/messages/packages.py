@@ -23,8 +23,9 @@ _OF_ANOTHER_PYTHON = (
 _SHELL = r"terminal|command line|console|shell|cmd|command prompt|ipython|REPL"
 _NOTEBOOK = r"jupyter(?:lab)?|notebooks?|kernel|vs ?code|pycharm|spyder"
 
-# what a text is about, and words of whoever has trouble with it
+# the package without CUDA, as people call it
 _CPU_BUILD = r"cpu(?:[- ]only)?[- ](?:version|build|variant|mode)(?: of (?:the )?(?:tensor ?flow|tf))?|cpu tensor ?flow"
+# what a text is about, and words of whoever has trouble with it
 _ABOUT = r"(?:tensor ?flow|keras|cudnn|cuda|\bgpus?\b|显卡|顯卡|видеокарт|グラボ)"
 _TROUBLE = (
     r"(?:\b(?:errors?|fail\w*|problems?|issues?|wrong|broken|crash\w*|stuck|unable|can ?not|can['’]t|won['’]t"
