@@ -23,6 +23,7 @@ WITHOUT_CAUSE = ("gpu.not-visible", "gpu.fewer-than-required", "tf.import-failed
 SYMPTOMS = (*WITHOUT_CAUSE, "tf.known-bug", "benign.log")
 _BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
 _ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU build was tensorflow-gpu
+_NEVER_NATIVE = "11.3"  # CUDA; 2.10, the last for native Windows, is built for 11.2
 # compute capabilities: the oldest in the wheels of 1.5 to 2.x; the first for which old ones compile PTX; Blackwell
 _OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
@@ -57,6 +58,7 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
 _ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "gpu.throttled", "gpu.fault", "cudnn.init")
 _RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
 _CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
+_OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
 # what there is on one system only
 ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
 
@@ -81,6 +83,7 @@ class Told:
     gpus_given: bool  # a command starts the container with GPUs
     cuda: Sequence[str]  # versions that are there
     cuda_wanted: Sequence[str]  # and those that somebody was told to have
+    lacks: Sequence[str]  # of CUDA's libraries, what somebody says is not there
     works: Sequence[str]  # where the reporter says that it works, on the same computer
 
 
@@ -120,7 +123,8 @@ def _import_fails(log: MessageLog) -> bool:
     """Whether the import ends in a crash, or in a traceback, be its last line, which says why, there or not."""
     dies = log.has("native-runtime-failed") or (log.has("import-line") and log.has("segmentation-fault"))
     is_cut = log.has("import-line") and log.has("traceback") and not (log.complains or log.has("exception"))
-    return dies or log.stops_import or is_cut
+    named = any(kind in _OF_IMPORTS for kind in log.values("exception", "type"))
+    return dies or log.stops_import or is_cut or (named and not log.complains)
 
 
 def is_healthy(log: MessageLog) -> bool:
@@ -135,7 +139,7 @@ def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> 
     `shares` are between 0 and 1; what lies below TensorFlow is left out where something else uses the GPU.
     """
     gains = {cause: GAIN / n for n, cause in enumerate(_usual(told, seen) if seen else (), start=1)}
-    facts = (*_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen))
+    facts = (*_by_word(told.lacks), *_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen))
     words = sorted({**gains, **shares}, key=lambda one: -shares.get(one, 0.0) - gains.get(one, 0.0))
     whole = told.driver_works or any("torch" in where.lower() for where in told.works)
     given = told.gpus_given and seen != "no GPU"
@@ -150,6 +154,12 @@ def _usual(told: Told, seen: str) -> tuple[str, ...]:
     table = COMMON[seen]
     inside = "container" if told.container and told.container != "none" else ""
     return table.get(told.os or "-") or table.get(inside) or table[""]
+
+
+def _by_word(lacks: Sequence[str]) -> Iterator[str]:
+    """What somebody has looked for, and not found: CUDA first, without which cuDNN is of no use."""
+    for one in sorted(lacks, key=str.lower):
+        yield "cudnn.missing" if one.lower() == "cudnn" else "cuda.missing"
 
 
 def _by_contrast(works: Sequence[str]) -> Iterator[str]:
@@ -171,6 +181,9 @@ def _by_card(told: Told, seen: str | None) -> Iterator[str]:
 
 def _by_release(told: Told, seen: str | None) -> Iterator[str]:
     """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA."""
+    cuda = (*told.cuda, *told.cuda_wanted)
+    if seen == "no GPU" and told.os == "windows" and cuda and all(at_least(one, _NEVER_NATIVE) for one in cuda):
+        yield "tf.windows-native"
     if seen == "no GPU" and not told.releases and told.cuda and set(told.cuda_wanted) - set(told.cuda):
         yield "cuda.version-mismatch"
     if seen == "no GPU" and told.releases and all(at_least(one, _ONE_PACKAGE) is False for one in told.releases):

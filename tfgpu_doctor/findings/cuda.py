@@ -28,6 +28,7 @@ from tfgpu_doctor.findings.manifest_signs import (
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.reported_libraries import (
     ReportedCuda,
+    ReportedCudnn,
     known_to_be_installed,
     other_versions_renamed,
     requested_in_vain,
@@ -87,11 +88,17 @@ def installed_version(
 
 @VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
 def other_version_reported(
-    messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
+    messages: MessageLog,
+    reported_cuda: ReportedCuda,
+    gpu_release: Release | None = None,
+    reported_cudnn: ReportedCudnn | None = None,
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and what is installed is of another version."""
     cuda = reported_cuda
-    if not (cuda.fails or cuda.dll or (gpu_release and _only_cudnn_fails(messages, cuda))):
+    # a line says that cuDNN alone is missed, and that it is of another version says why
+    of_cudnn = reported_cudnn is not None and reported_cudnn.not_opened and reported_cudnn.only_other_major
+    stated = gpu_release and not of_cudnn and _only_cudnn_fails(messages, cuda)
+    if not (cuda.fails or cuda.dll or stated):
         return None
     if not cuda.installed or cuda.matching or cuda.wanted is None:
         return None
@@ -109,7 +116,8 @@ def _only_cudnn_fails(messages: MessageLog, cuda: ReportedCuda) -> bool:
     """Whether nothing fails but cuDNN, so that two versions which somebody states and which differ are a reason."""
     of_cudnn = ("library-not-opened", "loader-error", "gpu-libraries-not-opened", "no-gpu-registered", "no-dnn-library")
     return (
-        not messages.has("asked-for-extra")
+        not messages.has("asked-for-extra", "slow")
+        and "first-run" not in messages.values("question", "about")  # a GPU is used
         and not any(library.component == "cudart" for library in cuda.opened)  # then it loads what it was built for
         and messages.speaks_only_of(*of_cudnn)
         and all("cudnn" in name.lower() for name, _ in messages.libraries("library-not-opened", "loader-error"))

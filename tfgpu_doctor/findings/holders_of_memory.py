@@ -90,7 +90,7 @@ def another_holder(log: MessageLog) -> list[Message]:
     found += [
         m
         for m in log.all("cuinit-failed", "out-of-memory")
-        if re.search(r"implicit initialization|primary context|cuDevicePrimaryCtxRetain", m.text)
+        if "context" in m.values or re.search(r"implicit initialization|primary context|PrimaryCtxRetain", m.text)
     ]
     found += [
         *log.all("devices-busy"),

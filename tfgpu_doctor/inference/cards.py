@@ -17,7 +17,8 @@ _NOT_NVIDIA = re.compile(
     re.IGNORECASE,
 )
 _NVIDIA = re.compile(
-    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|\b[avhtlpk]\d{1,3}\b|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|(?<!amd )\b[avhtlpk]\d{1,3}\b"
+    r"|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
     re.IGNORECASE,
 )
 _LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)

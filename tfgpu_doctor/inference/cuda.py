@@ -20,7 +20,8 @@ _OF_DISTRIBUTION = re.compile(
 )
 _FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
 _RUNTIME_FILE = re.compile(
-    r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)",
+    r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
+    r"|\blib(?:cublas|cufft|curand|cusolver|cusparse)\.so\.(?P<alike>7\.[05]|8\.0|9\.[0-2]|10\.0)(?=\.?\d*\b)",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[.;,]\s+|\b(?:but|and)\b")
@@ -31,7 +32,7 @@ _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of 
 _AROUND = 20  # characters before and after that may turn a statement into a wish
 # a sentence about what a program wants or a page says, no statement of what is there
 NOT_HERE = re.compile(
-    r"looking for|looks? (?:\w+ )?for|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
+    r"looking for|looks? (?:\w+ )?for|search|whereis|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
     r"|Download and install|built (?:for"
     r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
     r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
@@ -85,13 +86,13 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     named = text.messages_of("library-not-opened", "loader-error", "library-opened")
     sought = {message.line: message.values.get("library", "") for message in named}
     for line in text.lines:
-        if len(line.text) > _SENTENCE or "cudart" not in line.text.lower():
+        if len(line.text) > _SENTENCE or not any(name in line.text.lower() for name in ("cudart", *_OLD)):
             continue
         for match in _files_there(line.text):
-            if match[0] in sought.get(line.number, ""):
+            if match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values()):
                 continue
             digits = match["digits"] or ""
-            version = match["version"] or f"{digits[:-1]}.{digits[-1]}"
+            version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
             yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
 
 

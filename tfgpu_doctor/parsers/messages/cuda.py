@@ -128,6 +128,14 @@ TEMPLATES = (
         "libcudnn",
         r"\bcp (?:-\w+ )?\S*(?P<what>libcudnn)\S* \S*/lib|dpkg -i \S*libcudnn",
     ),
+    # and somebody who has none: "our image lacks cudnn7"
+    template(
+        "said-to-lack",
+        "no cuda|no cudnn|without cud|lacks |lack the|missing cu",
+        r"\b(?:no|without|lacks?|missing) (?:the |any )?(?P<what>cudnn|cuda (?:tool ?kit|librar\w+))\d?\b"
+        r"(?! (?:version|found|error|support))",
+        role="context",
+    ),
     # a library under the name of another version: it is opened, and what it lacks is missing later
     template(
         "library-renamed",

@@ -12,6 +12,9 @@ _CAPABILITY = r"(?P<capability>\d+\.\d+)"
 
 _CUDA = r"(?<![\d.])(?P<{}>(?:[7-9]|1\d)\.\d)(?![\d])"  # 7.0 to 19.9, and no longer version
 
+# a library of the driver, with the number of its release
+_OF_DRIVER = r"libnvidia-(?:fatbinaryloader|ptxjitcompiler|glcore|tls|nvvm)\.so\.\d{3}\.\d[\d.]*\d"
+
 TEMPLATES = (
     # --- the CUDA driver API as TensorFlow calls it
     template(
@@ -60,8 +63,11 @@ TEMPLATES = (
     template("libcuda-not-loaded", "unable to find libcuda.so dso"),
     template(
         "driver-versions-differ",
-        "does not match dso version|client version|api mismatch",
-        r"kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
+        "does not match dso version|client version|api mismatch|libnvidia-",
+        # a library of the driver asks for another one by the number of its own release
+        rf"(?P<wanted>{_OF_DRIVER}): cannot open"
+        rf"|(?:look\w* for|locate|find|load|missing)\b[^\n]{{0,60}}\b{_OF_DRIVER}\b"
+        r"|kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
         r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
     ),
     template("stub-library", "is a stub library|cuda_error_stub_library|cudaerrorstublibrary"),

@@ -94,10 +94,11 @@ TEMPLATES = (
     ),
     template(
         "works-elsewhere",
-        "works|worked|is fine",
+        "works|worked|is fine|is normal|is ok",
         r"\b(?:in|on|from|under|outside(?: of)?|inside) (?:the |my |a |another )?"
         r"(?P<where>terminal|command[- ]line|shell|console|cmd|anaconda prompt|powershell|host|other env\w*)"
-        r"[ ,]{1,2}(?:`[^`\n]{1,60}` |(?!no|never|nothing|only)[\w.]{1,30} ){0,4}?(?:works|worked|is fine)\b",
+        r"[ ,]{1,2}(?:`[^`\n]{1,60}` |(?!no|never|nothing|only)[\w.]{1,30} ){0,4}?"
+        r"(?:works|worked|is (?:fine|normal|ok|okay))\b",
     ),
     template(
         "works-elsewhere",
@@ -132,6 +133,12 @@ TEMPLATES = (
     ),
     # "async" became a word of the language with Python 3.7
     template("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
+    template(
+        "requires-python",
+        "for python|with python|on python",
+        r"\b(?:not|n['’]t) (?:exist|available|published|released)\b[^.?\n]{0,20}? (?:for|on|with) python"
+        r" ?(?P<said>[23]\.\d{1,2})",
+    ),
     template(
         "requires-python",
         "distutils|named imp|'imp'|'impimporter'|module 'inspect'|from 'inspect'|'collections'|future feature",

@@ -19,7 +19,8 @@ TEMPLATES = (
         r"OOM when allocating tensor(?: with shape *(?P<shape>\[[\d, ]*\]))?(?:.*?device:(?P<device>\w+:\d+))?"
         rf"|failed to allocate (?P<size>{_SIZE}).{{0,40}}from device: *(?:CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED)?"
         rf"|Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate (?P<wanted>{_SIZE})"
-        r"|CUDA_ERROR_OUT_OF_MEMORY|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
+        r"|(?P<context>cuDevicePrimaryCtxRetain)\b.{0,40}CUDA_ERROR_OUT_OF_M|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
         r"|failed to allocate memory|CUDA out of memory|Failed to allocate request|\bRan out of memory\b",
     ),
@@ -114,7 +115,7 @@ TEMPLATES = (
         r"|fluctuat\w+|drop\w*|\b[0-4]?\d ?%)"
         r"|\bGPU (?:is |was )?(?:only )?at \d{1,2} ?%|\b[0-4]?\d ?% (?:of )?(?:GPU[ -])?(?:util\w*|usage)"
         r"|GPU.{0,20}(?:is |sits |stays )(?:mostly "
-        r"|almost )?idle|starv\w+",
+        r"|almost )?idle|starv\w+(?! (?:of|for) memory)",
     ),
     template(
         "input-bottleneck",

@@ -41,7 +41,7 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
     r"|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
     r"|FailedScheduling"
     r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
-    r"|the )?(?:k8s|kubernetes|gke|eks)\b"
+    r"|the )?(?:k8s|kubernetes|gke|eks)\b|\bon (?:k8s|kubernetes|gke|eks)\b|\bTFJobs?\b"
 )
 # Docker's prefix of a service's lines, and where the NVIDIA runtime mounts the driver
 _SERVICE = re.compile(r"^[\w.-]{1,60}[-_]\d{1,3} +\| |LD_LIBRARY_PATH: */usr/local/nvidia/lib(?:64)?(?::|\s*$)")

@@ -43,7 +43,8 @@ class Said:
 
 # lines of programs, of code, and links
 _OF_A_PROGRAM = re.compile(
-    r"^\s*(?:File \"|Collecting |Downloading |Requirement already|Using cached |Installing |Building |Step \d"
+    r"^\s*(?:File \"|(?:conda|mamba) (?:create|activate) |Collecting |Downloading |Requirement already"
+    r"|Using cached |Installing |Building |Step \d"
     r"|--->|\+-|[|+]"
     r"|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
     r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
@@ -73,6 +74,7 @@ _NAMED = {
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
 _TENSORFLOW = re.compile(
     r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch"
+    r"|tfjs|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum"
     r"|with\b|on\b|needs?\b|for\b)"
     r"[A-Za-z']{1,12}\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
     re.IGNORECASE,
@@ -89,7 +91,7 @@ _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2,
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
 _SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
 _GPU = re.compile(
-    r"(?<![A-Za-z0-9_.])(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
+    r"(?<![A-Za-z0-9_.])(?<!amd )(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
     r"(?:p10[246]-\d{3}|(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}(?:[adehm]|mx|"
     r"(?<=1650|1660|2060|2070|2080|4070|4080)s)?)"
     r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|tk1|t[2-5]000|xavier(?: nx)?"
@@ -129,8 +131,8 @@ _NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
 _WANTED = re.compile(
     r"\b(?:need|require|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s|ing)? for"
     r"|asks?|ask(?:s|ing) for"
-    r"|search|minimum|at least|official|document|doc says|speaks? of|highest|tested|compiled|built (?:for"
-    r"|against|with)|designed|meant|intended|instead of|rather than"
+    r"|search|minimum|at least|official|document|doc says|speaks? of|highest|tested|compiled|ha(?:s|ve) to be"
+    r"|built (?:for|against|with)|designed|meant|intended|instead of|rather than"
     r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
     r"|cannot open"
     r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"

@@ -67,6 +67,8 @@ _NONE = re.compile(
     r"|\binstalled CPU[- ]only\b"
     rf"|\bno {_CARD} in (?:it\b|(?:this|these|that|those|our|my|the) {_MACHINE}\b)"
     r"|\b(?:machine|laptop|node|server|vm|runner|ci|host)\b[^.;\n]{0,40}[,(] ?no (?:nvidia )?gpus?(?= ?[),;.]|$)"
+    r"|\b(?:vms?|virtual machines?)\b[^;\n]{0,60}\b(?:gpu|card)\b[^.;\n]{0,30}?\b(?:is|are)(?: not|n['’]t)"
+    r" (?:accessible|passed|visible|exposed)"
     # GPUs of others
     r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?"
     r"(?:AMD|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics"
