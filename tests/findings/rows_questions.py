@@ -17,6 +17,9 @@ WHICH: dict[str, str] = {
     "Can I use tensorflow-gpu 1.15 with CUDA 10.1? I am on Ubuntu 18.04, python 3.7.": (
         "No: TensorFlow 1.15.5 needs CUDA 10.0, not CUDA 10.1"
     ),
+    "My GPU has compute capability 3.0, the system is Windows 10. Which version should I install?": (
+        "For a GPU of compute capability 3.0 on native Windows: TensorFlow 1.10.0"
+    ),
     "Does TensorFlow 2.10 work with CUDA 11.8 on Windows 10?": "Yes: TensorFlow 2.10.1, CUDA 11.2, cuDNN 8.1",
     "Is tensorflow 2.4 compatible with CUDA 11.2 and cuDNN 8.1?": "No: TensorFlow 2.4.4 needs CUDA 11.0",
     "Is my Quadro M1200 supported by tensorflow-gpu? It's in a Dell laptop, Windows 10.": "For a Quadro M1200",
@@ -71,6 +74,7 @@ FIRES: dict[str, dict[str, str]] = {
         one: one
         for one in (
             "How can I check if TensorFlow is using my GPU?",
+            "How do I show which device keras uses from R?",
             "How do I know whether keras trains on the GPU or the CPU? tensorflow 2.9, RTX 3070, Ubuntu 20.04",
             "[Discussion] How to check Tensorflow Log for GPU usage?",
         )

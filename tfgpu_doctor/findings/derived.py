@@ -40,7 +40,7 @@ from tfgpu_doctor.records.facts import (
     map_fact,
     value_or,
 )
-from tfgpu_doctor.records.versions import capability
+from tfgpu_doctor.records.versions import capability, capability_of
 
 # no library needs these to be loaded; they are opened when first used, so TensorFlow can use a GPU without them
 OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
@@ -164,6 +164,8 @@ def _by_name(models: Iterable[tuple[str, Model | None]]) -> Iterator[Card]:
     for name, model in models:
         if model:
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
+        elif told := capability_of(name):
+            yield Card(name, told, "as stated")
 
 
 def _components(sonames: Fact[tuple[Soname, ...]], wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:

@@ -10,6 +10,7 @@ from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text.prose import card_in, stance
 from tfgpu_doctor.parsers.text.statements.values import names_no_gpu
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, PciGpu
+from tfgpu_doctor.records.versions import of_capability
 
 _NOT_NVIDIA = re.compile(
     r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega"
@@ -45,6 +46,11 @@ _SOME_NVIDIA = re.compile(
     r"(?:['’]s|\W(?:\w+ )?(?:card|gpu|graphics))\b",
     re.IGNORECASE,
 )
+_CAPABILITY = re.compile(
+    r"\bcompute capabilit(?:y|ies)\W{1,3}(?:(?:is|of|version|level|being|only)\W{1,3}){0,2}"
+    r"(?P<capability>\d{1,2}\.\d)\b",
+    re.IGNORECASE,
+)
 _NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
 _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 
@@ -56,7 +62,10 @@ def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
         return Known((), f"line {line}: lspci shows none of NVIDIA's")
     if not listed:
         stated = (by_number(text.lines, matrix) if matrix is not None else None) or _stated_cards(text)
-        return stated if matrix is None or stated != NOT_IN_TEXT else _instance_cards(text, matrix)
+        if matrix is None or stated != NOT_IN_TEXT:
+            return stated
+        described = _instance_cards(text, matrix)
+        return described if described != NOT_IN_TEXT else _described_card(text)
     found = tuple(
         PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
         for one in listed
@@ -93,6 +102,16 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
         shown = text.find(_ONLY_GRAPHICS)
     return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_IN_TEXT
+
+
+def _described_card(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
+    """A card without a name, of which somebody tells the compute capability."""
+    for number, clause in text.clauses("compute capabilit"):
+        match = _CAPABILITY.search(clause)
+        if match and stance(clause, match.start(), match.end()) == "here":
+            card = PciGpu(address="", device_id="", name=of_capability(match["capability"]))
+            return Known((card,), f"line {number}, as stated", "stated")
+    return NOT_IN_TEXT
 
 
 def _instance_cards(text: ParsedText, matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:

@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, PciGpu, Python, Record, value_or
-from tfgpu_doctor.records.versions import capability, major, minor
+from tfgpu_doctor.records.versions import capability, capability_of, major, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
@@ -153,7 +153,7 @@ def _plugged(gpu: PciGpu, matrix: Matrix) -> TargetGpu | None:
     """A GPU on the bus: its device id tells the chip, which a name that was sold with several does not."""
     if model := matrix.gpu_of_device(gpu.device_id):
         return TargetGpu(_marketing(gpu.name) or model.name, model.compute_capability)
-    return _seen(_marketing(gpu.name), None, matrix)
+    return _seen(_marketing(gpu.name), capability_of(gpu.name), matrix)
 
 
 def _marketing(name: str | None) -> str | None:

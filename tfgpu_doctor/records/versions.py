@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+_OF_CAPABILITY = re.compile(r"GPU of compute capability (\d{1,2}\.\d)")
 _NUMBERS = re.compile(r"\s*v?(\d{1,9}(?:\.\d{1,9})*)", re.IGNORECASE)
 
 
@@ -67,6 +68,17 @@ def capability(text: str) -> tuple[int, int]:
     """
     first, second = _padded(numbers(text), 2)[:2]
     return first, second
+
+
+def of_capability(capability: str) -> str:
+    """A name for a GPU of which only the compute capability is known."""
+    return f"GPU of compute capability {capability}"
+
+
+def capability_of(name: str | None) -> str | None:
+    """The "3.0" of such a name; None for any other."""
+    match = _OF_CAPABILITY.fullmatch(name or "")
+    return match[1] if match else None
 
 
 def _padded(version: tuple[int, ...], length: int) -> tuple[int, ...]:

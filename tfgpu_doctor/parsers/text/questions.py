@@ -30,6 +30,7 @@ class _Topic(NamedTuple):
     about: str
     words: tuple[re.Pattern[str], ...]  # all of them stand in the sentence
     never: re.Pattern[str] | None = None  # and this does not
+    around: re.Pattern[str] | None = None  # this stands anywhere in the text
 
 
 _ASKS = re.compile(
@@ -53,6 +54,7 @@ _WHICH = re.compile(
     r"|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
     re.IGNORECASE,
 )
+_WHICH_VERSION = re.compile(r"\b(?:which|what) versions?\b.{0,30}\b(?:install|use|take|need)\b", re.IGNORECASE)
 _THING = re.compile(
     r"\b(?:versions?|releases?|cuda|cudnn|tensor ?flow\w*|tf|python|drivers?|combinations?|os|install|versi[oó]n\w*"
     r"|versão)\b|版本|バージョン|버전|верси",
@@ -77,9 +79,14 @@ _WORKS = re.compile(
     r"|fine|good|nutzen|läuft|funktion\w*|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用",
     re.IGNORECASE,
 )
-_CHECKS = re.compile(r"\b(?:check(?:ing)?|verify|know|tell|see|confirm|make sure|find out|determine)\b", re.IGNORECASE)
+_CHECKS = re.compile(
+    r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure"
+    r"|find out|determine)\b",
+    re.IGNORECASE,
+)
 _USES = re.compile(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b", re.IGNORECASE)
 _RUNS_THERE = re.compile(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b", re.IGNORECASE)
+_DEVICE = re.compile(r"\bwhich (?:device|gpu)\b", re.IGNORECASE)
 _THE_GPU = re.compile(r"\bgpu\b", re.IGNORECASE)
 _FIRST = re.compile(
     r"\bfirst\b.{0,30}?\b(?:run|call|epoch|step|iteration|batch|prediction|inference|image|session)", re.IGNORECASE
@@ -93,9 +100,11 @@ _FOR_HELP = re.compile(r"\b(?:any|some)(?:one|body)\b|\bwhy\b", re.IGNORECASE)
 _TOPICS = (
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
+    _Topic("in-use", (_HOW, _CHECKS, _USES, _DEVICE)),
     _Topic("in-use", (_HOW, _CHECKS, _RUNS_THERE, _THE_GPU), _NOT_USE),
     _Topic("first-run", (_FIRST, _SLOW)),
     _Topic("release", (_WHICH, _THING, _SUBJECT), _NO_ANSWER),
+    _Topic("release", (_WHICH_VERSION,), _NO_ANSWER, around=_SUBJECT),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),
     _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _FOR_HELP),
 )
@@ -159,20 +168,22 @@ def parse(lines: Sequence[Line], said: Sequence[prose.Said]) -> Iterator[Message
 
 def _asked(letter: Sequence[Line]) -> Iterator[tuple[str, Line]]:
     """What is asked, and the sentence."""
+    whole = "\n".join(line.text for line in letter)
     for line in letter:
         for sentence in _SENTENCE.split(line.text) if _ASKS.search(line.text) else ():
-            if about := _topic(sentence, line.text):
+            if about := _topic(sentence, line.text, whole):
                 yield about, Line(line.number, sentence)
 
 
-def _topic(sentence: str, line: str) -> str | None:
+def _topic(sentence: str, line: str, whole: str) -> str | None:
     """What a sentence asks, if it asks; "Why?" may stand after what it is about."""
     if _OTHER.search(sentence) and not _TENSORFLOW.search(sentence):
         return None
     for one in _TOPICS:
         asked = _ASKS.search(line if one.about == "first-run" else sentence)
         never = one.never and one.never.search(sentence)
-        if asked and not never and all(word.search(sentence) for word in one.words):
+        there = one.around is None or one.around.search(whole)
+        if asked and there and not never and all(word.search(sentence) for word in one.words):
             return one.about
     return None
 
