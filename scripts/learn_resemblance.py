@@ -30,6 +30,7 @@ from tfgpu_doctor.inference.resemblance import TABLE, words_of  # noqa: E402
 
 CASES = ROOT / "tests" / "cases"
 FEWEST = 3  # reports of a word, and of a cause
+DENIALS = {"cannot", "never", "no", "not", "only", "without"}  # which tell more than other words that stand everywhere
 PENALTY = 1.0  # C of scikit-learn: the inverse of the penalty's strength
 SMALLEST = 0.05  # weight
 HARMLESS = ("ok", "benign.log", "tensorrt.missing-benign")  # of cases in which nothing is wrong
@@ -56,10 +57,12 @@ def main() -> int:
 def learn(cases: list[dict[str, Any]]) -> str:
     """The table as JSON, a word on each line."""
     import numpy
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
     from sklearn.linear_model import LogisticRegression
 
     said = [words_of(case["text"]) for case in cases]
-    known = sorted(word for word, times in Counter(w for words in said for w in words).items() if times >= FEWEST)
+    common = Counter(word for words in said for word in words - (ENGLISH_STOP_WORDS - DENIALS))
+    known = sorted(word for word, times in common.items() if times >= FEWEST)
     rows = numpy.array([[float(word in words) for word in known] for words in said])
     causes = ["ok" if case["root_cause"] in HARMLESS else case["root_cause"] for case in cases]
     bias: dict[str, float] = {}

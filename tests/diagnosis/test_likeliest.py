@@ -30,7 +30,7 @@ OF_A_SITUATION = {
     ),
     ("no GPU", "wsl2"): (
         "Under WSL2 TensorFlow does not see my GPU",
-        "wsl.setup",
+        "cuda.missing",
     ),
     ("no GPU", "macos"): ("On macOS TensorFlow does not use the GPU", None),  # certain: tf.cpu-build
     ("no GPU", "container"): (
@@ -46,6 +46,7 @@ OF_A_SITUATION = {
     ("import", ""): (_NATIVE, "tf.abi-numpy"),
     ("hangs", ""): ("TensorFlow hangs at the first epoch", "perf.small-work"),
     ("slow", ""): ("The training is slower on the GPU than on the CPU", None),  # a sign sees perf.small-work
+    ("fails", "wsl2"): ("Under WSL2 TensorFlow crashes since the update of Windows", "wsl.setup"),
     ("fails", "container"): (
         "In the docker container training fails on the GPU",
         "container.no-gpu",

@@ -119,7 +119,8 @@ def reached() -> set[str]:
     try:
         for target in targets.rows():
             if target.inputs > WHOLE or target.name == "explain":
-                for data in list(dict.fromkeys(target.corpus()))[:1]:
+                several = list(dict.fromkeys(target.corpus()))
+                for data in (several[0], max(several, key=len)):
                     fuzz.attempt(target, data)
     finally:
         sys.settrace(before)

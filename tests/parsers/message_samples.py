@@ -105,6 +105,7 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
         "failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported: 0",
         {"context": "cuDevicePrimaryCtxRetain"},
     ),
+    ("works-elsewhere", "Tensorflow imports in my python3 on cmd but not in Jupyter.", {"where": "cmd"}),
     ("works-elsewhere", "From terminal, loading the tensorflow runtime is normal.", {"where": "terminal"}),
     ("cpu-build-said", "It seems that the CPU version of tensorflow was installed", {}),
     ("cpu-build-said", "the image comes with the CPU TensorFlow instead of the GPU one", {}),

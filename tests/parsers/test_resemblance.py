@@ -33,8 +33,9 @@ def test_every_cause_is_a_finding() -> None:
 def test_the_likeliest_comes_first_with_the_words_that_speak_for_it() -> None:
     found = messages("hello\nIn a Docker container started by docker-compose, TensorFlow sees no GPU\n")
     shares = [float(one.values["share"]) for one in found]
-    assert found[0].values["cause"] == "container.no-gpu"
-    assert (found[0].line, "docker" in found[0].text) == (2, True)
+    first = next(one for one in found if one.values["cause"] not in NO_CAUSE)
+    assert first.values["cause"] == "container.no-gpu"
+    assert (first.line, "docker" in first.text) == (2, True)
     assert shares == sorted(shares, reverse=True) and sum(shares) <= 1 and len(found) == MOST
 
 

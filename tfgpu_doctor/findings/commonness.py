@@ -48,6 +48,7 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "hangs": {"": ("perf.small-work", "perf.input-bound")},
     "slow": {"": ("perf.small-work", "perf.input-bound", "gpu.arch-too-new")},
     "fails": {
+        "wsl2": ("wsl.setup", "cuda.missing"),
         "container": ("container.no-gpu", "memory.oom", "cuda.version-mismatch"),
         "": ("memory.oom", "gpu.arch-too-new", "cudnn.version-mismatch", "cuda.version-mismatch"),
     },
@@ -144,8 +145,9 @@ def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> 
     whole = told.driver_works or any("torch" in where.lower() for where in told.works)
     given = told.gpus_given and seen != "no GPU"
     elsewhere = tuple(cause for cause, system in ONLY_ON.items() if told.os not in (None, system))
+    outside = ("container.",) if told.container in (None, "none") else ()
     below = (*(_BELOW if whole else ()), *(("container.no-gpu",) if given else ()))
-    never = (*below, *elsewhere, *_CANNOT.get(seen or "", ()))
+    never = (*below, *elsewhere, *outside, *_CANNOT.get(seen or "", ()))
     return tuple(one for one in dict.fromkeys((*facts, *words)) if not one.startswith(never))
 
 

@@ -133,8 +133,8 @@ def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
 
 def _runtime_of_other_minor(cuda: ReportedCuda) -> str | None:
     runtime = next((library for library, _ in cuda.not_opened if library.component == "cudart"), None)
-    opened = [library for library in cuda.opened if library.component in ("cublas", "cufft")]
-    if runtime is None or not opened or runtime.cuda_major not in {library.cuda_major for library in cuda.opened}:
+    opened = [library for library in cuda.opened if library.component in ("cublas", "cufft", "curand", "cusolver")]
+    if runtime is None or not opened:
         return None
     if at_least(runtime.cuda_version, "11") is not False:
         return None

@@ -95,7 +95,7 @@ def module_message(
     if messages.has("gpu-lost", "xid"):
         return None
     if answers.has_code(cuda_init, *_CUDA_MODULE_FAILS):
-        return _uvm_fails(messages)
+        return None if messages.has("kernel-version") else _uvm_fails(messages)
     unbuilt = messages.all("module-not-built")
     reported = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     absent = (*unbuilt, *reported)

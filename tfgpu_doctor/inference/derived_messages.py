@@ -42,6 +42,7 @@ _NOTEBOOK = re.compile(
 _FROM_SOURCE = re.compile(
     r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
 )
+_PACKAGED = re.compile(r"(?:pip3?|conda|virtualenv|venv|anaconda)\b.{0,40}", re.IGNORECASE)
 _BUILT_BY_USER = re.compile(
     r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
     r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
@@ -297,7 +298,9 @@ def _two_packages(text: ParsedText) -> Iterator[Message]:
 
 def _source_build(text: ParsedText) -> Iterator[Message]:
     """TensorFlow was compiled by its user: the form says so, or a sentence."""
-    built = [one.line for one in text.all_stated("install") if _FROM_SOURCE.fullmatch(one.value.strip())]
+    told = text.all_stated("install")
+    from_wheel = any(_PACKAGED.fullmatch(one.value.strip()) for one in told)  # beside it, "source" is a slip
+    built = [one.line for one in told if _FROM_SOURCE.fullmatch(one.value.strip()) and not from_wheel]
     if not built and (found := text.find(_BUILT_BY_USER)):
         built = [found[1]]
     if built:

@@ -33,7 +33,8 @@ TEMPLATES = (
     template(
         "library-not-opened",
         "libcu|libnv|64_",
-        rf"(?:not able to|can(?:'t|not)|unable to|does ?n[o']t|fails? to) (?:find|load|open|locate"
+        rf"(?:not able to|can(?:'t|not)|unable to|does ?n[o']t|fails? to|tries to"
+        rf"|trying to|tried to) (?:find|load|open|locate"
         rf"|see) (?:the )?(?:library |file )?['\"`]?{_LIBRARY}",
     ),
     template(

@@ -79,11 +79,13 @@ TEMPLATES = (
     template(
         "driver-insufficient",
         "driver version is insufficient|insufficientdriver|unsatisfied condition: cuda|system is too old|"
-        "insufficient driver|"
+        "insufficient driver|built for nvidia driver release|"
         "could not find cu|display driver version is older|not supported in the installed cuda driver",
         r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"
         r"|unsatisfied condition: cuda *>= *(?P<cuda>\d+(?:\.\d+)?)"
         r"|NVIDIA driver on your system is too old(?: \(found version (?P<found>\d+)\))?"
+        # what NVIDIA's images print when they start; a warning alone, "should run", is no failure
+        r"|ERROR: This container was built for NVIDIA Driver Release (?P<release>\d{3}\.\d+) or later"
         r"|could not find cu[A-Z]\w{2,60}(?: in libcuda DSO|$)"
         r"|display driver version is older than|API call is not supported in the installed CUDA driver",
     ),
@@ -125,8 +127,9 @@ TEMPLATES = (
     ),
     template(
         "nvcc-too-old",
-        "unsupported gpu architecture",
-        r"[Uu]nsupported gpu architecture ['\"`]?(?:compute|sm)_(?P<arch>\d{2,3}\w?)",
+        "unsupported gpu architecture|for option 'gpu-arch",
+        r"[Uu]nsupported gpu architecture ['\"`]?(?:compute|sm)_(?P<arch>\d{2,3}\w?)"
+        r"|Value '(?:compute|sm)_(?P<value>\d{2,3}\w?)' is not defined for option 'gpu-arch",
     ),
     template(
         "no-known-devices", "no known devices", r"Device mapping: no known devices", role="context"
@@ -203,7 +206,12 @@ TEMPLATES = (
         "failed to initialize nvml|nvml: |nvml error",
         r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
     ),
-    template("gpu-lost", "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen"),
+    template(
+        "gpu-lost",
+        "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen",
+        r"(?<!to the )(?<!the use of )\bGPU is lost\b|fallen off the bus|unable to determine the device handle"
+        r"|GPU has fallen",
+    ),
     # ps shows a process of the driver in state D, uninterruptible sleep: it waits in the kernel and cannot be killed
     template(
         "smi-hangs",

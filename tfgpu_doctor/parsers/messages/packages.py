@@ -72,8 +72,12 @@ TEMPLATES = (
     # somebody found out that the package is the one without CUDA; who merely installed it may have had reasons
     template(
         "cpu-build-said",
-        "cpu",
-        rf"(?:{_CPU_BUILD})\b[^.\n]{{0,40}}? (?:instead of|rather than|and not|not) (?:the |a |my )?"
+        "cpu|tensorflow-gpu",
+        # "requirements.txt contains tensorflow==1.12.0, not tensorflow-gpu"
+        r"\b(?:only )?(?:contains?|lists?|has|installs?|built with|requires?|installed)\b[^\n]{0,30}?"
+        r"`?tensorflow(?:==[\d.]+)?`?(?: and|,)? not `?tensorflow-gpu\b"
+        r"|\bwithout tensorflow-gpu\b"
+        rf"|(?:{_CPU_BUILD})\b[^.\n]{{0,40}}? (?:instead of|rather than|and not|not) (?:the |a |my )?"
         rf"(?:tensor ?flow[- ])?gpu\b"
         rf"|\b(?:seems?|turns? out|turned out|shows?|apparently|noticed|found|realized|see)\b[^.\n]{{0,60}}?"
         rf" (?:{_CPU_BUILD})"
@@ -102,6 +106,12 @@ TEMPLATES = (
     ),
     template(
         "works-elsewhere",
+        "imports",
+        r"\bimports\b[^.\n]{0,40}? (?:in|on|from) (?:the |my )?(?P<where>terminal|command[- ]line|shell|console|cmd)\b"
+        r"[^.\n]{0,20}?\bbut not\b",
+    ),
+    template(
+        "works-elsewhere",
         "torch",
         r"\b(?P<where>torch)\.cuda\.is_available\(\)\W{0,4}(?:\w+ ){0,2}True|\bpy?torch (?:can |does |also )?"
         r"(?:see|detect|use|find|recogni[sz]e|work)s?\b",
@@ -116,7 +126,7 @@ TEMPLATES = (
     template(
         "conda-build",
         "mkl_py|eigen_py|cpu_py|-mkl",
-        r"\btensorflow(?:-base)? +\d[\d.]+ +(?P<listed>mkl|eigen|cpu)_py\w+"
+        r"\btensorflow(?:-base)? +\d[\d.]+(?: +|-)(?P<listed>mkl|eigen|cpu)_py\w+"
         r"|\btensorflow(?:-base)?\s.{0,80}--> *\S*?(?P<arrow>mkl|eigen|cpu)_py\w+",
         variant="cpu",
         role="context",
@@ -135,8 +145,8 @@ TEMPLATES = (
     template("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
     template(
         "requires-python",
-        "for python|with python|on python",
-        r"\b(?:not|n['’]t) (?:exist|available|published|released)\b[^.?\n]{0,20}? (?:for|on|with) python"
+        "for python|with python|on python|by python",
+        r"\b(?:not|n['’]t) (?:exist|available|published|released|supported)\b[^.?\n]{0,20}? (?:for|on|with|by) python"
         r" ?(?P<said>[23]\.\d{1,2})",
     ),
     template(

@@ -19,10 +19,12 @@ TEMPLATES = (
         r"OOM when allocating tensor(?: with shape *(?P<shape>\[[\d, ]*\]))?(?:.*?device:(?P<device>\w+:\d+))?"
         rf"|failed to allocate (?P<size>{_SIZE}).{{0,40}}from device: *(?:CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED)?"
         rf"|Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate (?P<wanted>{_SIZE})"
-        r"|(?P<context>cuDevicePrimaryCtxRetain)\b.{0,40}CUDA_ERROR_OUT_OF_M|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|(?P<context>cuDevicePrimaryCtxRetain|cuCtxCreate)\b.{0,40}CUDA_ERROR_OUT_OF_M"
+        r"|CUDA_ERROR_OUT_OF_MEMORY"
         r"|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
-        r"|failed to allocate memory|CUDA out of memory|Failed to allocate request|\bRan out of memory\b",
+        r"|failed to allocate (?:memory|work (?:area|space))|CUDA out of memory|Failed to allocate request"
+        r"|\bRan out of memory\b",
     ),
     template("allocation-not-a-failure", "the caller indicates that this is not a failure", role="context"),
     template("dst-not-initialized", "dst tensor is not initialized"),

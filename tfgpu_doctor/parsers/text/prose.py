@@ -129,8 +129,8 @@ _CARD_WORD = re.compile(
 )
 _NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
 _WANTED = re.compile(
-    r"\b(?:need|require|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s|ing)? for"
-    r"|asks?|ask(?:s|ing) for"
+    r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i"
+    r"|look(?:s|ing)? for|asks?|ask(?:s|ing) for"
     r"|search|minimum|at least|official|document|doc says|speaks? of|highest|tested|compiled|ha(?:s|ve) to be"
     r"|built (?:for|against|with)|designed|meant|intended|instead of|rather than"
     r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
@@ -297,9 +297,10 @@ _NO_GPU = re.compile(
     rf"(?:{_SEES}|found|available|visible|seen)"
     rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used|detected|found"
     rf"|recogni|seen)"
+    r"|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b"
     rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
     rf"|\b(?:sees?|finds?|detects?|shows?|lists?|(?<!version )has|have|got|gives?) no {_A_GPU}"
-    r"|\b(?:only|just|always|still|keeps?|falls? back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
+    r"|\b(?:only|just|always|still|keeps?|falls? ?back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
     r"|to |the |my |uses? |using )"
     r"(?:the |my )?cpu\b"
     r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
@@ -336,7 +337,11 @@ _NO_GPU = re.compile(
 )
 
 
+_IF = re.compile(r"\bin case\b[^.!?]*$", re.IGNORECASE)
+
+
 def no_gpu(text: str) -> re.Match[str] | None:
     """Where a line says that TensorFlow uses no GPU."""
     small = text.lower()
-    return _NO_GPU.search(text) if any(word in small for word in _ABOUT_GPU) else None
+    found = _NO_GPU.search(text) if any(word in small for word in _ABOUT_GPU) else None
+    return None if found and _IF.search(text[: found.start()]) else found

@@ -94,7 +94,10 @@ _FIRST = re.compile(
 _SLOW = re.compile(r"slow|longer|differ|\btakes?\b|\bminutes?\b", re.IGNORECASE)
 _NOT_TOOLKIT = re.compile(r"\b(?:which|what)\b", re.IGNORECASE)
 _NOT_USE = re.compile(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b", re.IGNORECASE)
-_NO_ANSWER = re.compile(r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))", re.IGNORECASE)
+_NO_ANSWER = re.compile(
+    r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b",
+    re.IGNORECASE,
+)
 _REPAIR = re.compile(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)", re.IGNORECASE)
 _FOR_HELP = re.compile(r"\b(?:any|some)(?:one|body)\b|\bwhy\b", re.IGNORECASE)
 _TOPICS = (
