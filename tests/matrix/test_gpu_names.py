@@ -162,6 +162,10 @@ AS_OTHER_TOOLS_WRITE = [
     ("GK107M [GeForce GT 750M Mac Edition]", "3.0"),
     ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "8.0"),
     ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "9.0"),
+    ("GeForce RTX 208...", "7.5"),  # as nvidia-smi's table cuts it
+    ("NVIDIA RTX PRO 1000 Blac...", "12.0"),
+    ("Tesla V100-SXM2...", "7.0"),
+    ("NVIDIA GeForce ...", None),
     ("GRID T4-16Q", "7.5"),
     ("GRID V100D-8Q", "7.0"),
     ("GRID P40-24Q", "6.1"),

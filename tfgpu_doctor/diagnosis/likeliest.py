@@ -66,7 +66,7 @@ def _told(log: MessageLog, context: Context) -> Told:
         gpus_given=set(log.values("container-start", "gpus")) == {"yes"},
         cuda=[kit.version for kit in value_or(context.facts.cuda.toolkits, ()) if kit.version],
         cuda_wanted=log.values("cuda-wanted", "version"),
-        lacks=log.values("said-to-lack", "what"),
+        said=log.values("cause-said", "cause"),
         works=log.values("works-elsewhere", "where"),
     )
 

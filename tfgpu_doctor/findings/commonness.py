@@ -84,7 +84,7 @@ class Told:
     gpus_given: bool  # a command starts the container with GPUs
     cuda: Sequence[str]  # versions that are there
     cuda_wanted: Sequence[str]  # and those that somebody was told to have
-    lacks: Sequence[str]  # of CUDA's libraries, what somebody says is not there
+    said: Sequence[str]  # causes that somebody names
     works: Sequence[str]  # where the reporter says that it works, on the same computer
 
 
@@ -140,7 +140,7 @@ def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> 
     `shares` are between 0 and 1; what lies below TensorFlow is left out where something else uses the GPU.
     """
     gains = {cause: GAIN / n for n, cause in enumerate(_usual(told, seen) if seen else (), start=1)}
-    facts = (*_by_word(told.lacks), *_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen))
+    facts = (*told.said, *_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen))
     words = sorted({**gains, **shares}, key=lambda one: -shares.get(one, 0.0) - gains.get(one, 0.0))
     whole = told.driver_works or any("torch" in where.lower() for where in told.works)
     given = told.gpus_given and seen != "no GPU"
@@ -156,12 +156,6 @@ def _usual(told: Told, seen: str) -> tuple[str, ...]:
     table = COMMON[seen]
     inside = "container" if told.container and told.container != "none" else ""
     return table.get(told.os or "-") or table.get(inside) or table[""]
-
-
-def _by_word(lacks: Sequence[str]) -> Iterator[str]:
-    """What somebody has looked for, and not found: CUDA first, without which cuDNN is of no use."""
-    for one in sorted(lacks, key=str.lower):
-        yield "cudnn.missing" if one.lower() == "cudnn" else "cuda.missing"
 
 
 def _by_contrast(works: Sequence[str]) -> Iterator[str]:

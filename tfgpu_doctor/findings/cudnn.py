@@ -21,7 +21,12 @@ from tfgpu_doctor.findings.libraries import (
 from tfgpu_doctor.findings.library_fixes import fix_path, install_libraries, tell_apart
 from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
 from tfgpu_doctor.findings.message_log import OF_ANY_CRASH, MessageLog, message_evidence
-from tfgpu_doctor.findings.reported_libraries import ReportedCudnn, other_versions_renamed, serves
+from tfgpu_doctor.findings.reported_libraries import (
+    ReportedCudnn,
+    is_said_to_work,
+    other_versions_renamed,
+    serves,
+)
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
@@ -322,7 +327,7 @@ def installed_but_not_opened(context: Context, messages: MessageLog, reported_cu
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
     parts = _parts_not_opened(messages)
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
-    somewhere = bool(installed) or messages.has("started-elsewhere", "said-to-be-there")
+    somewhere = bool(installed) or is_said_to_work(messages)
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
     if not (main or parts) and reported_cudnn.unnamed and reported_cudnn.same_major:
         return _unnamed_although_installed(context, reported_cudnn)

@@ -46,6 +46,11 @@ def _without_quotes(value: str) -> tuple[Fix, ...]:
     return (Fix(text=text, commands=(f"set CUDA_VISIBLE_DEVICES={plain}",)),) if plain != value else ()
 
 
+def _does_not_matter(messages: MessageLog) -> bool:
+    """Whether a variable was set for another run, or names GPUs that exist; or the program ends before it asks."""
+    return messages.stops_import or messages.has("gpu-created", "native-traceback")
+
+
 @HIDDEN.sign
 def no_device_named(
     context: Context,
@@ -56,8 +61,8 @@ def no_device_named(
     pci_gpus: tuple[PciGpu, ...] | None = None,
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
-    if messages is not None and messages.has("gpu-created"):
-        return None  # it was set for another run, or names GPUs that exist
+    if messages is not None and _does_not_matter(messages):
+        return None
     found: list[Evidence] = []
     fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")

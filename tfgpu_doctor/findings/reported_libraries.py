@@ -188,7 +188,8 @@ def _linked_dll(log: MessageLog, release: Release | None) -> tuple[Message, ...]
 
 
 def _wanted_cuda(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...], built_for: str | None) -> str | None:
-    named = next((x.version for x, _ in not_opened if x.component == "cudart" and x.version), None)
+    exact = (x for x, _ in not_opened if x.cuda_version and (x.component == "cudart" or "." in (x.version or "")))
+    named = next((x.version for x in exact), None)
     if built_for and named and serves(built_for, named):
         return built_for  # the name says 11.0 for every CUDA 11; the release knows its minor
     other = next((x.cuda_version for x, _ in not_opened if x.cuda_version), None)
@@ -284,6 +285,11 @@ def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool
     other_start = any(where.lower() in _SHELLS for where in messages.values("works-elsewhere", "where"))
     started = other_start or messages.has("started-elsewhere", "restricted-program")
     return found or from_pip(messages, release) or started
+
+
+def is_said_to_work(messages: MessageLog) -> bool:
+    """Whether somebody has found the library, or the program runs where the shell's settings reach it."""
+    return known_to_be_installed(messages, None) or messages.has("said-to-be-there")
 
 
 def pip_libraries(packages: tuple[Package, ...]) -> tuple[Package, ...]:

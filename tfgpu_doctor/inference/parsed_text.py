@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tfgpu_doctor.inference import old_imports
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.messages.template import SHOWN
 from tfgpu_doctor.parsers.text import own_report, platform_hints, prose, questions
@@ -52,6 +53,7 @@ class ParsedText:
         self.messages = (
             *own,
             *catalogue.read(self.lines),
+            *old_imports.of_modules(self.lines),
             *questions.compared(self.lines),
             *questions.parse(self.lines, self.prose),
         )

@@ -16,6 +16,7 @@ from tfgpu_doctor.inference import log_lines
 from tfgpu_doctor.inference.cuda import dotted
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.inference.python_from_versions import versions_offered
+from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Fact, Known, Python, Unknown, value_or
 from tfgpu_doctor.records.versions import major, minor
@@ -64,7 +65,8 @@ class _Wheel(NamedTuple):
 
     version: Version
     python: tuple[str, ...]
-    sonames: frozenset[str]
+    sonames: frozenset[str]  # none: unknown
+    cuda: str | None
     cudnn: str | None  # compiled against
 
     @property
@@ -163,7 +165,8 @@ def _wheels(matrix: Matrix, platform: str, *, with_cuda: bool = True) -> Iterato
     ]
     for version, wheel in [row for row in rows if with_cuda and row[1].cuda is not None] or rows:
         cudnn = wheel.cudnn or (documented.get(minor(version)) if wheel.cuda else None)
-        yield _Wheel(Version(version), wheel.python, opened.get(wheel.libraries or "", frozenset()), cudnn)
+        sonames = opened.get(wheel.libraries or "", frozenset())
+        yield _Wheel(Version(version), wheel.python, sonames, wheel.cuda, cudnn)
 
 
 def _of_the_log(text: ParsedText) -> Iterator[Clue]:
@@ -205,10 +208,19 @@ def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
     }
     opened = {name for one in matrix.data.libraries for part, name in one.libraries.items() if part != DRIVER}
     for name in sorted(names & opened):
-        yield name, lambda row, name=name: name in row.sonames  # type: ignore[misc]
+        yield name, lambda row, name=name: _opens(row, name)  # type: ignore[misc]
     for message in text.messages_of("cudnn-version-differs"):
         if (compiled := dotted(message.values.get("compiled"))) is not None:
             yield f"cuDNN {compiled}", lambda row, compiled=compiled: _compiled_with(row, compiled)  # type: ignore[misc]
+
+
+def _opens(row: _Wheel, name: str) -> bool:
+    """Whether it has that library among those that it opens; where they are not known, whether it fits its CUDA."""
+    library = known_library(name) if not row.sonames else None
+    if library is None:
+        return name in row.sonames
+    built_for = row.cudnn if library.component == "cudnn" else row.cuda
+    return not (built_for and library.version) or built_for.startswith(library.version)
 
 
 def _compiled_with(row: _Wheel, cudnn: str) -> bool:

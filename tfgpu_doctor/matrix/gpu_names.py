@@ -8,10 +8,11 @@ known name, strictest first; the first comparison that finds any name decides:
 3. the known name may also have words that people leave out (GeForce, Tesla, Ada Generation), and the wanted one words
    that people put before another line's model (Tesla A100).
 
-Several names can be meant ("RTX 6000" is a Turing, an Ada and a Blackwell card): all are answered, the nearest first,
-and whoever asks has to hold their compute capabilities against each other. Laptops need care: from the 10 series on a
-laptop's GPU has its desktop namesake's compute capability, but the older GTX 670M is a Fermi and the GTX 670 a Kepler,
-so "GTX 670 Laptop" is answered with both.
+A name that is cut short ("GeForce RTX 208...") means all that begin like it. Several names can be meant ("RTX 6000"
+is a Turing, an Ada and a Blackwell card): all are answered, the nearest first, and whoever asks has to hold their
+compute capabilities against each other. Laptops need care: from the 10 series on a laptop's GPU has its desktop
+namesake's compute capability, but the older GTX 670M is a Fermi and the GTX 670 a Kepler, so "GTX 670 Laptop" is
+answered with both.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 _VGPU = re.compile(r"(.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
 _VARIANT = re.compile(r"(?<=\d)[a-z]{1,2}\b", re.IGNORECASE)  # the letters of a board there: A100DX, RTX6000P
+_DIGIT = re.compile(r"\d")  # without one, a beginning is that of a product line
 _MOST_LISTED = 4
 _LONGEST = 80  # characters; no name has as many, and comparing is slow with text that is no name at all
 _ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
@@ -76,7 +78,10 @@ class NameIndex:
         if name not in self._answers:
             text = _inside_brackets(name).strip()
             self._answers[name] = (
-                self._spelled(text, _LINES | _GENERATIONS) or self._virtual(text) or self._listed(text)
+                self._spelled(text, _LINES | _GENERATIONS)
+                or self._virtual(text)
+                or self._listed(text)
+                or self._begun(text)
             )
         return self._answers[name]
 
@@ -101,6 +106,11 @@ class NameIndex:
         found = [self._spelled(piece, _LINES | _GENERATIONS) for piece in pieces[:_MOST_LISTED]]
         known = len(pieces) <= _MOST_LISTED and all(found)
         return tuple(dict.fromkeys(name for names in found for name in names)) if known else ()
+
+    def _begun(self, name: str) -> tuple[str, ...]:
+        """What nvidia-smi's table has no room for: "GeForce RTX 208..."."""
+        begin = _plain(name.removesuffix("...")) if name.endswith("...") else ""
+        return tuple(known for known in self._known if _plain(known).startswith(begin)) if _DIGIT.search(begin) else ()
 
     def _spelled(self, name: str, omittable: _Words) -> tuple[str, ...]:
         wanted = _words(name)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfgpu_doctor.parsers.messages import cuda, driver, harmless, imports, packages, runtime, template
+from tfgpu_doctor.parsers.messages import cuda, driver, harmless, imports, packages, runtime, said, template
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 
-TEMPLATES = tuple(one for table in (driver, cuda, imports, packages, runtime, harmless) for one in table.TEMPLATES)
+TEMPLATES = tuple(
+    one for table in (driver, cuda, imports, packages, runtime, said, harmless) for one in table.TEMPLATES
+)
 
 # Kinds that are no failures; those without a template come from other parsers and inference/derived_messages.py
 ROLES: dict[str, template.Role] = {

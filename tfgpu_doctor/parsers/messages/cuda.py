@@ -62,7 +62,12 @@ TEMPLATES = (
         rf"|invalid ELF header|wrong ELF class"
         rf"|failed to map segment|cannot allocate memory in static TLS block)",
     ),
-    template("loader-error", "importerror", rf"ImportError:? ['\"`]?{_LIBRARY}['\"`]?\s*$"),
+    template(
+        "loader-error",
+        "importerror",
+        rf"ImportError:? ['\"`]?{_LIBRARY}['\"`]?(?:\s*$"
+        r"| (?:with|in|when|on|after)\b)",
+    ),
     template(
         "loader-error",
         "library not loaded",
@@ -128,14 +133,6 @@ TEMPLATES = (
         "said-to-be-there",
         "libcudnn",
         r"\bcp (?:-\w+ )?\S*(?P<what>libcudnn)\S* \S*/lib|dpkg -i \S*libcudnn",
-    ),
-    # and somebody who has none: "our image lacks cudnn7"
-    template(
-        "said-to-lack",
-        "no cuda|no cudnn|without cud|lacks |lack the|missing cu",
-        r"\b(?:no|without|lacks?|missing) (?:the |any )?(?P<what>cudnn|cuda (?:tool ?kit|librar\w+))\d?\b"
-        r"(?! (?:version|found|error|support))",
-        role="context",
     ),
     # a library under the name of another version: it is opened, and what it lacks is missing later
     template(

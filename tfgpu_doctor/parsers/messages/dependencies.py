@@ -109,7 +109,7 @@ TEMPLATES = (
         "keras-mismatch",
         "keras|compat.v2|dtensor|tf_utils",
         r"module '?tensorflow\.(?:_api\.v2\.)?compat\.v2(?:\.\w+)*'? has no attribute '?(?P<name>__internal__|\w+)"
-        r"|cannot import name '?(?:dtensor|tf_utils)'?"
+        r"|can ?not import name '?(?:dtensor|tf_utils)'?"
         r"|cannot import name '(?P<inner>\w+)' from 'tensorflow\.compat\.v2[\w.]*'"
         r"|cannot import name '(?P<symbol>\w+)' from '(?P<module>(?:tensorflow\.python\.keras"
         r"|tensorflow\.keras|keras)[\w.]*)'"

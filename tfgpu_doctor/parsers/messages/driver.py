@@ -206,12 +206,6 @@ TEMPLATES = (
         "failed to initialize nvml|nvml: |nvml error",
         r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
     ),
-    template(
-        "gpu-lost",
-        "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen",
-        r"(?<!to the )(?<!the use of )\bGPU is lost\b|fallen off the bus|unable to determine the device handle"
-        r"|GPU has fallen",
-    ),
     # ps shows a process of the driver in state D, uninterruptible sleep: it waits in the kernel and cannot be killed
     template(
         "smi-hangs",
@@ -326,7 +320,12 @@ TEMPLATES = (
         r"(?:compute ?capability|\bCC):? *(?P<capability>\d{1,2}\.\d)\b",
         role="context",
     ),
-    template("no-kernel-image", "no kernel image is available|cuda_error_no_binary_for_gpu"),
+    template(
+        "no-kernel-image",
+        "no kernel image is available|cuda_error_no_binary_for_gpu|not supported by this container",
+        r"no kernel image is available|cuda_error_no_binary_for_gpu"
+        r"|Detected .{3,60} GPU, which is not supported by this container",
+    ),
     template("invalid-ptx", "cuda_error_invalid_ptx|ptx jit compilation failed|a ptx jit"),
     template("invalid-handle", "cuda_error_invalid_handle"),
     template("invalid-device-function", "invalid device function"),

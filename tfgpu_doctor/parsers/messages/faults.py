@@ -23,10 +23,12 @@ TEMPLATES = (
     # --- the card
     template(
         "gpu-lost",
-        "err!|requires reset|requires a reset|recovery action|gpu crash|lost from the bus|nv_err_gpu_is_lost",
+        "err!|requires reset|requires a reset|recovery action|gpu crash|lost from the bus|nv_err_gpu_is_lost|"
+        "gpu is lost|fallen off the bus|unable to determine the device handle|gpu has fallen",
         r"\|[^|\n]{0,30}ERR!|GPU requires (?:a )?reset|GPU Recovery Action +: +(?:Reset|Reboot|Drain)"
         r"|NVRM: .{0,60}failed to save GPU crash data|NVRM: A GPU crash dump has been created"
-        r"|GPU lost from the bus|NV_ERR_GPU_IS_LOST",
+        r"|GPU lost from the bus|NV_ERR_GPU_IS_LOST|(?<!to the )\bGPU is lost\b|fallen off the bus"
+        r"|unable to determine the device handle|GPU has fallen",
     ),
     template(
         "ecc",

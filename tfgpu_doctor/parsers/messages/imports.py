@@ -114,11 +114,11 @@ TEMPLATES = (
     template(
         "glibc-too-old",
         "not found (required|glibc_|glibc 2.|glibcxx_|cxxabi_|kernel too old|error relocating|"
-        "error loading shared library ld-linux",
+        "error loading shared library ld-linux|requires glibc",
         r"(?:version +|: *|^\s*)[`'\"\u2018\u201c]?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)[_ ][\d.]+)[`'\"\u2019\u201d]? "
         r"(?:was )?not found"
         r"|FATAL: kernel too old|Error relocating [^:]{0,200}(?:tensorflow|pywrap)[^:]{0,200}: \S+: symbol not found"
-        r"|Error loading shared library ld-linux-[\w-]+\.so",
+        r"|Error loading shared library ld-linux-[\w-]+\.so|\brequires glibc(?: version)?\W{1,4}(?P<need>2\.\d\d)",
         stops_import=True,
     ),
     template(

@@ -106,9 +106,9 @@ TEMPLATES = (
     ),
     template(
         "works-elsewhere",
-        "imports",
-        r"\bimports\b[^.\n]{0,40}? (?:in|on|from) (?:the |my )?(?P<where>terminal|command[- ]line|shell|console|cmd)\b"
-        r"[^.\n]{0,20}?\bbut not\b",
+        "imports|import tensorflow",
+        r"\b(?:imports\b|(?:could|can|able to) import tensorflow\b)[^.\n]{0,40}? (?:in|on|from) (?:the |my )?"
+        r"(?P<where>terminal|command[- ]line|shell|console|cmd)\b[^.\n]{0,20}?\bbut\b",
     ),
     template(
         "works-elsewhere",

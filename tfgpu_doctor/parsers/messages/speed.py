@@ -42,6 +42,8 @@ TEMPLATES = (
         rf"|\b(?:slower|longer)\b[^.;\n]{{0,30}}\b(?:on|with|using)\b[^.;\n]{{0,20}}{_GPU}[^.;\n]{{0,30}}\bthan\b"
         r"|\bsame (?:\w+ )?(?:speed|time|performance|duration)\b[^.;\n]{0,40}\b(?:CPU"
         r"|GPU)\b[^.;\n]{0,30}\b(?:CPU|GPU)"
+        r"|\bdifference\b[^.;\n]{0,20}\b(?:CPU and|CPU vs\.?|GPU and|GPU vs\.?) (?:the )?[CG]PU (?:is|was)"
+        r" (?:\w+ ){0,2}(?:small|little|tiny)"
         r"|\bno (?:real |significant |noticeable )?(?:difference|speed[- ]?up|improvement|gain)\b[^.;\n]{0,30}"
         r"\b(?:CPU|GPU)\b[^.;\n]{0,20}\b(?:CPU|GPU)\b",
     ),

@@ -49,7 +49,7 @@ _NEEDED = re.compile(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|shoul
 _LIBRARY = re.compile(r"\bcuda\b|cudnn|tool ?kit", re.IGNORECASE)
 _PACKAGES = re.compile(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d", re.IGNORECASE)
 _WHICH = re.compile(
-    r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?"
+    r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?|provide|share|specify"
     r"|welche[rsnm]?|quelle?s?|qué|cu[aá]l(?:es)?|qual|quais|versions that)\b"
     r"|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
     re.IGNORECASE,
