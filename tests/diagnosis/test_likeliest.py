@@ -90,6 +90,10 @@ BY_FACTS = {
         "TensorFlow does not see my GPU. CUDA 12.2 is installed, somebody said that I need CUDA 11.2",
         "cuda.version-mismatch",
     ),
+    "somebody gives the reason": (
+        "TensorFlow cannot be imported any more, the Protobuf update breaks it",
+        "tf.abi-protobuf",
+    ),
     "nothing but trouble": (
         "I have a problem with my GPU under TensorFlow, see the screenshot",
         "memory.oom",
@@ -97,6 +101,13 @@ BY_FACTS = {
     "a finding that is certain": ("Windows 11, TensorFlow 2.15: TensorFlow does not see my GPU", None),
     "nothing is wrong": ("TensorFlow uses my GPU", None),
     "only a question": ("Which TensorFlow works with an RTX 3080?", None),
+}
+
+
+# versions that a text names beside a failed import without its last line
+UNFIT = {
+    "tensorflow-gpu 1.13.1, Ubuntu 18.04, CUDA 10.1": "cuda.version-mismatch",
+    "tensorflow-gpu 1.15, Ubuntu 18.04, CUDA 10.0, cuDNN 8.0": "cudnn.version-mismatch",
 }
 
 
@@ -118,6 +129,12 @@ def test_the_likeliest_cause_of_a_situation(seen: str, system: str) -> None:
 def test_what_the_facts_say_ranks_and_leaves_out(name: str) -> None:
     text, cause = BY_FACTS[name]
     assert next(iter(common(facts_of(text))), None) == cause
+
+
+@pytest.mark.parametrize(("named", "cause"), UNFIT.items())
+def test_what_does_not_fit_together_comes_first_and_says_what(named: str, cause: str) -> None:
+    first = next(one for one in diagnose(facts_of(f"{named}\n{_NATIVE}"), MATRIX).findings if one.possible)
+    assert (first.id, first.cause.count("does not fit together"), bool(first.evidence)) == (cause, 1, True)
 
 
 def test_where_nvidia_smi_works_nothing_below_tensorflow_is_the_cause() -> None:

@@ -162,6 +162,7 @@ AS_OTHER_TOOLS_WRITE = [
     ("GK107M [GeForce GT 750M Mac Edition]", "3.0"),
     ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "8.0"),
     ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "9.0"),
+    ("GeForce RTX3050LaptopGPU", "8.6"),
     ("GeForce RTX 208...", "7.5"),  # as nvidia-smi's table cuts it
     ("NVIDIA RTX PRO 1000 Blac...", "12.0"),
     ("Tesla V100-SXM2...", "7.0"),

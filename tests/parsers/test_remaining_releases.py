@@ -27,7 +27,7 @@ CONTRADICT_THEMSELVES = {
     # a nightly, NVIDIA's build of 1.15 on Python 3.8, a log of 2.7 beside "2.6.0"
     *("tf-60737", "nvtf-89", "tgilbert-33"),
     # conda's build of 1.4 with cuDNN 7, Java's 1.12 beside a Python 3.7
-    *("voxelnet-50", "tf-23656"),
+    *("voxelnet-50", "tf-23656", "tf-44567"),
 }
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
 

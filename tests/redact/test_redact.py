@@ -229,6 +229,12 @@ def test_spaces_in_a_path_hide_nothing() -> None:
     assert texts == ("in /home/<user>/<path-1>/env and", "3.12, /home/<user>/<path-1>/x.py")
 
 
+@pytest.mark.parametrize("folder", [r"C:\tf_jenkins\home\workspace\rel-win", r"T:\src\github\tensorflow"])
+def test_the_machines_that_build_tensorflow_are_no_secret(folder: str) -> None:
+    line = rf"I {folder}\tensorflow\core\common_runtime\bfc_allocator.cc:679] 3 Chunks of size 98 totalling 2.8MiB"
+    assert redact(f"{line}\nC:\\Users\\ada\\x.py") == f"{line}\nC:\\Users\\<user>\\x.py"
+
+
 @pytest.mark.parametrize("number", range(0, len(CASES), 6))
 def test_what_people_paste_is_diagnosed_alike(number: int) -> None:
     """Every sixth of the collected reports; the whole collection was looked through by hand."""

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
-from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest
+from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest, unfit
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.commonness import MOST, SYMPTOMS
@@ -68,7 +68,7 @@ def diagnose(
     certain = [_found(declared, candidate, context) for declared, candidate in shown if not candidate.possible]
     possible = [_finding(declared, candidate, context) for declared, candidate in shown if candidate.possible]
     possible += _possibilities(judged, context, fired)
-    possible = possible or _likeliest(certain, judged, context)
+    possible = _with_guesses(possible, certain, judged, context)
     possible = _to_decide(
         where_a_gpu_is_wanted(possible, context), {one.declared.id: one.asks for one in judged}, context
     )
@@ -90,11 +90,20 @@ def _possibilities(judged: Iterable[Judged], context: Context, fired: set[str]) 
     return [found for one in silent if (found := _possibility(one, context, fired))]
 
 
-def _likeliest(certain: list[Found], judged: list[Judged], context: Context) -> list[Finding]:
-    """The likeliest causes, where all that is found is a symptom."""
+def _with_guesses(
+    possible: list[Finding], certain: list[Found], judged: list[Judged], context: Context
+) -> list[Finding]:
+    """Where all that is found is a symptom: with what does not fit together, or with the likeliest causes.
+
+    Versions come before what a message leaves open of the same libraries, and after what it says of anything else.
+    """
     if any(one.finding.id not in SYMPTOMS for one in certain):
-        return []
-    return [_finding(declared, candidate, context) for declared, candidate in islice(likeliest(judged, context), MOST)]
+        return possible
+    unmet = [_finding(declared, candidate, context) for declared, candidate in unfit(judged, context)]
+    guessed = (_finding(declared, candidate, context) for declared, candidate in likeliest(judged, context))
+    beside = [one for one in possible or islice(guessed, MOST) if one.id not in {other.id for other in unmet}]
+    of_libraries = not possible or any(one.id.startswith(("cuda.", "cudnn.")) for one in possible)
+    return [*unmet, *beside] if of_libraries else [*beside, *unmet]
 
 
 def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | None:

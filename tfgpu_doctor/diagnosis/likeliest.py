@@ -11,6 +11,7 @@ from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.driver_answers import smi_works
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.unmet_needs import unmet_needs
 from tfgpu_doctor.records.facts import Known, Message, value_or
 from tfgpu_doctor.records.report import Severity
 
@@ -30,6 +31,18 @@ def likeliest(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Decl
     for cause, words in _ranked(messages.value, name, context):
         if cause in open_ones:
             yield open_ones[cause].declared, as_possible(BECAUSE, line or words)
+
+
+def unfit(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
+    """Causes that follow from versions and cards that a text names, where it tells of a failure without a cause."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known):
+        return
+    seen = situation(messages.value, value_or(fetch("devices", context), None)) or trouble(messages.value)
+    declared = {one.declared.id: one.declared for one in judged if not one.is_certain}
+    for one in unmet_needs(context, seen[0]) if seen else ():
+        if one.cause in declared:
+            yield declared[one.cause], Candidate(one.problem, possible=True)
 
 
 def _open(judged: Sequence[Judged], context: Context) -> dict[str, Judged]:

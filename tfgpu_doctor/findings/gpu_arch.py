@@ -24,6 +24,8 @@ from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
+_OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other release would have helped
+
 
 def _is_stated(context: Context) -> bool:
     """Whether a person wrote the GPU's name or the release, or the release is inferred from the text around it."""
@@ -76,10 +78,11 @@ def below_every_kernel(
     if not old:
         return _dropped_by_cudnn(context, gpu_release, cards, cudnn_runtime, cudnn_release)
     wheel = f"TensorFlow {gpu_release.version} (wheel)"
+    softened = messages is not None and messages.complains and _is_stated(context)
     return Problem(
         cause=f"the wheel of TensorFlow {gpu_release.version} contains no kernel that this GPU can run",
         evidence=tuple(needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
-        severity=Severity.WARNING if messages is not None and messages.complains and _is_stated(context) else None,
+        severity=Severity.WARNING if softened and any(gpu.version >= _OLDEST for gpu in old) else None,
     )
 
 
@@ -294,10 +297,17 @@ def _wrong_in_old_cuda(
     Only in a text: toolkits that probes find on a disk need not be the ones that are used.
     """
     stated = [kit.version for kit in toolkits or () if kit.version]
-    if context.probed or not _is_before(context, stated, known):
+    if context.probed or not _precedes(context, stated, known):
         return None
     failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
     return log.first("nan-result", "wrong-result") or next(failed, None)
+
+
+def _precedes(context: Context, cudas: list[str], known: list[str]) -> bool:
+    """Whether all these CUDA versions are older than the very cards, by which cuBLAS chooses its kernels."""
+    first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
+    exact = [cuda for one in known if (cuda := first.get(one))]
+    return bool(cudas and exact) and all(at_least(cuda, one) is False for cuda in cudas for one in exact)
 
 
 def _is_before(context: Context, cudas: list[str], known: list[str]) -> bool:

@@ -182,7 +182,7 @@ def _linked_dll(log: MessageLog, release: Release | None) -> tuple[Message, ...]
     if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
         return ()
     others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
-    failed = log.all("dll-load-failed")
+    failed = log.all("dll-load-failed") or (log.all("native-traceback") if not log.has("exception") else ())
     named = log.has(*others) or all("routine failed" in message.text for message in failed)
     return () if named else failed
 

@@ -74,6 +74,9 @@ _GPU_PACKAGE = re.compile(
     r"|tensorflow-rocm|tensorflow-directml|intel-tensorflow)\b"
 )
 _PLAIN_PACKAGE = re.compile(r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?tensorflow(?![-\w])")
+_PINNED = re.compile(
+    r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?(?P<name>tensorflow(?:-gpu)?)==(?P<version>\d[\d.]*\d)(?![\w*])"
+)
 _SITE = re.compile(
     r"[/\\](?:lib[/\\])?python(?P<version>[23]\.\d{1,2})[/\\](?:site|dist)-packages"
     r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]",
@@ -241,6 +244,13 @@ def _named_version(text: ParsedText) -> Fact[str]:
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
+    if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
+        return Known(pinned[0]["name"], f"line {pinned[1]}")
+    return _named_package(text, version)
+
+
+def _named_package(text: ParsedText, version: str | None) -> Fact[str]:
+    """The package that the text names anywhere, or that the release makes likely."""
     found = text.find(_GPU_PACKAGE)
     if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
         found = None  # from 2.1 on the two packages hold the same build

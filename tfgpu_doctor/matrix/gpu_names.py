@@ -40,6 +40,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bpci(?:[- ]?e|[- ]?express)\b"), "pcie"),
     (re.compile(r"(?<![a-z0-9])(geforce|quadro|tesla|titan|jetson|grid)(?=[a-z0-9])"), r"\1 "),  # "titanxp"
     (re.compile(r"(?<![a-z0-9])(rtx|gtx|gts|gt|nvs)(?=[a-z]?\d)"), r"\1 "),  # "rtx4090", "rtxa6000"
+    (re.compile(r"laptop ?gpu\b"), "laptop"),
     (re.compile(r"(?<=\d)(ti|super|laptop|mobile)(?=\b|super)"), r" \1 "),  # "3080ti"
     (re.compile(r"\b(\d{4})s\b"), r"\1 super"),
     (re.compile(r"\borin nano super\b"), "orin nano"),  # the same module with a higher power limit

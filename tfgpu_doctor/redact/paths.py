@@ -32,6 +32,8 @@ _HOMES = frozenset({"home", "users", "homes", "documents and settings"})
 _NOBODY = frozenset({"public", "shared", "default", "all users"})
 _CODE = re.compile(r"(site|dist)-packages$|python\d\.\d+$", re.IGNORECASE)  # public code lies below
 _A_DEVICE = re.compile(r"/(job|replica|task|device|physical_device|gpu|cpu):", re.IGNORECASE)  # TensorFlow's names
+# the machines on which TensorFlow's wheels for Windows are built: each line of their logs has one of these paths
+_OF_BUILDERS = re.compile(r"[A-Za-z]:[\\/]+(?:tf_jenkins|src[\\/]+github[\\/]+tensorflow)[\\/]", re.IGNORECASE)
 _ENDINGS = re.compile(r"\.(py|pyc|so|ipynb|sh|bat|json|ya?ml|toml|cfg|txt|log|exe|dll|whl|h5|keras)$", re.IGNORECASE)
 
 _WORD = re.compile(r"[.\-_+~ ]+")
@@ -50,7 +52,7 @@ def paths_in(text: str) -> Iterator[str]:
     if "/" in text or "\\" in text:
         yield from (match[2] for match in QUOTED.finditer(text))
         yield from POSIX.findall(text)
-        yield from (match[0] for match in WINDOWS.finditer(text))
+        yield from (match[0] for match in WINDOWS.finditer(text) if not _OF_BUILDERS.match(match[0]))
 
 
 def each(text: str, change: Callable[[str], str]) -> str:
@@ -58,7 +60,7 @@ def each(text: str, change: Callable[[str], str]) -> str:
     if "/" not in text and "\\" not in text:
         return text
     text = QUOTED.sub(lambda match: match[1] + change(match[2]) + match[1], text)
-    text = WINDOWS.sub(lambda match: change(match[0]), text)
+    text = WINDOWS.sub(lambda match: match[0] if _OF_BUILDERS.match(match[0]) else change(match[0]), text)
     return POSIX.sub(lambda match: change(match[0]), text)
 
 

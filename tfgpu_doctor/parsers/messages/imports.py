@@ -108,7 +108,7 @@ TEMPLATES = (
         "msvcp140|vcruntime140|visual c++|concrt140|api-ms-win-crt",
         r"Could not find (?:the DLL\(s\) )?'(?P<library>(?:msvcp|vcruntime)140(?:_1)?\.dll)"
         r"|(?P<dll>(?:(?:MSVCP|VCRUNTIME|CONCRT)140(?:_\d)?|api-ms-win-crt-[\w-]{1,40})\.dll) "
-        r"(?:was not found|is missing|not found)"
+        r"(?:was not found|is missing|missing|not found)"
         r"|install.{0,40}Visual C\+\+ Redistributable",
     ),
     template(

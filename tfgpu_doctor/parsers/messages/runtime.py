@@ -78,7 +78,9 @@ TEMPLATES = (
         r"|cudaErrorPeerAccess\w+|TOO_MANY_PEERS|peer access pairs were reported by the driver, but no peering",
     ),
     # --- devices and their work
-    template("nan-result", "nan", r"loss: +nan\b|Model diverged with loss = NaN|NanLossDuringTrainingError"),
+    template(
+        "nan-result", "nan", r"loss:? +nan\b|\bnan or inf\b|Model diverged with loss = NaN|NanLossDuringTrainingError"
+    ),
     template(
         "wrong-result",
         "result|differ|mismatch|wrong",

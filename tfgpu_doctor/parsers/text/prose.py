@@ -109,10 +109,10 @@ _GPU = re.compile(
     r"|a5500|t[12]000"
     r"|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
     r"|[kpt][4-6][0-5]0e?)))"
-    r"(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop|mobile|max-?q|notebook|sxm\d?|pcie|\(?pascal\)?"
+    r"(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?|pcie|\(?pascal\)?"
     r"|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost|m)"
     r"(?![A-Za-z0-9])){0,4})"
-    r"s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
+    r"(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
     re.IGNORECASE,
 )
 _OTHER_GPU = re.compile(
@@ -314,6 +314,7 @@ _NO_GPU = re.compile(
     r"(?:cpu|prozessor|processeur|procesador|processador|процессор\w*)\b"
     r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu|cpu(?:のみ|しか|만 )"
     r"|\b(?:says?|said|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$"
+    r"|\bon (?:the |my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b"
     r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
     r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
     r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"

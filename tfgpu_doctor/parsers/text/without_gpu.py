@@ -56,7 +56,7 @@ _NONE = re.compile(
     # a machine that has none
     rf"|\b{_MACHINE} (?:ha(?:s|ve)|have got|comes? with|with|contains?|sports?) (?:absolutely |simply )?no"
     rf" (?:{_KIND} )?{_CARD}\b{_NOT_SAID}"
-    rf"|(?:^\W*|\b{_MACHINE} )(?:does|do|did)(?:n't|n’t| not) (?:even )?have (?:an?|any|one)\b(?:"
+    rf"|(?:^\W*|\b{_MACHINE} )(?:does|do|did)(?:n't|n’t| not) (?:even )?have(?: (?:an?|any|one))?\b(?:"
     rf" {_KIND})?(?: {_CARD})\b{_NOT_SAID}"
     rf"|\b(?:there is|there's|there are|es gibt|hay|il y a|há) (?:no|keine|sin|pas de|não) (?:{_KIND}"
     rf" )?{_CARD} (?:in|on|at|here|im|hier)\b"

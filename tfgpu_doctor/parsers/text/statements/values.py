@@ -69,7 +69,7 @@ _GPU = re.compile(
     re.IGNORECASE,
 )
 _NO_GPU = re.compile(
-    r"[(]?(?:none\b|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)", re.IGNORECASE
+    r"[(]?(?:none\b|no$|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)", re.IGNORECASE
 )
 _MEMORY = re.compile(
     r"[\s,;:/|(@+&-]{0,20}(?:\b(?:and|with)\b[\s(]{0,20})?(?<![A-Za-z\d.])\d{1,3}(?:[.,]\d{1,2})? ?(?:gi?b?s?|mi?b)\b"
