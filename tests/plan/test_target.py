@@ -17,6 +17,7 @@ from tfgpu_doctor.plan.target import (
     read_capability,
     read_driver,
     read_python,
+    read_specifier,
 )
 from tfgpu_doctor.records.facts import Facts, PciGpu, Unknown
 
@@ -142,3 +143,17 @@ def test_capabilities_each_once_ascending() -> None:
 def test_driver_branches_on_windows(driver: str, read: str) -> None:
     """Minimum drivers of CUDA 11.0 and 11.4 for Linux and Windows: 450.51 and 451.82, 470.82 and 472.50."""
     assert on_windows(MATRIX, driver) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "specifier"),
+    [("2.15", "==2.15.*"), ("2.15.1", "==2.15.1"), ("2.16rc1", "==2.16rc1"), (">=2.12,<2.16", "<2.16,>=2.12")],
+)
+def test_releases_that_are_asked_for(text: str, specifier: str) -> None:
+    assert str(read_specifier(text)) == specifier
+
+
+@pytest.mark.parametrize("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
+def test_what_is_no_release_is_refused(text: str) -> None:
+    with pytest.raises(TargetError, match="is not a TensorFlow version such as 2.15"):
+        read_specifier(text)

@@ -35,10 +35,12 @@ PROC_VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat 
 @pytest.fixture(autouse=True)
 def nothing_stays_running() -> Iterator[None]:
     """No child may outlive an examination."""
+    before = {one.pid for one in psutil.Process().children(recursive=True)}  # of other tests: Ray's, a shared worker
     yield
-    left = [one.cmdline() for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    left = [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
     ours = ("execnet", "shared_worker.py")  # of the tests: xdist, and the worker that measurements share
-    assert not [command for command in left if not any(one in " ".join(command) for one in ours)]
+    new = [one.cmdline() for one in left if one.pid not in before]
+    assert not [command for command in new if not any(one in " ".join(command) for one in ours)]
 
 
 def examine(lab: Lab, root: Path, *, deadline: float = 15.0, **choices: object) -> DriverFacts:

@@ -236,19 +236,23 @@ def as_typed(specifier: SpecifierSet) -> str:
     return text if "," in text else text.removeprefix("==").removesuffix(".*")
 
 
+def _of_version(text: str) -> str | None:
+    """The range that a version alone means; None for what is none."""
+    try:
+        version = Version(text)
+    except InvalidVersion:
+        return None
+    exact = len(version.release) > 2 or version.is_prerelease
+    return f"=={text}" if exact else f"=={version}.*"
+
+
 def read_specifier(text: str) -> SpecifierSet:
     """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16".
 
     Raises TargetError: something else.
     """
     try:
-        version = Version(text)
-        exact = len(version.release) > 2 or version.is_prerelease
-        return SpecifierSet(f"=={text}" if exact else f"=={version}.*")
-    except InvalidVersion:
-        pass
-    try:
-        return SpecifierSet(text)
+        return SpecifierSet(_of_version(text) or text)
     except InvalidSpecifier as error:
         raise TargetError(
             f"{text!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"

@@ -13,11 +13,11 @@ _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED of cuda.h: what calls before 
 
 def is_initialized() -> bool:
     """Ask the libcuda that is loaded, without loading it; False on systems where that cannot be asked."""
-    flags = getattr(os, "RTLD_NOLOAD", None)
-    if flags is None:  # not on Windows
+    flags = [getattr(os, name, None) for name in ("RTLD_NOLOAD", "RTLD_NOW")]
+    if None in flags:  # not on Windows
         return False
     try:
-        library = ctypes.CDLL("libcuda.so.1", mode=flags | os.RTLD_NOW)
+        library = ctypes.CDLL("libcuda.so.1", mode=sum(filter(None, flags)))
         return bool(library.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
     except (OSError, AttributeError):  # not loaded; a stand-in without that function
         return False
