@@ -28,6 +28,8 @@ CONTRADICT_THEMSELVES = {
     *("tf-60737", "nvtf-89", "tgilbert-33"),
     # conda's build of 1.4 with cuDNN 7, Java's 1.12 beside a Python 3.7
     *("voxelnet-50", "tf-23656", "tf-44567"),
+    "tensorflow-35376",  # and relgan-4: 1.15 prints that it was compiled with cuDNN 7.6, its page says 7.4
+    "tensorflow-deeplab-resnet-162",  # made for 0.12, run with a later one
 }
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
 

@@ -155,5 +155,5 @@ def test_releases_that_are_asked_for(text: str, specifier: str) -> None:
 
 @pytest.mark.parametrize("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
 def test_what_is_no_release_is_refused(text: str) -> None:
-    with pytest.raises(TargetError, match="is not a TensorFlow version such as 2.15"):
+    with pytest.raises(TargetError, match="is not a TensorFlow version"):
         read_specifier(text)

@@ -8,8 +8,8 @@ Three things are decided here, once, for all findings:
   holds for some is possible.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
   tell the facts that it lacks are what to run to decide.
-- Where a text tells of trouble and nothing of the above is found, the likeliest causes of such reports are possible, as
-  far as the facts allow them.
+- Where a text tells of trouble and nothing of the above is found, what it names and what does not fit together is
+  possible, and then the likeliest causes of such reports, as far as the facts allow them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def _with_guesses(
         return possible
     unmet = [_finding(declared, candidate, context) for declared, candidate in unfit(judged, context)]
     guessed = (_finding(declared, candidate, context) for declared, candidate in likeliest(judged, context))
-    beside = [one for one in possible or islice(guessed, MOST) if one.id not in {other.id for other in unmet}]
+    others = (one for one in possible or guessed if one.id not in {other.id for other in unmet})
+    beside = [*others] if possible else [*islice(others, max(MOST - len(unmet), 0))]
     of_libraries = not possible or any(one.id.startswith(("cuda.", "cudnn.")) for one in possible)
     return [*unmet, *beside] if of_libraries else [*beside, *unmet]
 

@@ -61,7 +61,7 @@ TEMPLATES = (
         "takes-all-memory",
         "all the memory|all of the memory|all memory|all the gpu memory|all gpu memory|whole memory|entire memory|"
         "all of the gpu|entire gpu memory|whole gpu memory|all available memory|all the vram|"
-        "much|share of the|most of the|all of the|gb",
+        "much|share of the|most of the|all of the|gb|% memory|% of the memory",
         r"^(?!.{0,200}\b(?:if|want|without|not|n't)\b)(?=.{0,300}\b(?:GPU|card|VRAM"
         r"|device)).{0,200}?\b(?:hold|take|use|"
         r"occup(?:y|ie)|allocat|grab|reserv|eat|fill|consum)\w{0,3} (?:up )?(?:nearly |almost )?(?:all"
@@ -72,7 +72,7 @@ TEMPLATES = (
         r"?(?:of )?(?:the |my )?(?:card's |GPU'?s? |device |graphics )*(?:memory|VRAM)"
         r"|\b(?:large (?:share|part)|most|nearly all|much) of the (?:GPU )?(?:memory|VRAM) (?:is|gets) "
         r"(?:always )?(?:occupied|used|taken|reserved|full)"
-        r"|\bus(?:es|ing) GPU Memory (?:very|too|so) much",
+        r"|\bus(?:es|ing) GPU Memory (?:very|too|so) much|\bus(?:es|ing) (?:over |> ?)?9\d ?% (?:of the )?memory\b",
         role="context",
     ),
     # what the allocator prints before it gives up, where the line that says so was not pasted

@@ -41,7 +41,7 @@ TEMPLATES = (
         r"[\"'`]?tensorflow[-_]gpu[\"'`]? (?:package )?(?:has been|was|is) removed\b"
         r"|\breplaced with this new, empty package"
         r"|No version (?P<version>[\d.]+) of the tensorflow-gpu was found"
-        r"|(?:building|install|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu"
+        r"|(?:building|\binstall(?:ing)?\b|metadata|wheels? for|subprocess|setup\.py).{0,60}tensorflow[-_]gpu"
         r"(?! ?={1,2} ?(?:[01]\.|2\.(?:\d|1[01])\b)).{0,40}"
         r"(?:error(?!: (?:Could not find|No matching))|fail)",
         stops_import=True,

@@ -82,6 +82,7 @@ _TENSORFLOW = re.compile(
 _VERSIONS = (
     *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
     ("tensorflow", _TENSORFLOW),
+    ("cuda", re.compile(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b", re.IGNORECASE)),
 )
 _TELLING = (
     *("cu", "tensor", "tf", "py", "cp", "driver"),
