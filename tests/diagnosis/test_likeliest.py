@@ -11,7 +11,7 @@ from tests.healthy import MATRIX, healthy, spoil
 from tests.test_cases import every_outcome
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.commonness import BECAUSE, COMMON, MOST, ONLY_ON
+from tfgpu_doctor.findings.commonness import BECAUSE, COMMON, MOST, ONLY_ON, SAID
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, Known, Message, lists_gpu, value_or
@@ -90,10 +90,6 @@ BY_FACTS = {
         "TensorFlow does not see my GPU. CUDA 12.2 is installed, somebody said that I need CUDA 11.2",
         "cuda.version-mismatch",
     ),
-    "somebody gives the reason": (
-        "TensorFlow cannot be imported any more, the Protobuf update breaks it",
-        "tf.abi-protobuf",
-    ),
     "nothing but trouble": (
         "I have a problem with my GPU under TensorFlow, see the screenshot",
         "memory.oom",
@@ -135,6 +131,11 @@ def test_what_the_facts_say_ranks_and_leaves_out(name: str) -> None:
 def test_what_does_not_fit_together_comes_first_and_says_what(named: str, cause: str) -> None:
     first = next(one for one in diagnose(facts_of(f"{named}\n{_NATIVE}"), MATRIX).findings if one.possible)
     assert (first.id, first.cause.count("does not fit together"), bool(first.evidence)) == (cause, 1, True)
+
+
+def test_what_somebody_gives_as_the_reason_comes_first() -> None:
+    found = diagnose(facts_of("TensorFlow cannot be imported any more, the Protobuf update breaks it"), MATRIX).findings
+    assert (found[0].id, found[0].cause, found[1].cause) == ("tf.abi-protobuf", SAID, BECAUSE)
 
 
 def test_where_nvidia_smi_works_nothing_below_tensorflow_is_the_cause() -> None:

@@ -93,6 +93,8 @@ DRIVER: list[tuple[str, str, dict[str, str]]] = [
         {"library": "libcudart", "found": "10.2", "named": "10.1"},
     ),
     ("out-of-memory", "bfc_allocator.cc:679] 3 Chunks of size 981504 totalling 2.81MiB", {}),
+    ("import-fails-said", "TensorFlow cannot be imported any more", {}),
+    ("import-fails-said", "importing tensorflow fails", {}),
     ("cause-said", "Docker: run-nvidia lacks cudnn7", {"cause": "cudnn.missing"}),
     ("cause-said", "There is no cuda toolkit on the machine", {"cause": "cuda.missing"}),
     ("cause-said", "TensorFlow does not support native Windows from 2.11 on", {"cause": "tf.windows-native"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged
-from tfgpu_doctor.findings.commonness import BECAUSE, Told, by_likelihood, is_healthy, situation, trouble
+from tfgpu_doctor.findings.commonness import BECAUSE, SAID, Told, by_likelihood, is_healthy, situation, trouble
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.driver_answers import smi_works
@@ -28,9 +28,9 @@ def likeliest(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Decl
     if name is None and is_healthy(messages.value):
         return
     open_ones = _open(judged, context)
-    for cause, words in _ranked(messages.value, name, context):
+    for cause, because, words in _ranked(messages.value, name, context):
         if cause in open_ones:
-            yield open_ones[cause].declared, as_possible(BECAUSE, line or words)
+            yield open_ones[cause].declared, as_possible(because, words if because == SAID else line or words)
 
 
 def unfit(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
@@ -50,13 +50,14 @@ def _open(judged: Sequence[Judged], context: Context) -> dict[str, Judged]:
     return {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
 
 
-def _ranked(log: MessageLog, seen: str | None, context: Context) -> Iterator[tuple[str, Message | None]]:
-    """Causes, the likeliest first, each with the words that speak for it."""
+def _ranked(log: MessageLog, seen: str | None, context: Context) -> Iterator[tuple[str, str, Message | None]]:
+    """Causes, the likeliest first, each with the reason and the words that speak for it."""
     found = [one for one in log.all("resembles") if "cause" in one.values]
     shares = {one.values["cause"]: _share(one) for one in found}
     like = {one.values["cause"]: one for one in found if one.text}
+    said = {one.values.get("cause"): one for one in reversed(log.all("cause-said"))}
     for cause in by_likelihood(shares, _told(log, context), seen):
-        yield cause, like.get(cause)
+        yield (cause, SAID, said[cause]) if cause in said else (cause, BECAUSE, like.get(cause))
 
 
 def _share(one: Message) -> float:

@@ -30,6 +30,7 @@ MOST = 3  # causes; a longer list is no help
 # What the first, second, third ... common cause of the situation gains over its share among similar reports: this, a
 # half, a third. In a long text the words decide, in a short one the situation.
 GAIN = 0.2
+SAID = "somebody gives this as the reason, and the text shows no other"
 BECAUSE = "the text does not show why; in similar reports, this is often the cause"
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
@@ -125,7 +126,8 @@ def _import_fails(log: MessageLog) -> bool:
     dies = log.has("native-runtime-failed") or (log.has("import-line") and log.has("segmentation-fault"))
     is_cut = log.has("import-line") and log.has("traceback") and not (log.complains or log.has("exception"))
     named = any(kind in _OF_IMPORTS for kind in log.values("exception", "type"))
-    return dies or log.stops_import or is_cut or (named and not log.complains)
+    said = log.has("import-fails-said") and not log.complains
+    return dies or log.stops_import or is_cut or said or (named and not log.complains)
 
 
 def is_healthy(log: MessageLog) -> bool:

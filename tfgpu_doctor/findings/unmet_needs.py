@@ -46,7 +46,7 @@ def unmet_needs(context: Context, seen: str | None) -> tuple[Unmet, ...]:
 
 
 def _unmet(cause: str, row: Release, need: str, found: Sequence[Evidence]) -> Unmet:
-    return Unmet(cause, Problem(cause=_BECAUSE.format(row.version, need), evidence=tuple(found), fixes=()))
+    return Unmet(cause, Problem(cause=_BECAUSE.format(row.version, need), evidence=tuple(found)))
 
 
 def _gpus(cards: tuple[Card, ...], row: Release) -> Iterator[Unmet]:

@@ -167,13 +167,17 @@ def block(finding: Finding, titles: Mapping[str, str]) -> Block:
     return Block(finding.severity.value, finding.title, lines, (finding.id,), finding.docs or "", finding.answers)
 
 
-def _lines(finding: Finding, titles: Mapping[str, str]) -> Iterator[Line]:
+def _found(finding: Finding) -> Iterator[Line]:
     for item in finding.evidence[:_MOST_EVIDENCE]:
         yield Line("found", item.saw, item.source)
         if item.need:
             yield Line("expected", item.need, item.need_source or "")
     if len(finding.evidence) > _MOST_EVIDENCE:
         yield Line("", f"and {len(finding.evidence) - _MOST_EVIDENCE} more")
+
+
+def _lines(finding: Finding, titles: Mapping[str, str]) -> Iterator[Line]:
+    yield from _found(finding)
     yield Line("why", finding.cause)
     for consequence in finding.consequences:
         yield Line("therefore", titles.get(consequence, consequence), id=consequence)
@@ -192,10 +196,14 @@ def _possible_causes(report: Report) -> Iterator[Block]:
             groups.setdefault(finding.cause, []).append(finding)
     advised = [dict.fromkeys(fix for finding in group for fix in finding.fixes) for group in groups.values()]
     for place, (reason, group) in enumerate(groups.items(), 1):
-        causes = [Line("cause", finding.title, id=finding.id) for finding in group]
         fixes = [fix for fix in advised[place - 1] if not any(fix in later for later in advised[place:])]
-        lines = (*causes, Line("why", reason), *map(_fix, fixes))
-        yield Block("unknown", "Possible causes", lines, tuple(finding.id for finding in group))
+        below = (Line("why", reason), *map(_fix, fixes))
+        if len(group) == 1:
+            title, lines = f"Possible cause: {group[0].title}", (*_found(group[0]), *below)
+        else:
+            causes = [Line("cause", finding.title, id=finding.id) for finding in group]
+            title, lines = "Possible causes", (*causes, *below)
+        yield Block("unknown", title, lines, tuple(finding.id for finding in group))
 
 
 def skipped(report: Report) -> list[tuple[str, int]]:

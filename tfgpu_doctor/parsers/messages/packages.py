@@ -69,6 +69,15 @@ TEMPLATES = (
         rf"{_ABOUT}[^.\n]{{0,200}}?{_TROUBLE}|{_TROUBLE}[^.\n]{{0,200}}?{_ABOUT}",
         role="context",
     ),
+    template(
+        "import-fails-said",
+        "import",
+        r"\b(?:can ?not|can['’]t|could(?: not|n['’]t)|unable to|fails? to|not able to) (?:be )?import(?:ed)?\b"
+        r"|\bimport(?:ing)? (?:of )?(?:tensor ?flow|tf|keras)\b[^.\n]{0,30}?"
+        r"\b(?:fail(?:s|ed)|errors?|crash\w*|does(?: not|n['’]t) work)\b"
+        r"|\b(?:import error|error (?:when|while|on|upon) (?:I )?import(?:ing)?)\b",
+        role="context",
+    ),
     # somebody found out that the package is the one without CUDA; who merely installed it may have had reasons
     template(
         "cpu-build-said",
