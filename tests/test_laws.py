@@ -387,6 +387,14 @@ def what_catches_everything_has_a_reason(file: str) -> Iterator[str]:
             yield f"{file}:{node.lineno} has no comment that says what must be done before it is raised again"
 
 
+def what_packaging_raises_is_caught_as_a_value_error(file: str) -> Iterator[str]:
+    """Its own errors are ValueErrors, and a number of more than 4300 digits raises ValueError itself."""
+    own = ("InvalidVersion", "InvalidSpecifier", "InvalidRequirement", "InvalidMarker", "UndefinedEnvironmentName")
+    for node in nodes(file):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("packaging."):
+            yield from (f"{file}:{node.lineno}: {one.name}" for one in node.names if one.name in own)
+
+
 # STYLE, Words: what competes with the term for the same thing → that term. Names of formats and messages of programs
 # are written as they are there.
 COMPETING = {
@@ -429,6 +437,7 @@ LAWS: tuple[Law, ...] = (
     what_is_pure_has_no_effects_and_no_clock,
     no_bare_except,
     what_catches_everything_has_a_reason,
+    what_packaging_raises_is_caught_as_a_value_error,
 )
 
 
@@ -479,6 +488,7 @@ BREAKERS: dict[str, Law] = {
     "try:\n    pass\nexcept (OSError, Exception):\n    pass": what_catches_everything_has_a_reason,
     "import contextlib\nwith contextlib.suppress(BaseException):\n    pass": what_catches_everything_has_a_reason,
     "try:\n    pass\nexcept BaseException:\n    raise": what_catches_everything_has_a_reason,
+    "def f():\n    from packaging.version import InvalidVersion": what_packaging_raises_is_caught_as_a_value_error,
 }
 
 

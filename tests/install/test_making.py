@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from tests.install.fakes import (
     quick_environment,
     write_index,
 )
-from tfgpu_doctor.install import making, tools
+from tfgpu_doctor.install import making, room, tools
 from tfgpu_doctor.install.folder import MARKER
 from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Proof, Step
 from tfgpu_doctor.records.report import decode_saved
@@ -51,6 +52,12 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(making, "add_library_paths", lambda prefix, release: (LIBRARY,))
     answer(Step("import", "ok", "TensorFlow 2.17.1", 1.0), NO_GPU)
     return answer
+
+
+@pytest.fixture(autouse=True)
+def room_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made here is small, whatever the real packages would take; test_parts.py has the test of the room."""
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**12))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import msgspec
 from tfgpu_doctor.findings import own_reports
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem, Sign, matches
-from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.findings.inputs import fetch, unreadable
 from tfgpu_doctor.records.fact import ONE_OF
 from tfgpu_doctor.records.facts import NOT_ASKED, Facts, Known, Record, Unknown, value_or
 from tfgpu_doctor.records.report import Severity
@@ -98,14 +98,11 @@ def _is_asked(sign: Sign, context: Context) -> bool:
 
 
 def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
-    """What a sign comes to; a value that is no version or number where one belongs makes the answer unknown.
-
-    The probes write no such values, but a saved report can hold any.
-    """
+    """What a sign comes to; a value that is no version or number where one belongs makes the answer unknown."""
     try:
         return _apply(sign, context)
     except ValueError as error:
-        return Unknown(f"a value in the facts cannot be read: {str(error)[:200]}")
+        return unreadable(error)
 
 
 def _apply(sign: Sign, context: Context) -> Problem | Unknown | None:

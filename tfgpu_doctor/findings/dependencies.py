@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.addons import addon_asks_for_a_function, library_cannot_be_loaded
@@ -138,7 +138,7 @@ def _requirements(packages: tuple[Package, ...]) -> dict[str, str]:
     for line in next((p.requires for p in packages if p.name in TENSORFLOW and p.requires), ()):
         try:
             required = Requirement(line.replace("(", "").replace(")", "") if "extra" not in line else "none")
-        except InvalidRequirement:
+        except ValueError:
             continue
         found[required.name.lower().replace("_", "-")] = str(required.specifier)
     return found

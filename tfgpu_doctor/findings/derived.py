@@ -55,11 +55,17 @@ _LINE = re.compile(r"\b[gr]tx(?=\b|\d)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU model in this machine and where its compute capability was read."""
+    """A GPU model in this machine and where its compute capability was read.
+
+    Raises ValueError: the compute capability is not made of numbers, as in a saved report that somebody changed.
+    """
 
     name: str
     compute_capability: str  # "8.9"
     source: str
+
+    def __post_init__(self) -> None:
+        capability(self.compute_capability)
 
     @property
     def version(self) -> tuple[int, int]:

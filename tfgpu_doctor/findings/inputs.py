@@ -38,9 +38,20 @@ def fetch(name: str, context: Context) -> Known[Any] | Unknown:
     if name not in context.derived:
         inputs = {inner: _fact(inner, context) if inner == name else fetch(inner, context) for inner in _inputs(name)}
         given = {"context": context} if "context" in _parameters(name) else {}
-        context.derived[name] = DERIVED[name](**given, **inputs)
+        try:
+            context.derived[name] = DERIVED[name](**given, **inputs)
+        except ValueError as error:
+            context.derived[name] = unreadable(error)
     found: Known[Any] | Unknown = context.derived[name]
     return found
+
+
+def unreadable(error: ValueError) -> Unknown:
+    """Why nothing follows from a value that is no version or number where one belongs.
+
+    The probes write no such values, but a saved report can hold any.
+    """
+    return Unknown(f"a value in the facts cannot be read: {str(error)[:200]}")
 
 
 def facts_behind(name: str) -> frozenset[str]:

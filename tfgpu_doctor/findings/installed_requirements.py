@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings.version_bounds import allows
@@ -93,5 +92,5 @@ def required_by(package: Package, python: str, platform: str | None) -> Iterator
             required = Requirement(line)
             if required.marker is None or required.marker.evaluate(environment):
                 yield required
-        except (InvalidRequirement, UndefinedEnvironmentName):
+        except ValueError:
             continue

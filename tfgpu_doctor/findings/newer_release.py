@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
@@ -24,7 +24,7 @@ def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | 
     newest = max(map(Version, rows), default=None)
     try:
         have = Version(tensorflow_version)
-    except InvalidVersion:
+    except ValueError:
         return None
     if newest is None or have.release[:2] <= newest.release[:2]:
         return None

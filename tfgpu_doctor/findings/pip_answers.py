@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.message_log import MessageLog
@@ -20,7 +20,7 @@ def requested(message: Message) -> tuple[str, str | None]:
     text = message.values.get("requirement") or message.values.get("wanted") or ""
     try:
         requirement = Requirement(text.replace("'", "").strip().rstrip(".,"))
-    except (InvalidRequirement, RecursionError):  # the latter of a marker in hundreds of parentheses
+    except (ValueError, RecursionError):  # the latter of a marker in hundreds of parentheses
         name = re.match(r"[\w.-]+", text)
         return (name[0] if name else "tensorflow"), None
     versions = [one.version for one in requirement.specifier if one.operator in ("==", "~=", "===", "<=", "<")]

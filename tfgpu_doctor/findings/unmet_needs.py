@@ -1,4 +1,4 @@
-"""What a release needs, and a text says is otherwise: the GPU, the driver, CUDA, cuDNN.
+"""What a release needs, and a text says is otherwise: the GPU, CUDA, cuDNN.
 
 Whoever names them says nothing of a failure of them. But where something fails, and the text shows no other cause, what
 does not fit together is the likeliest one.

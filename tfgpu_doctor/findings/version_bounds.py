@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tfgpu_doctor.findings.declaration import Problem
 from tfgpu_doctor.manifests import Requirement
@@ -23,7 +23,7 @@ def allows(bound: str, version: str) -> bool | None:
     """Whether a specifier contains a version; None where either cannot be read."""
     try:
         return SpecifierSet(bound).contains(Version(version), prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
+    except ValueError:
         return None
 
 

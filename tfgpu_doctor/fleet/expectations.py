@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tfgpu_doctor.fleet.differences import Difference
 from tfgpu_doctor.fleet.nodes import Machine
@@ -189,7 +189,7 @@ def _version(operator: str, wanted: str, found: Value) -> bool:
     """ "580" is a whole branch, "580.65" what begins so; all else as pip orders versions."""
     try:
         specifier = SpecifierSet(f"{operator}{wanted}") if operator not in ("=", "!=") else None
-    except InvalidSpecifier:
+    except ValueError:
         raise ValueError(f"{wanted[:60]!r} is not a version such as 580.65") from None
     if specifier is None:
         own, asked = re.split(r"[.+-]", found.text), re.split(r"[.+-]", wanted.removesuffix(".*"))
@@ -197,7 +197,7 @@ def _version(operator: str, wanted: str, found: Value) -> bool:
         return same == (operator == "=")
     try:
         return specifier.contains(Version(found.text), prereleases=True)
-    except InvalidVersion:
+    except ValueError:
         numbers = re.match(r"\d{1,9}(?:\.\d{1,9}){0,8}", found.text)  # a kernel: "6.8.0-45-generic"
         return numbers is not None and specifier.contains(Version(numbers[0]), prereleases=True)
 

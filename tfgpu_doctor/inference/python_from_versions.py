@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.tools.package_rows import normalised
@@ -92,7 +92,7 @@ def _printed(versions: Iterable[str], known: set[Version]) -> set[Version]:
     for text, _ in zip(versions, range(_MOST), strict=False):
         try:
             parsed.add(Version(text))
-        except InvalidVersion:
+        except ValueError:
             continue
     there = parsed & known
     return there or {Version(version.base_version) for version in parsed if version.is_prerelease} & known

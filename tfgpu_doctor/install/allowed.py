@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.records.distributions import ANY
@@ -82,7 +82,7 @@ def _is_within(action: str, word: str, environment: Environment) -> bool:
     """Whether it is a requirement by name, of a package of this environment, and of no other release of TensorFlow."""
     try:
         wanted = Requirement(word)
-    except InvalidRequirement:
+    except ValueError:
         return False
     name = canonicalize_name(wanted.name)
     if wanted.url or wanted.marker or name in environment.outside:
@@ -97,7 +97,7 @@ def releases_of(commands: Iterable[Iterable[str]]) -> frozenset[str]:
     """The releases of TensorFlow that argument lists ask for."""
     found = set[str]()
     for word in (word for argv in commands for word in argv if "==" in word):
-        with suppress(InvalidRequirement):
+        with suppress(ValueError):
             wanted = Requirement(word)
             if canonicalize_name(wanted.name) in ANY:
                 found |= {one.version for one in wanted.specifier if one.operator == "=="}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from packaging.utils import parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from tfgpu_doctor.files.reading import chunks, read_whole
 from tfgpu_doctor.install.commands import INSTALL, QUICK, RESOLVE, Commands
@@ -242,7 +242,7 @@ def _pip_version(commands: Commands, prefix: Path) -> Version:
     words = re.search(r"^pip (\S+)", commands.run("asking pip for its version", [*_pip(prefix), "--version"]), re.M)
     try:
         return Version(words[1] if words else "0")
-    except InvalidVersion:
+    except ValueError:
         return Version("0")
 
 

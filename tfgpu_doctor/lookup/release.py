@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from tfgpu_doctor.lookup.releases import QueryError
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -45,7 +45,7 @@ def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple
     match = _REQUIREMENT.fullmatch(text.strip())
     try:
         version = str(Version(match["version"]) and match["version"]) if match else None
-    except InvalidVersion:
+    except ValueError:
         version = None
     if match is None or version is None:
         raise QueryError(f"{text.strip()!r} is not a TensorFlow version such as 2.15.1 or 2.15")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.manifests import Environment, Requirement
 from tfgpu_doctor.manifests.building import merged
@@ -110,7 +110,7 @@ def _holds(asked: Requirement, locked: Requirement) -> bool:
         return True  # there can be others of that name
     try:
         return SpecifierSet(asked.specifier).contains(locked.specifier.lstrip("="), prereleases=True)
-    except InvalidSpecifier:
+    except ValueError:
         return True
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as Parsed
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
@@ -36,7 +35,7 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
     try:
         parsed = Parsed(text)
         marker = str(parsed.marker) if parsed.marker else None
-    except InvalidRequirement as error:
+    except ValueError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     except RecursionError as error:
         raise ValueError("its marker is nested too deeply") from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
@@ -44,7 +44,7 @@ def _parts(text: str) -> list[str]:
 def _valid(text: str) -> str:
     try:
         SpecifierSet(text)
-    except InvalidSpecifier as error:
+    except ValueError as error:
         raise ValueError("not a valid version specifier") from error
     return text
 
@@ -97,6 +97,6 @@ def _next(number: str, place: int) -> str:
 def _is_version(text: str) -> bool:
     try:
         Version(text)
-    except InvalidVersion:
+    except ValueError:
         return False
     return True

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.lint_tables import (
@@ -244,6 +244,6 @@ def _sorted(name: str, versions: Iterable[str], *, falling: bool = False) -> Ite
 def _specifier(text: str) -> bool:
     try:
         SpecifierSet(text)
-    except InvalidSpecifier:
+    except ValueError:
         return False
     return True

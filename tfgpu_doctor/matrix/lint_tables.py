@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.matrix.schema import Architecture, CudaToolkit, MatrixFile
 from tfgpu_doctor.records.versions import major, minor, numbers
@@ -230,5 +230,5 @@ def log_lines(data: MatrixFile) -> Iterator[str]:
 def _unreadable(kind: type[Requirement | SpecifierSet], text: str, place: str) -> Iterator[str]:
     try:
         kind(text)
-    except (InvalidRequirement, InvalidSpecifier):
+    except ValueError:
         yield f"{place}: {text!r} cannot be read"

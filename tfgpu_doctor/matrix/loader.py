@@ -100,11 +100,11 @@ class Matrix:
         The row's own `version` tells which. A local version ("2.14.0+nv23.11") is another build than the published
         wheels, so it is known only where a row has exactly that version.
         """
-        from packaging.version import InvalidVersion, Version
+        from packaging.version import Version
 
         try:
             wanted = Version(version)
-        except InvalidVersion:
+        except ValueError:
             return None
         ranked = [
             ((known != wanted, known.is_prerelease, abs(known.micro - wanted.micro), known.is_postrelease), row)
@@ -335,7 +335,7 @@ def _within(version: str | None, specifier: str | None) -> bool:
         return specifier is None
     try:
         return within(version, specifier)
-    except ValueError:  # packaging's InvalidVersion: a saved report can hold any text
+    except ValueError:  # a saved report can hold any text
         return False
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
-from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as Readable
 from packaging.utils import canonicalize_name
 
@@ -60,7 +59,7 @@ def _text(one: Requirement) -> str | None:
     marker = f" ; {one.marker}" if one.marker else ""
     try:
         read = Readable(f"{one.name}{extras}{one.specifier}{marker}")
-    except (InvalidRequirement, RecursionError):  # the latter of a marker in hundreds of parentheses
+    except (ValueError, RecursionError):  # the latter of a marker in hundreds of parentheses
         return None
     return str(read) if read.url is None else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from msgspec import structs
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.manifests import Difference, Environment, Requirement
@@ -297,7 +297,7 @@ def specifier(text: str) -> SpecifierSet | None:
     """Read a specifier; None for one that cannot be read."""
     try:
         return SpecifierSet(text)
-    except InvalidSpecifier:
+    except ValueError:
         return None
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tfgpu_doctor.plan.universe import Package, Universe
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -115,7 +115,7 @@ class _Search:
 def _allowed(package: Package, specifier: str) -> int:
     try:
         return package.allowed(specifier)
-    except InvalidSpecifier:
+    except ValueError:
         return package.installable
 
 
@@ -139,7 +139,7 @@ def is_judged(universe: Universe, one: Wanted) -> bool:
         return False
     try:
         specifiers = SpecifierSet(one.specifier)
-    except InvalidSpecifier:
+    except ValueError:
         return False
     package = universe.package(one.name)
     if any(specifiers.contains(version) for version in package.versions):
@@ -151,7 +151,7 @@ def _may_be_new(package: Package, text: str) -> bool:
     """Whether a version that the matrix lacks can have been published after it: not one older than all."""
     try:
         version = Version(text)
-    except InvalidVersion:
+    except ValueError:
         return True
     return version.is_prerelease or version > package.versions[-1]
 

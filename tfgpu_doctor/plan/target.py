@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix
@@ -240,7 +240,7 @@ def _of_version(text: str) -> str | None:
     """The range that a version alone means; None for what is none."""
     try:
         version = Version(text)
-    except InvalidVersion:
+    except ValueError:
         return None
     exact = len(version.release) > 2 or version.is_prerelease
     return f"=={text}" if exact else f"=={version}.*"
@@ -252,8 +252,11 @@ def read_specifier(text: str) -> SpecifierSet:
     Raises TargetError: something else.
     """
     try:
-        return SpecifierSet(_of_version(text) or text)
-    except InvalidSpecifier as error:
+        specifier = SpecifierSet(_of_version(text) or text)
+        for one in specifier:
+            one.contains("1")  # only now is its version read
+    except ValueError as error:
         raise TargetError(
-            f"{text!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
+            f"{text[:60]!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
         ) from error
+    return specifier

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from packaging.markers import InvalidMarker, Marker
-from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.markers import Marker
+from packaging.specifiers import Specifier, SpecifierSet
+from packaging.version import Version
 
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PackageReleases, PackageRow
@@ -132,7 +132,7 @@ class Package:
         return bits
 
     def allowed(self, specifier: str) -> int:
-        """The versions that a specifier admits and that can be installed. Raises InvalidSpecifier."""
+        """The versions that a specifier admits and that can be installed. Raises ValueError."""
         if specifier not in self._allowed:
             parts = SpecifierSet(specifier)
             bits = self.everything
@@ -179,7 +179,7 @@ def holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
     environment |= {"extra": extra, "platform_release": "", "platform_version": "", "implementation_version": python}
     try:
         return Marker(marker).evaluate(environment)
-    except (InvalidMarker, InvalidVersion, ValueError):
+    except ValueError:
         return True
 
 
@@ -188,6 +188,6 @@ def _admits(wanted: str, python: str) -> bool:
     """Whether a Requires-Python admits some patch of a minor version."""
     try:
         specifier = SpecifierSet(wanted)
-    except InvalidSpecifier:
+    except ValueError:
         return True
     return any(specifier.contains(f"{python}.{patch}") for patch in _PATCHES)
