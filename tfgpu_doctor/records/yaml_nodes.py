@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 DEEPEST = 100  # levels, aliases followed; the files that are read have about ten
 MOST_NODES = 500_000  # of a file, aliases followed: a few of them can make a small file endless
 LONGEST_QUOTE = 80
+_TOO_DEEP = f"nested more than {DEEPEST} levels deep"
 
 _STRING = "tag:yaml.org,2002:str"
 _NULL = "tag:yaml.org,2002:null"
@@ -98,7 +99,10 @@ def documents(text: str) -> list[Node]:
         return _Composer().compose(yaml.parse(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise YamlError(line, f"invalid YAML: {shortened(error.problem or str(error))}") from error
+        problem = error.problem or str(error)
+        # libyaml 0.2.6 has a limit of its own, far above ours, and reads ahead
+        too_deep = "nesting depth" in problem
+        raise YamlError(line, _TOO_DEEP if too_deep else f"invalid YAML: {shortened(problem)}") from error
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise YamlError(line, f"invalid YAML: {shortened(error.reason)}") from error
@@ -178,7 +182,7 @@ class _Composer:
 
     def _not_too_deep(self, below: int, line: int) -> None:
         if len(self.open) + below > DEEPEST:
-            raise YamlError(line, f"nested more than {DEEPEST} levels deep")
+            raise YamlError(line, _TOO_DEEP)
 
 
 def _refuse_the_second(mapping: Mapping) -> None:
